@@ -1,0 +1,110 @@
+"""What every plural call of the AdminClient returns: a result for each key, and the same verbs everywhere.
+
+Results never throw by themselves (one bad group never fails the others); ``raise_for_errors()`` is opt-in. A listing
+carries the brokers that did not answer: short is not empty, so code that deletes calls ``require_complete()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
+from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult(Generic[V]):
+    """Be the outcome for one group (or coordinator key): a value, or an error, never both."""
+
+    group_id: GroupId
+    value: V | None = None
+    error: KafkaGroupsError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Say whether the group succeeded."""
+        return self.error is None
+
+    def unwrap(self) -> V:
+        """Give the value, or raise this group's error."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]  # a success of an API without a value carries None
+
+
+class GroupResults(Mapping[GroupId, GroupResult[V]]):
+    """Map each group asked for to its result, in the order asked."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self, results: Iterable[GroupResult[V]]) -> None:
+        self._results = {result.group_id: result for result in results}
+
+    def __getitem__(self, group_id: GroupId) -> GroupResult[V]:
+        return self._results[group_id]
+
+    def __iter__(self) -> Iterator[GroupId]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __repr__(self) -> str:
+        return f"<GroupResults [{len(self)} groups | {len(self) - len(self.failed)} succeeded | {len(self.failed)} failed]>"
+
+    @property
+    def succeeded(self) -> dict[GroupId, V]:
+        """Give the values of the groups that succeeded."""
+        return {group_id: result.unwrap() for group_id, result in self._results.items() if result.error is None}
+
+    @property
+    def failed(self) -> dict[GroupId, KafkaGroupsError]:
+        """Give the errors of the groups that failed."""
+        return {group_id: result.error for group_id, result in self._results.items() if result.error is not None}
+
+    def sorted(self) -> list[GroupResult[V]]:
+        """Give the results ordered by group id."""
+        return [self._results[group_id] for group_id in sorted(self._results)]
+
+    def raise_for_errors(self) -> None:
+        """Raise ``GroupsFailedError`` if any group failed."""
+        if failed := self.failed:
+            raise GroupsFailedError(failed, len(self))
+
+
+class GroupListings(Mapping[GroupId, GroupListing]):
+    """Map each group found to its listing, beside the brokers that did not answer."""
+
+    __slots__ = ("_listings", "errors")
+
+    def __init__(self, listings: Iterable[GroupListing], errors: Mapping[BrokerId, KafkaGroupsError]) -> None:
+        # A dict by name removes duplicates: after a failed delete, brokers list a group twice (measured on 4.2).
+        self._listings = {listing.group_id: listing for listing in listings}
+        self.errors = dict(errors)
+
+    def __getitem__(self, group_id: GroupId) -> GroupListing:
+        return self._listings[group_id]
+
+    def __iter__(self) -> Iterator[GroupId]:
+        return iter(self._listings)
+
+    def __len__(self) -> int:
+        return len(self._listings)
+
+    def __repr__(self) -> str:
+        return f"<GroupListings [{len(self)} groups | {len(self.errors)} brokers missing]>"
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every broker answered."""
+        return not self.errors
+
+    def require_complete(self) -> GroupListings:
+        """Give the listing itself, or raise ``IncompleteListingError`` if a broker did not answer."""
+        if self.errors:
+            raise IncompleteListingError(self.errors)
+        return self

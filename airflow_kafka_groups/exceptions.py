@@ -1,0 +1,204 @@
+"""Every error this package raises, in one tree.
+
+::
+
+    KafkaGroupsError
+    ├── ConfigurationError            bad input: names the field, the value and the remedy (also a ValueError)
+    ├── LocalProtocolError            we asked for something that cannot be asked
+    │   └── UnsupportedVersionError   the broker is too old (or too new) for the request
+    │       └── NoBatchedRequestError a request for many keys, at a version that takes one (caught by the fallback)
+    │           ├── NoBatchedFindCoordinatorsError   KIP-699
+    │           └── NoBatchedOffsetFetchError        KIP-709
+    ├── ConnectionFailedError         no usable connection to one broker (also a ConnectionError)
+    │   ├── AuthenticationFailedError SASL or TLS refused us: retrying does not help
+    │   └── NoBrokerAvailableError    none of the bootstrap servers could be used
+    ├── RequestTimeoutError           one request was not answered in time (also a TimeoutError)
+    ├── DeadlineExceededError         the whole call ran out of time before this key was done (also a TimeoutError)
+    ├── RemoteProtocolError           the broker's answer does not make sense
+    │   └── MissingAnswerError        the broker left out a key it was asked for
+    ├── BrokerError                   the broker answered with an error code
+    ├── OutcomeUnknownError           a change was sent and its answer was lost: it may or may not have happened
+    ├── PartitionOffsetsError         some partitions of a group could not be read
+    ├── IncompleteListingError        some brokers did not answer a listing that has to be complete
+    ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
+    └── MaintenanceError              snapshot, plan, backup and deletion
+        ├── SnapshotError             a snapshot is missing, empty or half written
+        ├── PlanError                 a plan is not fit to be applied
+        └── BackupError               a backup is missing or does not hold what it should
+
+Errors never carry a configuration or a secret; they carry the broker, the API and the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+
+
+class KafkaGroupsError(Exception):
+    """Be the base of every error of this package."""
+
+
+class ConfigurationError(KafkaGroupsError, ValueError):
+    """Refuse bad input before anything is touched.
+
+    :param field: name of the field or argument, as the user typed it.
+    :param value: what was given; pass ``None`` for a secret, so that it is not shown.
+    :param remedy: what to do about it, as a sentence.
+    """
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        shown = "" if value is None else f" (got {_shorten(value)})"
+        super().__init__(f"{field}{shown}: {remedy}")
+        self.field = field
+        self.remedy = remedy
+
+
+class LocalProtocolError(KafkaGroupsError):
+    """Say that a request cannot be made as asked."""
+
+
+class UnsupportedVersionError(LocalProtocolError):
+    """Say that the broker and this client share no usable version of an API."""
+
+
+class NoBatchedRequestError(UnsupportedVersionError):
+    """Say that several keys cannot share one request at the broker's version; ask one by one instead."""
+
+
+class NoBatchedFindCoordinatorsError(NoBatchedRequestError):
+    """Say that the broker cannot look up coordinators in batches (FindCoordinator below v4, KIP-699)."""
+
+
+class NoBatchedOffsetFetchError(NoBatchedRequestError):
+    """Say that the broker cannot fetch offsets of many groups at once (OffsetFetch below v8, KIP-709)."""
+
+
+class ConnectionFailedError(KafkaGroupsError, ConnectionError):
+    """Say that a broker could not be reached or hung up.
+
+    :param address: ``host:port`` of the broker.
+    :param reason: what happened, in a sentence a user understands.
+    """
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.address = address
+        self.reason = reason
+
+
+class AuthenticationFailedError(ConnectionFailedError):
+    """Say that the broker refused the credentials or the TLS handshake; retrying does not help."""
+
+
+class NoBrokerAvailableError(ConnectionFailedError):
+    """Say that none of the bootstrap servers could be used, with the reason for each."""
+
+
+class RequestTimeoutError(KafkaGroupsError, TimeoutError):
+    """Say that one request was not answered within its timeout."""
+
+
+class DeadlineExceededError(KafkaGroupsError, TimeoutError):
+    """Say that a call's deadline passed before this key was done, and what it was waiting for."""
+
+
+class RemoteProtocolError(KafkaGroupsError):
+    """Say that a broker's answer cannot be understood."""
+
+
+class MissingAnswerError(RemoteProtocolError):
+    """Say that the broker's answer leaves out a key it was asked for."""
+
+
+class BrokerError(KafkaGroupsError):
+    """Carry an error code a broker answered with.
+
+    :param code: Kafka's error code, e.g. 68.
+    :param name: Kafka's name of it, e.g. ``NON_EMPTY_GROUP``.
+    :param description: what the code means, or the broker's own message where it sent one.
+    :param api: name of the API that was asked.
+    :param broker_id: node id of the broker that answered, ``None`` if not known.
+    :param subject: the group, partition or key it is about.
+    """
+
+    def __init__(
+        self, code: int, name: str, description: str, *, api: str, broker_id: int | None = None, subject: str = ""
+    ) -> None:
+        where = "" if broker_id is None else f" from broker {broker_id}"
+        about = f" for {subject}" if subject else ""
+        super().__init__(f"{api}{about}: {name} ({code}){where}: {description}")
+        self.code = code
+        self.name = name
+        self.description = description
+        self.api = api
+        self.broker_id = broker_id
+        self.subject = subject
+
+
+class OutcomeUnknownError(KafkaGroupsError):
+    """Say that a change was sent but its answer was lost: look again before you decide anything."""
+
+
+class PartitionOffsetsError(KafkaGroupsError):
+    """Say that some partitions of a group could not be read, so its offsets are not complete.
+
+    :param group_id: the group.
+    :param partition_errors: the error of each partition that could not be read.
+    :param partial: the offsets that could be read. Never take them for the whole group.
+    """
+
+    def __init__(
+        self, group_id: str, partition_errors: Mapping[TopicPartition, KafkaGroupsError], partial: GroupOffsets
+    ) -> None:
+        first, error = next(iter(partition_errors.items()))
+        super().__init__(
+            f"group {group_id!r}: {len(partition_errors)} partition(s) could not be read, first "
+            f"{first.topic}[{first.partition}]: {error}"
+        )
+        self.group_id = group_id
+        self.partition_errors = dict(partition_errors)
+        self.partial = partial
+
+
+class IncompleteListingError(KafkaGroupsError):
+    """Say that some brokers did not answer, so that groups may be missing from a listing."""
+
+    def __init__(self, errors: Mapping[int, KafkaGroupsError]) -> None:
+        listed = "; ".join(f"broker {broker_id}: {error}" for broker_id, error in sorted(errors.items()))
+        super().__init__(f"{len(errors)} broker(s) did not answer, so groups may be missing: {listed}")
+        self.errors = dict(errors)
+
+
+class GroupsFailedError(KafkaGroupsError):
+    """Say which groups of a call failed; the first few are in the message, all are in ``errors``."""
+
+    def __init__(self, errors: Mapping[str, KafkaGroupsError], total: int) -> None:
+        first = "; ".join(f"{group_id!r}: {error}" for group_id, error in list(errors.items())[:3])
+        more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
+        super().__init__(f"{len(errors)} of {total} failed: {first}{more}")
+        self.errors = dict(errors)
+
+
+class MaintenanceError(KafkaGroupsError):
+    """Be the base of the errors of snapshots, plans, backups and deletion."""
+
+
+class SnapshotError(MaintenanceError):
+    """Say that a snapshot is missing, empty or half written."""
+
+
+class PlanError(MaintenanceError):
+    """Say that a plan cannot be made or must not be applied."""
+
+
+class BackupError(MaintenanceError):
+    """Say that a backup is missing or does not hold what it should."""
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
