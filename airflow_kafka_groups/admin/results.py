@@ -54,7 +54,8 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
         return len(self._results)
 
     def __repr__(self) -> str:
-        return f"<GroupResults [{len(self)} groups | {len(self) - len(self.failed)} succeeded | {len(self.failed)} failed]>"
+        failed = len(self.failed)
+        return f"<GroupResults [{len(self)} groups | {len(self) - failed} succeeded | {failed} failed]>"
 
     @property
     def succeeded(self) -> dict[GroupId, V]:

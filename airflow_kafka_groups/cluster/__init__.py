@@ -1,0 +1,1 @@
+"""Which broker, and a connection to it: bootstrap, broker ids, group-to-coordinator routing."""

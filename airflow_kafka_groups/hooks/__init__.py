@@ -1,0 +1,1 @@
+"""The Airflow connection as an AdminClient."""

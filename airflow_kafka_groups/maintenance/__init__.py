@@ -1,0 +1,1 @@
+"""What to do with groups: snapshot, plan, fence, backup, deletion, report. Knows no Airflow."""

@@ -1,0 +1,1 @@
+"""Airflow operators: validate, call the hook, return a small JSON."""

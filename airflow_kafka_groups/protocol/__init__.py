@@ -1,0 +1,1 @@
+"""Bytes and messages, sans-IO. The only package that imports kio."""

@@ -1,0 +1,1 @@
+"""Airflow sensors: the operators' questions, waiting for an answer."""

@@ -1,0 +1,1 @@
+"""Airflow triggers: one poll loop, configured."""

@@ -1,0 +1,1 @@
+"""Thin mains: arguments, read, transform, write, a JSON summary."""
