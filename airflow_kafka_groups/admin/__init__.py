@@ -1,1 +1,1 @@
-"""The batching core: one request for many groups, answers per group, fallback per broker (KIP-699, KIP-709, KIP-347)."""
+"""The batching core: one request for many groups, an answer for each, fallback per broker (KIP-699, 709, 347)."""

@@ -1,0 +1,46 @@
+"""The Kafka APIs this package speaks, and the versions of each that it uses.
+
+The upper ends are chosen, not just the newest: OffsetFetch v10 and OffsetCommit v10 want topic ids instead of names and
+answer UNKNOWN_TOPIC_ID for topics that a group remembers after their deletion, so v9 is the last used. OffsetFetch below
+v2 has neither "all topics" nor an error of its own for the group, so v2 is the first used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Be one Kafka API: its key, its name in Kafka's documentation, and the versions used."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+LIST_OFFSETS = Api(2, "ListOffsets", 1, 9)
+METADATA = Api(3, "Metadata", 1, 12)
+OFFSET_FETCH = Api(9, "OffsetFetch", 2, 9)
+FIND_COORDINATOR = Api(10, "FindCoordinator", 0, 6)
+DESCRIBE_GROUPS = Api(15, "DescribeGroups", 0, 6)
+LIST_GROUPS = Api(16, "ListGroups", 0, 5)
+API_VERSIONS = Api(18, "ApiVersions", 0, 3)
+DELETE_GROUPS = Api(42, "DeleteGroups", 0, 2)
+CONSUMER_GROUP_DESCRIBE = Api(69, "ConsumerGroupDescribe", 0, 1)
+
+ALL_APIS = (
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FETCH,
+    FIND_COORDINATOR,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    API_VERSIONS,
+    DELETE_GROUPS,
+    CONSUMER_GROUP_DESCRIBE,
+)

@@ -1,0 +1,84 @@
+"""Requests to bytes, bytes to responses: a thin wrapper over kio's native codec.
+
+A frame is four bytes of length (written by the transport), a header and a body. Flexible versions have tagged fields in
+both headers; ApiVersions answers always have the old header, so that a client can read them before it knows anything.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from io import BytesIO
+from types import ModuleType
+from typing import Any
+
+from kio.index import load_payload_module
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from airflow_kafka_groups.exceptions import RemoteProtocolError
+from airflow_kafka_groups.protocol.apis import Api
+
+Message = Any
+"""A kio request or response: one class per API and version, so that only its own module knows its type."""
+
+
+@cache
+def request_schema(api: Api, version: int) -> ModuleType:
+    """Give kio's module with the classes of a request."""
+    return load_payload_module(api.key, version, EntityType.request)
+
+
+@cache
+def response_schema(api: Api, version: int) -> ModuleType:
+    """Give kio's module with the classes of a response."""
+    return load_payload_module(api.key, version, EntityType.response)
+
+
+def encode_header(api: Api, version: int, correlation_id: int, client_id: str) -> bytes:
+    """Write the header of a request."""
+    schema = _request_class(api, version).__header_schema__
+    fields: dict[str, Any] = {
+        "request_api_key": api.key,
+        "request_api_version": version,
+        "correlation_id": correlation_id,
+    }
+    if schema.__version__ > 0:
+        fields["client_id"] = client_id
+    buffer = BytesIO()
+    entity_writer(schema)(buffer, schema(**fields))
+    return buffer.getvalue()
+
+
+def encode_body(message: Message) -> bytes:
+    """Write the body of a request or response."""
+    buffer = BytesIO()
+    entity_writer(type(message))(buffer, message)
+    return buffer.getvalue()
+
+
+def decode_response(api: Api, version: int, frame: bytes) -> Message:
+    """Read a response frame (without its length).
+
+    Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
+    """
+    response = _response_class(api, version)
+    try:
+        _, header_size = entity_reader(response.__header_schema__)(frame, 0)
+        message, body_size = entity_reader(response)(frame, header_size)
+    except Exception as error:  # noqa: BLE001  # kio raises its own errors, ValueError and UnicodeDecodeError: all mean this
+        raise RemoteProtocolError(f"the answer to {api.name} v{version} cannot be read: {error!r}") from error
+    if header_size + body_size != len(frame):
+        raise RemoteProtocolError(
+            f"the answer to {api.name} v{version} has {len(frame) - header_size - body_size} bytes too many"
+        )
+    return message
+
+
+@cache
+def _request_class(api: Api, version: int) -> Any:
+    return getattr(request_schema(api, version), f"{api.name}Request")
+
+
+@cache
+def _response_class(api: Api, version: int) -> Any:
+    return getattr(response_schema(api, version), f"{api.name}Response")

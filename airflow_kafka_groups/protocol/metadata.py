@@ -1,0 +1,66 @@
+"""Metadata: the brokers of the cluster, and the leaders of partitions.
+
+v1 controller, null = all topics · v2 cluster id · v4 no auto-creation · v8 authorized operations · v9 flexible ·
+v10 topic ids · v12 topics by id
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
+from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAnswer:
+    """Be the cluster as one broker sees it; ``leaders`` has only partitions that have one."""
+
+    cluster_id: str | None
+    brokers: tuple[Broker, ...]
+    leaders: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+    errors: Mapping[str, ErrorCode] = field(default_factory=dict)
+
+
+def build(topics: Sequence[str], version: int) -> Message:
+    """Make a request about some topics (or none); never creates a topic where the version can say so."""
+    schema = request_schema(METADATA, version)
+    fields: dict[str, Any] = {"topics": tuple(_topic(schema, topic, version) for topic in topics)}
+    if version >= 4:
+        fields["allow_auto_topic_creation"] = False
+    if version >= 8:
+        fields["include_topic_authorized_operations"] = False
+    if 8 <= version <= 10:
+        fields["include_cluster_authorized_operations"] = False
+    return schema.MetadataRequest(**fields)
+
+
+def _topic(schema: Any, topic: str, version: int) -> Any:
+    if version >= 10:
+        return schema.MetadataRequestTopic(topic_id=None, name=topic)
+    return schema.MetadataRequestTopic(name=topic)
+
+
+def parse(response: Message) -> MetadataAnswer:
+    """Read brokers, leaders and errors."""
+    brokers = tuple(
+        Broker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+        for broker in response.brokers
+    )
+    leaders: dict[TopicPartition, BrokerId] = {}
+    counts: dict[str, int] = {}
+    errors: dict[str, ErrorCode] = {}
+    for topic in response.topics:
+        if topic.error_code is not ErrorCode.none:
+            errors[topic.name] = topic.error_code
+            continue
+        counts[topic.name] = len(topic.partitions)
+        for part in topic.partitions:
+            if part.leader_id >= 0:
+                leaders[TopicPartition(topic.name, part.partition_index)] = part.leader_id
+    return MetadataAnswer(getattr(response, "cluster_id", None), brokers, leaders, counts, errors)

@@ -1,0 +1,184 @@
+"""One connection to one broker, over aiokafka's: the only module that imports a client library.
+
+aiokafka opens the socket, does TLS and SASL, asks ApiVersions and keeps the table of correlation ids. Its connection
+class is semi-private, so everything we use of it is here (``connect``, ``send``, ``close``, ``connected`` and
+``_versions``) and a contract test runs it against a real broker. ``_Frame`` is what lets kio's messages travel on it:
+aiokafka asks a request for its bytes and gives it the bytes of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from io import BytesIO
+from typing import Any
+
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import (
+    CorrelationIdError,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+)
+from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.protocol.apis import Api
+from airflow_kafka_groups.protocol.codec import Message, decode_response, encode_body, encode_header
+from airflow_kafka_groups.transport.security import SecurityConfig
+
+
+class AiokafkaConnection:
+    """Be a ``BrokerConnection`` over aiokafka. Make it with ``open_connection``."""
+
+    def __init__(self, connection: AIOKafkaConnection, address: str) -> None:
+        self._connection = connection
+        self._address = address
+        self._versions = ApiVersions(dict(connection._versions))
+
+    @property
+    def versions(self) -> ApiVersions:
+        """Give what the broker announced."""
+        return self._versions
+
+    @property
+    def usable(self) -> bool:
+        """Say whether the connection is still open."""
+        return bool(self._connection.connected())
+
+    async def send(self, api: Api, version: int, request: Message, timeout: float) -> Message:
+        """Send a request and give its decoded answer (see ``BrokerConnection``)."""
+        try:
+            async with asyncio.timeout(timeout):
+                frame: bytes = await self._connection.send(_Frame(api, version, request))
+        except TimeoutError as error:  # asyncio's, and aiokafka's RequestTimedOutError is never raised here
+            raise RequestTimeoutError(f"{self._address}: no answer to {api.name} within {timeout:g} s") from error
+        except CorrelationIdError as error:
+            raise RemoteProtocolError(f"{self._address}: answers out of order: {error}") from error
+        except (KafkaError, OSError) as error:
+            cause = error.__cause__ or error
+            raise ConnectionFailedError(self._address, f"connection lost during {api.name}: {_say(cause)}") from error
+        return decode_response(api, version, frame)
+
+    async def aclose(self) -> None:
+        """Close the socket and wait until it is gone."""
+        closed = self._connection.close()
+        if closed is not None:
+            await closed
+
+
+async def open_connection(
+    host: str, port: int, *, security: SecurityConfig, client_id: str, timeout: float
+) -> AiokafkaConnection:
+    """Open, authenticate and negotiate a connection.
+
+    :param timeout: seconds for all of it.
+
+    Raises ``AuthenticationFailedError`` when retrying cannot help, else ``ConnectionFailedError``.
+    """
+    address = f"{host}:{port}"
+    connection = AIOKafkaConnection(
+        host,
+        port,
+        client_id=client_id,
+        # Every request carries its own timeout; aiokafka's must not be the shorter one.
+        request_timeout_ms=600_000,
+        ssl_context=security.ssl_context(),
+        security_protocol=security.protocol,
+        sasl_mechanism=security.sasl_mechanism,
+        sasl_plain_username=security.username,
+        sasl_plain_password=security.password,
+        sasl_kerberos_service_name=security.kerberos_service,
+        sasl_oauth_token_provider=_TokenProvider(security.oauth_token) if security.oauth_token else None,
+    )
+    try:
+        async with asyncio.timeout(timeout):
+            await connection.connect()
+    except (SaslAuthenticationFailed, UnsupportedSaslMechanismError) as error:
+        raise AuthenticationFailedError(address, f"SASL authentication was refused: {_say(error)}") from None
+    except ssl.SSLError as error:
+        raise AuthenticationFailedError(address, f"the TLS handshake failed: {_say(error)}") from error
+    except TimeoutError as error:
+        raise ConnectionFailedError(
+            address, f"no Kafka broker answered within {timeout:g} s (wrong port, firewall, or TLS where none is?)"
+        ) from error
+    except (KafkaError, OSError, AssertionError) as error:
+        raise ConnectionFailedError(address, _why(error)) from error
+    finally:
+        if not connection.connected():
+            connection.close()
+    return AiokafkaConnection(connection, address)
+
+
+def _why(error: BaseException) -> str:
+    cause = error.__cause__
+    if isinstance(error, KafkaConnectionError) and isinstance(cause, asyncio.IncompleteReadError):
+        # The length of a frame is read first: of "HTTP/1.1 400" that leaves "/1.1 400" as what could be read of it.
+        if cause.partial.startswith((b"/1.", b"/2")):
+            return "this is an HTTP server, not a Kafka broker; check the port"
+        return (
+            "connected, but it hung up before it said which Kafka versions it speaks; is this a Kafka listener, and of "
+            "this security protocol?"
+        )
+    return _say(cause or error)
+
+
+def _say(error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    return f"{text} ({type(error).__name__})" if type(error).__name__ not in text else text
+
+
+class _Frame:
+    """Be an aiokafka request that carries kio's bytes, and its own response type."""
+
+    def __init__(self, api: Api, version: int, message: Message) -> None:
+        self._api = api
+        self._version = version
+        self._message = message
+
+    @property
+    def RESPONSE_TYPE(self) -> _Frame:  # noqa: N802  # aiokafka's name
+        return self
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> _Frame:
+        return self
+
+    def build_request_header(self, correlation_id: int, client_id: str) -> _Bytes:
+        return _Bytes(encode_header(self._api, self._version, correlation_id, client_id))
+
+    def encode(self) -> bytes:
+        return encode_body(self._message)
+
+    def parse_response_header(self, buffer: BytesIO) -> _CorrelationId:
+        return _CorrelationId(int.from_bytes(buffer.getbuffer()[:4], "big", signed=True))
+
+    def decode(self, buffer: BytesIO) -> bytes:
+        return buffer.getvalue()
+
+    def __repr__(self) -> str:
+        return f"{self._api.name} v{self._version}"
+
+
+class _Bytes(bytes):
+    def encode(self) -> bytes:
+        return self
+
+
+class _CorrelationId:
+    def __init__(self, correlation_id: int) -> None:
+        self.correlation_id = correlation_id
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no type information
+    def __init__(self, give_token: Any) -> None:
+        self._give_token = give_token
+
+    async def token(self) -> str:
+        return str(await asyncio.to_thread(self._give_token))
