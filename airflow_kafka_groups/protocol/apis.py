@@ -1,8 +1,8 @@
 """The Kafka APIs this package speaks, and the versions of each that it uses.
 
-The upper ends are chosen, not just the newest: OffsetFetch v10 and OffsetCommit v10 want topic ids instead of names and
-answer UNKNOWN_TOPIC_ID for topics that a group remembers after their deletion, so v9 is the last used. OffsetFetch below
-v2 has neither "all topics" nor an error of its own for the group, so v2 is the first used.
+The upper ends are chosen, not just the newest: OffsetFetch v10 and OffsetCommit v10 want topic ids instead of names
+and answer UNKNOWN_TOPIC_ID for topics that a group remembers after their deletion, so v9 is the last used. OffsetFetch
+below v2 has neither "all topics" nor an error of its own for the group, so v2 is the first used.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def decode_response(api: Api, version: int, frame: bytes) -> Message:
     try:
         _, header_size = entity_reader(response.__header_schema__)(frame, 0)
         message, body_size = entity_reader(response)(frame, header_size)
-    except Exception as error:  # noqa: BLE001  # kio raises its own errors, ValueError and UnicodeDecodeError: all mean this
+    except Exception as error:  # kio's own errors, ValueError, UnicodeDecodeError: all mean the same here
         raise RemoteProtocolError(f"the answer to {api.name} v{version} cannot be read: {error!r}") from error
     if header_size + body_size != len(frame):
         raise RemoteProtocolError(

@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState, GroupType, MemberDescription
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.models import (
+    BrokerId,
+    GroupDescription,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    TopicPartition,
+)
 from airflow_kafka_groups.protocol.apis import CONSUMER_GROUP_DESCRIBE
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.describe_groups import DescriptionAnswer, operations

@@ -15,8 +15,14 @@ from kio.index import load_entity_module
 from kio.serial import entity_reader
 from kio.static.constants import EntityType
 
-from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState, GroupType, MemberDescription
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.models import (
+    BrokerId,
+    GroupDescription,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    TopicPartition,
+)
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -89,7 +95,9 @@ def read_assignment(data: bytes) -> tuple[TopicPartition, ...]:
     except Exception:  # noqa: BLE001  # the bytes are the client's own affair; whatever they do to the codec is not an error
         return ()
     return tuple(
-        TopicPartition(item.topic, partition) for item in assignment.assigned_partitions for partition in item.partitions
+        TopicPartition(item.topic, partition)
+        for item in assignment.assigned_partitions
+        for partition in item.partitions
     )
 
 

@@ -20,7 +20,7 @@ _DESCRIPTIONS = {
     ErrorCode.not_coordinator: "the broker does not coordinate this group",
     ErrorCode.invalid_group_id: "the broker does not accept this group id",
     ErrorCode.topic_authorization_failed: "this user may not read the topic (needs Describe or Read on it)",
-    ErrorCode.group_authorization_failed: "this user may not do this with the group (Describe to look, Delete to delete)",
+    ErrorCode.group_authorization_failed: "not allowed on the group (Describe to look, Delete to delete)",
     ErrorCode.cluster_authorization_failed: "this user may not do this with the cluster",
     ErrorCode.transactional_id_authorization_failed: "this user may not see the transactional id",
     ErrorCode.unsupported_version: "the broker does not support this version of the request",
@@ -37,6 +37,4 @@ def broker_error(
 ) -> BrokerError:
     """Make the exception for an error code, with the broker's own message where it sent one."""
     description = message or _DESCRIPTIONS.get(code, "see the error codes in Kafka's protocol guide")
-    return BrokerError(
-        int(code), code.name.upper(), description, api=api.name, broker_id=broker_id, subject=subject
-    )
+    return BrokerError(int(code), code.name.upper(), description, api=api.name, broker_id=broker_id, subject=subject)

@@ -1,7 +1,7 @@
 """ListOffsets: log start, end, or the offset at a time, asked of the partition's leader.
 
-v1 one offset a partition · v2 isolation level, throttle time · v4 leader epoch · v6 flexible · v7 max timestamp (KIP-734)
-· v8, v9 tiered storage's own timestamps
+v1 one offset a partition · v2 isolation level, throttle time · v4 leader epoch · v6 flexible ·
+v7 max timestamp (KIP-734) · v8, v9 tiered storage's own timestamps
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class _Frame:
         self._message = message
 
     @property
-    def RESPONSE_TYPE(self) -> _Frame:  # noqa: N802  # aiokafka's name
+    def RESPONSE_TYPE(self) -> _Frame:  # aiokafka's name
         return self
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> _Frame:

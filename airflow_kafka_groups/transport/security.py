@@ -92,7 +92,9 @@ class SecurityConfig:
     def _load_certificate(self, context: ssl.SSLContext) -> None:
         if not (self.certificate_file or self.certificate_pem):
             return
-        with tempfile.TemporaryDirectory(prefix="kafka-groups-") as folder:  # mode 0700; Python reads keys from files only
+        with tempfile.TemporaryDirectory(
+            prefix="kafka-groups-"
+        ) as folder:  # mode 0700; Python reads keys from files only
             certificate = self.certificate_file or _write(folder, "certificate.pem", self.certificate_pem)
             key = self.key_file or (_write(folder, "key.pem", self.key_pem) if self.key_pem else None)
             try:

@@ -1,0 +1,157 @@
+"""A connection to each broker of a cluster: bootstrap, broker ids, addresses. No group logic.
+
+Connections are opened when first needed, one for each broker; those who ask at the same time share the opening. A
+broker that could not be reached says so to everyone who waited, and the next to ask tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from types import TracebackType
+
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    NoBrokerAvailableError,
+)
+from airflow_kafka_groups.models import Broker, BrokerId
+from airflow_kafka_groups.protocol import metadata as metadata_api
+from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.transport.base import BrokerConnection, Connector
+from airflow_kafka_groups.transport.connection import open_connection
+
+log = logging.getLogger(__name__)
+
+
+class ClusterClient:
+    """Hold the connections to a cluster's brokers. Use it as an async context manager.
+
+    :param config: how to reach the cluster.
+    :param connect: opens a connection; a test passes its own. Default: the real one.
+    """
+
+    def __init__(self, config: ClientConfig, connect: Connector | None = None) -> None:
+        self.config = config
+        self.metadata = ClusterMetadata()
+        self._connect = connect or self._open
+        self._connections: dict[BrokerId, BrokerConnection] = {}
+        self._opening: dict[BrokerId, asyncio.Task[BrokerConnection]] = {}
+
+    async def __aenter__(self) -> ClusterClient:
+        try:
+            await self.refresh()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        opening, self._opening = list(self._opening.values()), {}
+        for task in opening:
+            task.cancel()
+        opened = await asyncio.gather(*opening, return_exceptions=True)
+        connections, self._connections = list(self._connections.values()), {}
+        late = [connection for connection in opened if not isinstance(connection, BaseException)]
+        await asyncio.gather(*(connection.aclose() for connection in (*connections, *late)))
+
+    async def refresh(self) -> ClusterMetadata:
+        """Ask for the brokers and the leaders of ``__consumer_offsets`` again.
+
+        Raises ``NoBrokerAvailableError`` when neither a known broker nor a bootstrap server answers.
+        """
+        for broker_id in random.sample(list(self.metadata.brokers), len(self.metadata.brokers)):
+            try:
+                return await self._ask_metadata(await self.connection(broker_id))
+            except AuthenticationFailedError:
+                raise
+            except KafkaGroupsError as error:
+                log.debug("broker %s did not give metadata: %s", broker_id, error)
+        return await self._bootstrap()
+
+    async def _bootstrap(self) -> ClusterMetadata:
+        failures = []
+        servers = self.config.bootstrap_servers
+        for host, port in random.sample(servers, len(servers)):
+            try:
+                connection = await self._connect(host, port)
+            except AuthenticationFailedError:
+                raise
+            except KafkaGroupsError as error:
+                failures.append(str(error))
+                continue
+            try:
+                return await self._ask_metadata(connection)
+            except KafkaGroupsError as error:
+                failures.append(str(error))
+            finally:
+                # Brokers are known by their id from here on; the bootstrap address may be a load balancer's.
+                await connection.aclose()
+        listed = ",".join(f"{host}:{port}" for host, port in servers)
+        raise NoBrokerAvailableError(listed, "no Kafka broker could be used: " + "; ".join(failures))
+
+    async def _ask_metadata(self, connection: BrokerConnection) -> ClusterMetadata:
+        version = connection.versions.choose(METADATA)
+        request = metadata_api.build([OFFSETS_TOPIC], version)
+        answer = metadata_api.parse(await connection.send(METADATA, version, request, self.config.request_timeout))
+        if not answer.brokers:
+            raise ConnectionFailedError("cluster", "the broker knows no brokers; it may be starting up, try again")
+        self.metadata = ClusterMetadata.from_answer(answer)
+        return self.metadata
+
+    def learn(self, broker: Broker) -> None:
+        """Remember the address of a broker, as a coordinator lookup gave it."""
+        if self.metadata.brokers.get(broker.broker_id, broker).address != broker.address:
+            log.debug("broker %s has moved to %s", broker.broker_id, broker.address)
+        if broker.broker_id not in self.metadata.brokers:
+            self.metadata = self.metadata.with_broker(broker)
+
+    async def connection(self, broker_id: BrokerId) -> BrokerConnection:
+        """Give the connection to a broker, opening it if need be.
+
+        Raises ``ConnectionFailedError`` (``AuthenticationFailedError`` when retrying cannot help).
+        """
+        connection = self._connections.get(broker_id)
+        if connection is not None and connection.usable:
+            return connection
+        task = self._opening.get(broker_id)
+        if task is None:
+            task = asyncio.create_task(self._open_broker(broker_id), name=f"connect to broker {broker_id}")
+            self._opening[broker_id] = task
+            task.add_done_callback(lambda done: self._opened(broker_id, done))
+        # Shielded: others may wait for the same opening when the one who began it is cancelled.
+        return await asyncio.shield(task)
+
+    def _opened(self, broker_id: BrokerId, task: asyncio.Task[BrokerConnection]) -> None:
+        if self._opening.get(broker_id) is task:
+            del self._opening[broker_id]
+            if not task.cancelled() and task.exception() is None:
+                self._connections[broker_id] = task.result()
+
+    async def _open_broker(self, broker_id: BrokerId) -> BrokerConnection:
+        broker = self.metadata.brokers.get(broker_id)
+        if broker is None:
+            raise ConnectionFailedError(f"broker {broker_id}", "the cluster's metadata does not know this broker")
+        if (old := self._connections.pop(broker_id, None)) is not None:
+            await old.aclose()
+        return await self._connect(broker.host, broker.port)
+
+    async def _open(self, host: str, port: int) -> BrokerConnection:
+        return await open_connection(
+            host,
+            port,
+            security=self.config.security,
+            client_id=self.config.client_id,
+            timeout=self.config.connect_timeout,
+        )

@@ -1,0 +1,37 @@
+"""What is known of the cluster: its id, its brokers, the leaders of ``__consumer_offsets``. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, OffsetsTopic
+from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
+from airflow_kafka_groups.protocol.metadata import MetadataAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """Be one view of the cluster."""
+
+    cluster_id: str | None = None
+    brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
+    offsets_topic: OffsetsTopic | None = None
+
+    @classmethod
+    def from_answer(cls, answer: MetadataAnswer) -> ClusterMetadata:
+        """Read the answer to a Metadata request that asked about ``__consumer_offsets``.
+
+        The topic may not exist yet, or may be hidden from this user: then there is no routing by hash.
+        """
+        count = answer.partition_counts.get(OFFSETS_TOPIC, 0)
+        leaders = tuple(answer.leaders.get(TopicPartition(OFFSETS_TOPIC, partition)) for partition in range(count))
+        return cls(
+            answer.cluster_id,
+            {broker.broker_id: broker for broker in answer.brokers},
+            OffsetsTopic(leaders) if count else None,
+        )
+
+    def with_broker(self, broker: Broker) -> ClusterMetadata:
+        """Give the same view with one more broker (a coordinator that Metadata had not named)."""
+        return replace(self, brokers={**self.brokers, broker.broker_id: broker})
