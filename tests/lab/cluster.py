@@ -1,0 +1,252 @@
+"""A real Kafka cluster on loopback ports, as a context manager.
+
+Brokers are killed, never asked to stop: their data is thrown away anyway. Whatever becomes of this process, the
+reaper kills the brokers and removes their folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.lab import jars, layout, proxy, readiness
+from tests.lab.errors import LabError
+from tests.lab.layout import Layout
+from tests.lab.ports import free_ports
+from tests.lab.process import LabProcess, tail
+from tests.lab.properties import Node, uses_zookeeper
+from tests.lab.reaper import Reaper
+
+START_TIMEOUT_S = 120.0
+_PORT_TRIES = 3
+_PORT_TAKEN = ("Address already in use", "SocketServer failed to bind")
+_NODE_EXISTS = "NodeExists"  # ZooKeeper still remembers the killed broker's session
+_POLL_S = 0.1
+
+
+class KafkaCluster:
+    """Run brokers of one Kafka version until ``stop()`` or the end of the ``with`` block.
+
+    :param version: a released Kafka version; below 3.3 a ZooKeeper is started with it.
+    :param brokers: how many; node ids count from 1. With KRaft each is a controller as well.
+    :param config: broker properties that replace the lab's own.
+    :param delay_ms: delay clients by this much each way (a round trip takes twice as long); brokers among
+        themselves are not delayed.
+    :param keep: leave the folder with data and logs where it is, and say where with ``folder``.
+    :param heap_mb: heap limit of each broker.
+    :param timeout: seconds until all brokers have to be ready.
+
+    Raises LabError, with the log tail of the node concerned, when the cluster does not come up.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str = "4.1.0",
+        brokers: int = 3,
+        config: Mapping[str, object] | None = None,
+        delay_ms: float = 0,
+        keep: bool = False,
+        heap_mb: int = 384,
+        timeout: float = START_TIMEOUT_S,
+    ) -> None:
+        jars.parse_version(version)
+        if brokers < 1:
+            raise LabError(f"A cluster needs at least one broker, not {brokers}.")
+        if delay_ms < 0:
+            raise LabError(f"A delay cannot be negative, as {delay_ms:g} ms is.")
+        self.version = version
+        self.size = brokers
+        self._config = dict(config or {})
+        self._delay_ms = delay_ms
+        self._keep = keep
+        self._heap_mb = heap_mb
+        self._timeout = timeout
+        self._reaper: Reaper | None = None
+        self._layout: Layout | None = None
+        self._processes: dict[int, LabProcess] = {}
+        self._wanted: set[int] = set()
+        self._zookeeper: LabProcess | None = None
+        self._proxies: LabProcess | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        """Return ``bootstrap.servers`` with all brokers."""
+        return ",".join(node.address for node in self._ready_layout.nodes)
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Return the node ids, killed ones included."""
+        return tuple(range(1, self.size + 1))
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """Return the node ids of the brokers that are alive."""
+        return tuple(node_id for node_id, process in self._processes.items() if process.is_running())
+
+    @property
+    def folder(self) -> Path:
+        """Return where data and logs are."""
+        return self._ready_layout.folder
+
+    @property
+    def libs(self) -> Path:
+        """Return the folder of the version's jars."""
+        return self._ready_layout.libs
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the process ids of everything that runs for this cluster."""
+        everything = (*self._processes.values(), *filter(None, (self._zookeeper, self._proxies)))
+        return tuple(process.pid for process in everything if process.is_running())
+
+    def address(self, node_id: int) -> str:
+        """Return ``host:port`` of one broker, as clients connect to it."""
+        return self._node(node_id).address
+
+    def start(self) -> Self:
+        """Start everything and wait until every broker answers and knows all the others."""
+        if self._layout is not None:
+            raise LabError("This cluster is running already.")
+        libs = jars.fetch(self.version)
+        for attempt in range(1, _PORT_TRIES + 1):
+            try:
+                self._start_once(libs)
+                return self
+            except LabError as exc:
+                self._clean(keep=False)
+                if attempt == _PORT_TRIES or not any(sign in str(exc) for sign in _PORT_TAKEN):
+                    raise
+            except BaseException:  # Ctrl-C while starting
+                self._clean(keep=False)
+                raise
+        raise AssertionError("unreachable")
+
+    def stop(self) -> None:
+        """Kill everything and remove the folder, unless it is to be kept. May be called twice."""
+        self._clean(keep=self._keep)
+
+    def kill(self, node_id: int) -> None:
+        """Kill one broker as a power cut would (SIGKILL)."""
+        self._node(node_id)
+        self._wanted.discard(node_id)
+        self._processes[node_id].kill()
+
+    def restart(self, node_id: int, *, timeout: float | None = None) -> None:
+        """Start a broker again with its old data and ports (killing it first if need be) and wait until it is back."""
+        node = self._node(node_id)
+        self._processes[node_id].kill()
+        deadline = time.monotonic() + (timeout or self._timeout)
+        while True:
+            self._start_broker(node)
+            try:
+                self._wait(deadline, (node,))
+                return
+            except LabError:
+                if _NODE_EXISTS not in self.log_tail(node_id) or time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+
+    def log_tail(self, node_id: int, lines: int = 40) -> str:
+        """Return the last lines one broker logged; also after its death."""
+        return tail(self._node(node_id).folder / f"broker-{node_id}.log", lines)
+
+    def _start_once(self, libs: Path) -> None:
+        folder = layout.new_folder()
+        self._reaper = Reaper()
+        if not self._keep:
+            self._reaper.watch_folder(str(folder))
+        delayed = self._delay_ms > 0
+        zookeeper_port = free_ports(1)[0] if uses_zookeeper(self.version) else 0
+        self._layout = Layout(
+            version=self.version,
+            libs=libs,
+            folder=folder,
+            nodes=layout.plan_nodes(folder, self.size, delayed=delayed),
+            zookeeper_port=zookeeper_port,
+        )
+        layout.write_files(self._layout, self._config)
+        if zookeeper_port:
+            command = self._layout.zookeeper().command()
+            self._zookeeper = LabProcess.start("zookeeper", command, folder=folder, reaper=self._reaper)
+        if delayed:
+            command = proxy.command([(node.proxy_port, node.port) for node in self._layout.nodes], self._delay_ms)
+            self._proxies = LabProcess.start("proxies", command, folder=folder, reaper=self._reaper)
+        for node in self._layout.nodes:
+            self._start_broker(node)
+        self._wait(time.monotonic() + self._timeout, self._layout.nodes)
+
+    def _start_broker(self, node: Node) -> None:
+        assert self._reaper is not None
+        command = self._ready_layout.broker(node, self._heap_mb).command()
+        self._processes[node.node_id] = LabProcess.start(
+            f"broker-{node.node_id}", command, folder=node.folder, reaper=self._reaper
+        )
+        self._wanted.add(node.node_id)
+
+    def _wait(self, deadline: float, nodes: tuple[Node, ...]) -> None:
+        """Wait until these nodes know all living ones, and the coordinators of groups are at work."""
+        expected = frozenset(self._wanted)
+        for node in nodes:
+            self._until(deadline, node, functools.partial(readiness.knows, node, expected))
+        if len(expected) == self.size:  # with brokers missing, a coordinator may be missing for good
+            self._until(deadline, nodes[0], functools.partial(readiness.has_coordinators, nodes[0]))
+
+    def _until(self, deadline: float, node: Node, is_ready: Callable[[], bool]) -> None:
+        while not is_ready():
+            self._check_alive()
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"Broker {node.node_id} of Kafka {self.version} was not ready in time. It logged:\n"
+                    f"{self.log_tail(node.node_id)}"
+                )
+            time.sleep(_POLL_S)
+
+    def _check_alive(self) -> None:
+        helpers = [process for process in (self._zookeeper, self._proxies) if process]
+        for process in (*(self._processes[node_id] for node_id in sorted(self._wanted)), *helpers):
+            if not process.is_running():
+                raise LabError(
+                    f"{process.name} of Kafka {self.version} ended with exit code {process.exit_code}. It logged:\n"
+                    f"{process.log_tail()}"
+                )
+
+    def _clean(self, *, keep: bool) -> None:
+        processes = [*self._processes.values(), *filter(None, (self._zookeeper, self._proxies))]
+        for process in processes:
+            process.signal_kill()  # all at once, then wait for each
+        for process in processes:
+            process.kill()
+        self._processes.clear()
+        self._wanted.clear()
+        self._zookeeper = self._proxies = None
+        if self._reaper is not None:
+            if self._layout is not None and not keep:
+                shutil.rmtree(self._layout.folder, ignore_errors=True)
+            self._reaper.close()
+        self._reaper = self._layout = None
+
+    def _node(self, node_id: int) -> Node:
+        for node in self._ready_layout.nodes:
+            if node.node_id == node_id:
+                return node
+        raise LabError(f"There is no broker {node_id}; this cluster has {', '.join(map(str, self.brokers))}.")
+
+    @property
+    def _ready_layout(self) -> Layout:
+        if self._layout is None:
+            raise LabError("This cluster is not running: use `with KafkaCluster(...) as cluster:`, or call start().")
+        return self._layout

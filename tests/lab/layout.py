@@ -1,0 +1,127 @@
+"""A cluster's place on this machine: its folder, its nodes' folders and ports, and the files they start from."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab import properties
+from tests.lab.errors import LabError
+from tests.lab.ports import free_ports
+from tests.lab.process import JavaProgram, run_tool
+from tests.lab.properties import Node
+
+FORMAT_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Hold what a cluster's processes are started with."""
+
+    version: str
+    libs: Path
+    folder: Path
+    nodes: tuple[Node, ...]
+    zookeeper_port: int = 0
+
+    def broker(self, node: Node, heap_mb: int) -> JavaProgram:
+        """Return the broker's program."""
+        return JavaProgram(
+            libs=self.libs,
+            main_class="kafka.Kafka",
+            arguments=(str(node.folder / "server.properties"),),
+            options=(f"-Xmx{heap_mb}m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        )
+
+    def zookeeper(self) -> JavaProgram:
+        """Return ZooKeeper's program."""
+        return JavaProgram(
+            libs=self.libs,
+            main_class="org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            arguments=(str(self.folder / "zookeeper.properties"),),
+            options=("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        )
+
+
+def new_folder() -> Path:
+    """Make the folder of one cluster under the machine's temporary folder."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="akg-lab-"))
+    except OSError as exc:
+        raise LabError(f"Cannot make a temporary folder for the brokers' data ({exc}). Free some space.") from exc
+
+
+def plan_nodes(folder: Path, brokers: int, *, delayed: bool) -> tuple[Node, ...]:
+    """Give every node its folder and free ports."""
+    ports = iter(free_ports(4 * brokers))
+    nodes = []
+    for node_id in range(1, brokers + 1):
+        port, controller_port, proxy_port, inner_port = (next(ports) for _ in range(4))
+        nodes.append(
+            Node(
+                node_id=node_id,
+                folder=folder / f"broker-{node_id}",
+                port=port,
+                controller_port=controller_port,
+                proxy_port=proxy_port if delayed else 0,
+                inner_port=inner_port if delayed else 0,
+            )
+        )
+    return tuple(nodes)
+
+
+def write_files(layout: Layout, config: Mapping[str, object]) -> None:
+    """Write every node's configuration, and format its data folder where the version wants that."""
+    for node in layout.nodes:
+        node.data.mkdir(parents=True)
+        made = properties.broker_properties(
+            layout.version, node, layout.nodes, zookeeper_port=layout.zookeeper_port, config=config
+        )
+        (node.folder / "server.properties").write_text(properties.render(made))
+    if layout.zookeeper_port:
+        made = properties.zookeeper_properties(layout.folder, layout.zookeeper_port)
+        (layout.folder / "zookeeper.properties").write_text(properties.render(made))
+    else:
+        _format(layout)
+
+
+def _format(layout: Layout) -> None:
+    """Format the first node with Kafka's own tool, and the others by copying what it wrote: a JVM takes a second."""
+    first, *others = layout.nodes
+    switched_on = [f"{name}={level}" for name, level in properties.features(layout.version).items()]
+    arguments = ["format", "--cluster-id", _random_id(), "--config", str(first.folder / "server.properties")]
+    for feature in switched_on:
+        arguments += ["--feature", feature]
+    tool = JavaProgram(
+        libs=layout.libs,
+        main_class="kafka.tools.StorageTool",
+        arguments=tuple(arguments),
+        options=("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    )
+    done = run_tool(tool, timeout=FORMAT_TIMEOUT_S)
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).strip()
+        raise LabError(f"Kafka {layout.version} could not format its data folder:\n{said[-2000:]}")
+    for node in others:
+        shutil.copytree(first.data, node.data, dirs_exist_ok=True)
+        meta = node.data / "meta.properties"
+        meta.write_text(retarget(meta.read_text(), node.node_id))
+
+
+def retarget(meta: str, node_id: int) -> str:
+    """Rewrite a formatted folder's ``meta.properties`` for another node."""
+    changed = {"node.id": str(node_id), "directory.id": _random_id()}
+    lines = (line.partition("=") for line in meta.splitlines())
+    return "".join(f"{key}{equals}{changed.get(key, value)}\n" for key, equals, value in lines)
+
+
+def _random_id() -> str:
+    """Return a random id as Kafka spells them; never one that a command line would take for an option."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made

@@ -1,0 +1,128 @@
+"""One process of the lab, most often a JVM: start it, follow its log, kill it."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.lab.errors import LabError
+from tests.lab.java import find_java
+from tests.lab.reaper import Reaper
+
+_LOG_OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    # a new topic's first seconds fill the log with these
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaFetcherThread=error",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+    "-Dlog4j2.loggers=",  # kafka 4.x looks at log4j2 as well, which has nothing to write to
+    "-Dlog4j2.level=OFF",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaProgram:
+    """Say what to run: a main class of some jars, with its arguments and JVM options."""
+
+    libs: Path
+    main_class: str
+    arguments: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        """Return the command line; raises LabError when there is no usable Java."""
+        classpath = f"{self.libs}/*"
+        return [find_java(), *self.options, *_LOG_OPTIONS, "-cp", classpath, self.main_class, *self.arguments]
+
+
+@dataclass(slots=True)
+class LabProcess:
+    """Be a running process whose output goes to a file, and whose end is certain once the owner has ended."""
+
+    name: str
+    log_path: Path
+    process: subprocess.Popen[bytes]
+    reaper: Reaper
+    _released: bool = field(default=False, init=False)
+
+    @classmethod
+    def start(cls, name: str, command: list[str], *, folder: Path, reaper: Reaper) -> LabProcess:
+        """Start the command with its output appended to ``<folder>/<name>.log``."""
+        log_path = folder / f"{name}.log"
+        try:
+            with log_path.open("ab") as log:
+                process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C must not kill brokers before their clients are done
+                )
+        except OSError as exc:
+            raise LabError(f"Cannot start {name}: {exc}.") from exc
+        reaper.watch(process.pid)
+        return cls(name, log_path, process, reaper)
+
+    @property
+    def pid(self) -> int:
+        """Return the process id."""
+        return self.process.pid
+
+    def is_running(self) -> bool:
+        """Say whether the process is alive."""
+        return self.process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit code, negative for a signal; ``None`` while it runs."""
+        return self.process.poll()
+
+    def signal_kill(self) -> None:
+        """Send SIGKILL without waiting; does nothing when the process has ended already."""
+        self.process.kill()
+
+    def kill(self) -> None:
+        """SIGKILL the process and wait for its end; does nothing when it has ended already."""
+        self.process.kill()
+        self._wait(None)
+
+    def terminate(self, timeout: float = 30) -> None:
+        """Ask the process to end (SIGTERM), and kill it when it has not after ``timeout`` seconds."""
+        self.process.terminate()
+        try:
+            self._wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def log_tail(self, lines: int = 40) -> str:
+        """Return the last lines of the log."""
+        return tail(self.log_path, lines)
+
+    def _wait(self, timeout: float | None) -> None:
+        self.process.wait(timeout)
+        if not self._released:
+            self._released = True
+            self.reaper.release(self.process.pid)
+
+
+def tail(path: Path, lines: int) -> str:
+    """Return the last ``lines`` lines of a file; empty when there is no such file."""
+    if lines <= 0 or not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 400 * lines))
+        text = file.read().decode(errors="replace")
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def run_tool(program: JavaProgram, *, timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run a short program to its end and return what it printed; raises LabError when it takes too long."""
+    try:
+        return subprocess.run(
+            program.command(), capture_output=True, text=True, timeout=timeout, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise LabError(f"{program.main_class} did not end within {timeout:g} s.") from exc

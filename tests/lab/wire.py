@@ -1,0 +1,91 @@
+"""The little of Kafka's protocol the lab speaks itself: one blocking socket, one request at a time.
+
+Light enough to ask every broker ten times a second whether it is ready, without a client library's threads and
+warnings. Old request versions are enough (header v1, no tagged fields), and all brokers from 2.8 to 4.3 know them:
+Metadata v7, FindCoordinator v2, OffsetCommit v7.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import struct
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kio.schema.find_coordinator.v2 import FindCoordinatorRequest, FindCoordinatorResponse
+from kio.schema.metadata.v7 import MetadataRequest, MetadataResponse
+from kio.schema.metadata.v7.request import MetadataRequestTopic
+from kio.schema.types import TopicName
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i8
+from kio.static.protocol import Payload
+
+OFFSETS_TOPIC = "__consumer_offsets"
+CLIENT_ID = b"lab"
+_Response = TypeVar("_Response", bound=Payload)
+
+
+def frame(api_key: int, version: int, body: bytes, correlation_id: int = 0) -> bytes:
+    """Put length and header (v1) before a request's body."""
+    header = struct.pack(">hhih", api_key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def encode(request: Payload) -> bytes:
+    """Return a request's body in bytes."""
+    buffer = io.BytesIO()
+    entity_writer(type(request))(buffer, request)
+    return buffer.getvalue()
+
+
+class Connection:
+    """Be one connection to one broker. OSError and ConnectionError pass through: callers try again."""
+
+    def __init__(self, host: str, port: int, *, timeout: float) -> None:
+        self._socket = socket.create_connection((host, port), timeout=timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def ask(self, request: Payload, response: type[_Response]) -> _Response:
+        """Send one request and wait for its answer."""
+        self._socket.sendall(frame(int(request.__api_key__), int(request.__version__), encode(request)))
+        (size,) = struct.unpack(">i", self._read(4))
+        answer, _ = entity_reader(response)(self._read(size), 4)  # after the correlation id
+        return answer
+
+    def metadata(self, topics: tuple[str, ...] | None = ()) -> MetadataResponse:
+        """Ask for the brokers, and for these topics; ``None`` asks for all."""
+        asked = None if topics is None else tuple(MetadataRequestTopic(name=TopicName(topic)) for topic in topics)
+        return self.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), MetadataResponse)
+
+    def find_group_coordinator(self, group: str) -> FindCoordinatorResponse:
+        """Ask for a group's coordinator, which creates ``__consumer_offsets`` on a new cluster."""
+        return self.ask(FindCoordinatorRequest(key=group, key_type=i8(0)), FindCoordinatorResponse)
+
+    def _read(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._socket.recv(size - len(parts))
+            if not part:
+                raise ConnectionResetError("the broker closed the connection")
+            parts += part
+        return bytes(parts)
+
+
+def leaders(metadata: MetadataResponse, topic: str) -> Mapping[int, int]:
+    """Return partition -> leader's node id, of the partitions that have one."""
+    return {
+        int(partition.partition_index): int(partition.leader_id)
+        for found in metadata.topics
+        if found.name == topic
+        for partition in found.partitions
+        if int(partition.leader_id) >= 0
+    }
