@@ -1,0 +1,93 @@
+"""What a plan may hold: which groups, how long idle, how many at once, and for how long the plan may be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, EVERYTHING, GroupFilter
+
+WEEK_SECONDS = 7 * 86_400.0
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPolicy:
+    """Limit what a plan may delete; raises ``ConfigurationError`` for a value that makes no sense.
+
+    :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds. Default a week.
+    :param min_observations: in how many complete snapshots it must have been seen so, at least 2. Default 2.
+    :param include: patterns of the groups to consider, see ``patterns``. Default all.
+    :param exclude: patterns of groups to keep. Default none.
+    :param protected: patterns of platform groups to keep. Default ``DEFAULT_PROTECTED``.
+    :param max_groups: the most groups one plan deletes. Default 500.
+    :param max_share: the largest share of all groups found that one plan deletes, above 0 and at most 1. Default 0.5.
+    :param max_plan_age_seconds: how old the snapshot may be when the plan is applied, in seconds. Default a day.
+    """
+
+    min_idle_seconds: float = WEEK_SECONDS
+    min_observations: int = 2
+    include: tuple[str, ...] = EVERYTHING
+    exclude: tuple[str, ...] = ()
+    protected: tuple[str, ...] = DEFAULT_PROTECTED
+    max_groups: int = 500
+    max_share: float = 0.5
+    max_plan_age_seconds: float = DAY_SECONDS
+
+    def __post_init__(self) -> None:
+        patterns = GroupFilter(self.include, self.exclude, self.protected)
+        for name in ("include", "exclude", "protected"):
+            object.__setattr__(self, name, getattr(patterns, name))
+        for name in ("min_idle_seconds", "max_plan_age_seconds"):
+            value = _number(name, getattr(self, name))
+            if value <= 0:
+                raise ConfigurationError(name, value, "give a number of seconds above 0")
+            object.__setattr__(self, name, value)
+        share = _number("max_share", self.max_share)
+        if not 0 < share <= 1:
+            raise ConfigurationError("max_share", self.max_share, "give a share above 0 and at most 1, such as 0.5")
+        object.__setattr__(self, "max_share", share)
+        _whole("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
+        _whole("min_observations", self.min_observations, 2, "give 2 or more: one observation proves no idle time")
+
+    @property
+    def groups(self) -> GroupFilter:
+        """Give the three lists of patterns as one filter."""
+        return GroupFilter(self.include, self.exclude, self.protected)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain JSON."""
+        return {
+            "include": list(self.include),
+            "exclude": list(self.exclude),
+            "protected": list(self.protected),
+            "min_idle_seconds": self.min_idle_seconds,
+            "min_observations": self.min_observations,
+            "max_groups": self.max_groups,
+            "max_share": self.max_share,
+            "max_plan_age_seconds": self.max_plan_age_seconds,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PlanPolicy:
+        """Read ``to_json()`` back; an unknown or missing key raises ``TypeError``."""
+        if missing := set(cls.__slots__) - set(data):
+            raise TypeError(f"the policy lacks {', '.join(sorted(missing))}")
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
+        }
+        return cls(**values)
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigurationError(name, value, "give a number")
+    return float(value)
+
+
+def _whole(name: str, value: object, least: int, remedy: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(name, value, remedy)

@@ -1,0 +1,125 @@
+"""Read what the Spark job decided about a snapshot. It is a program of its own: its rows are checked, not trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+
+STALE = "stale"
+
+_COLUMNS = (
+    "group_id",
+    "group_type",
+    "protocol_type",
+    "state",
+    "members",
+    "partitions",
+    "lag",
+    "empty_since",
+    "last_moved_at",
+    "idle_since",
+    "idle_seconds",
+    "observations",
+    "observed_at",
+    "verdict",
+    "reason",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Be the job's judgement of one group, see docs/formats.md."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    partitions: int
+    lag: int | None
+    idle_since: datetime | None
+    idle_seconds: float | None
+    observations: int
+    observed_at: datetime
+    verdict: str
+    reason: str
+    empty_since: datetime | None = None
+    last_moved_at: datetime | None = None
+
+
+def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
+    """Read every verdict about a snapshot, sorted by group id.
+
+    Raises ``SnapshotError`` when the job has not finished (no summary), a file cannot be read or a group is judged
+    twice.
+    """
+    summary = layout.verdict_summary(snapshot_id)
+    if not summary.exists():
+        raise SnapshotError(f"snapshot {snapshot_id} is not judged: there is no {summary}; run the Spark job first")
+    rows: dict[str, Verdict] = {}
+    for path in _parquet_files(layout.verdicts(snapshot_id)):
+        for row in _read(path):
+            verdict = _verdict(row, path)
+            if verdict.group_id in rows:
+                raise SnapshotError(f"group {verdict.group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")
+            rows[verdict.group_id] = verdict
+    return [rows[group_id] for group_id in sorted(rows)]
+
+
+def _parquet_files(folder: StoragePath) -> list[StoragePath]:
+    if not folder.exists():
+        raise SnapshotError(f"there are no verdicts in {folder}: run the Spark job first")
+    files = [path for path in folder.iterdir() if path.name.endswith(".parquet") and path.name[0] not in "._"]
+    if not files:
+        raise SnapshotError(f"{folder} is empty: run the Spark job again")
+    return sorted(files, key=lambda path: path.name)
+
+
+def _read(path: StoragePath) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as file:
+            table = pq.read_table(file)
+            rows: list[dict[str, Any]] = table.select(list(_COLUMNS)).to_pylist()
+    except KeyError as exc:
+        raise SnapshotError(f"{path} lacks a column: {exc}") from exc
+    except (OSError, pa.ArrowException) as exc:
+        raise SnapshotError(f"{path} cannot be read: {exc}") from exc
+    return rows
+
+
+def _verdict(row: dict[str, Any], path: StoragePath) -> Verdict:
+    idle = row["idle_seconds"]
+    for name in ("group_id", "verdict", "observed_at", "state", "group_type", "protocol_type"):
+        if row[name] is None:
+            raise SnapshotError(f"{path}: group {row['group_id']!r} has no {name}")
+    return Verdict(
+        group_id=row["group_id"],
+        group_type=row["group_type"],
+        protocol_type=row["protocol_type"],
+        state=row["state"],
+        members=row["members"],
+        partitions=row["partitions"] or 0,
+        lag=row["lag"],
+        empty_since=_utc(row["empty_since"]),
+        last_moved_at=_utc(row["last_moved_at"]),
+        idle_since=_utc(row["idle_since"]),
+        idle_seconds=idle if idle is not None and math.isfinite(idle) else None,
+        observations=row["observations"] or 0,
+        observed_at=_utc(row["observed_at"]) or datetime.min.replace(tzinfo=UTC),
+        verdict=row["verdict"],
+        reason=row["reason"] or "",
+    )
+
+
+def _utc(value: datetime | None) -> datetime | None:
+    if value is None:
+        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
