@@ -39,6 +39,7 @@ class KafkaCluster:
         themselves are not delayed.
     :param keep: leave the folder with data and logs where it is, and say where with ``folder``.
     :param heap_mb: heap limit of each broker.
+    :param full_jit: let the JVM optimise fully: a slower start, more speed later. For benchmarks.
     :param timeout: seconds until all brokers have to be ready.
 
     Raises LabError, with the log tail of the node concerned, when the cluster does not come up.
@@ -53,6 +54,7 @@ class KafkaCluster:
         delay_ms: float = 0,
         keep: bool = False,
         heap_mb: int = 384,
+        full_jit: bool = False,
         timeout: float = START_TIMEOUT_S,
     ) -> None:
         jars.parse_version(version)
@@ -66,6 +68,7 @@ class KafkaCluster:
         self._delay_ms = delay_ms
         self._keep = keep
         self._heap_mb = heap_mb
+        self._full_jit = full_jit
         self._timeout = timeout
         self._reaper: Reaper | None = None
         self._layout: Layout | None = None
@@ -73,6 +76,7 @@ class KafkaCluster:
         self._wanted: set[int] = set()
         self._zookeeper: LabProcess | None = None
         self._proxies: LabProcess | None = None
+        self._extras: list[LabProcess] = []
 
     def __enter__(self) -> Self:
         return self.start()
@@ -110,8 +114,7 @@ class KafkaCluster:
     @property
     def pids(self) -> tuple[int, ...]:
         """Return the process ids of everything that runs for this cluster."""
-        everything = (*self._processes.values(), *filter(None, (self._zookeeper, self._proxies)))
-        return tuple(process.pid for process in everything if process.is_running())
+        return tuple(process.pid for process in self._everything() if process.is_running())
 
     def address(self, node_id: int) -> str:
         """Return ``host:port`` of one broker, as clients connect to it."""
@@ -164,6 +167,14 @@ class KafkaCluster:
         """Return the last lines one broker logged; also after its death."""
         return tail(self._node(node_id).folder / f"broker-{node_id}.log", lines)
 
+    def start_process(self, name: str, command: list[str]) -> LabProcess:
+        """Start another program beside the brokers, such as a console consumer; it ends with them at the latest."""
+        folder = self.folder
+        assert self._reaper is not None
+        process = LabProcess.start(name, command, folder=folder, reaper=self._reaper)
+        self._extras.append(process)
+        return process
+
     def _start_once(self, libs: Path) -> None:
         folder = layout.new_folder()
         self._reaper = Reaper()
@@ -191,9 +202,9 @@ class KafkaCluster:
 
     def _start_broker(self, node: Node) -> None:
         assert self._reaper is not None
-        command = self._ready_layout.broker(node, self._heap_mb).command()
+        program = self._ready_layout.broker(node, heap_mb=self._heap_mb, full_jit=self._full_jit)
         self._processes[node.node_id] = LabProcess.start(
-            f"broker-{node.node_id}", command, folder=node.folder, reaper=self._reaper
+            f"broker-{node.node_id}", program.command(), folder=node.folder, reaper=self._reaper
         )
         self._wanted.add(node.node_id)
 
@@ -224,13 +235,18 @@ class KafkaCluster:
                     f"{process.log_tail()}"
                 )
 
+    def _everything(self) -> list[LabProcess]:
+        helpers = [process for process in (self._zookeeper, self._proxies) if process]
+        return [*self._extras, *self._processes.values(), *helpers]
+
     def _clean(self, *, keep: bool) -> None:
-        processes = [*self._processes.values(), *filter(None, (self._zookeeper, self._proxies))]
+        processes = self._everything()
         for process in processes:
             process.signal_kill()  # all at once, then wait for each
         for process in processes:
             process.kill()
         self._processes.clear()
+        self._extras.clear()
         self._wanted.clear()
         self._zookeeper = self._proxies = None
         if self._reaper is not None:

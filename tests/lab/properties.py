@@ -115,7 +115,7 @@ def _zookeeper(node: Node, zookeeper_port: int) -> Properties:
     return {
         "broker.id": str(node.node_id),
         "zookeeper.connect": f"{HOST}:{zookeeper_port}",
-        "zookeeper.session.timeout.ms": "6000",
+        "zookeeper.session.timeout.ms": "4000",
         "zookeeper.connection.timeout.ms": "30000",
     }
 
@@ -128,8 +128,8 @@ def _kraft(version: str, node: Node, nodes: tuple[Node, ...]) -> Properties:
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in nodes),
         "listeners": f"{listeners},CONTROLLER://{HOST}:{node.controller_port}",
-        "broker.session.timeout.ms": "6000",
-        "broker.heartbeat.interval.ms": "1000",
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "500",
     }
     number = parse_version(version)
     if (3, 9, 0) <= number < (4, 0, 0):

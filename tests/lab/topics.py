@@ -1,0 +1,101 @@
+"""Topics with records in them, for tests, demo and benchmark. Everything takes bootstrap servers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.lab.errors import LabError
+from tests.lab.wire import Connection, leaders
+
+TIMEOUT_S = 30.0
+_POLL_S = 0.05
+
+
+def quiet(bootstrap: str, **options: str | float | bool) -> dict[str, str | int | float | bool]:
+    """Return a librdkafka configuration that does not write to stderr when brokers come and go."""
+    return {"bootstrap.servers": bootstrap, "log_level": 2, **{k.replace("_", "."): v for k, v in options.items()}}
+
+
+def create_topics(
+    bootstrap: str,
+    partitions: Mapping[str, int],
+    *,
+    replication_factor: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create topics and wait until every broker knows all their leaders.
+
+    :param partitions: topic -> number of partitions.
+
+    Raises LabError when a topic cannot be created, for example because it is there already.
+    """
+    wanted = [
+        NewTopic(topic, num_partitions=count, replication_factor=replication_factor, config=dict(config or {}))
+        for topic, count in partitions.items()
+    ]
+    admin = AdminClient(quiet(bootstrap))
+    for topic, future in admin.create_topics(wanted, operation_timeout=TIMEOUT_S).items():
+        try:
+            future.result(TIMEOUT_S)
+        except KafkaException as exc:
+            raise LabError(f"Cannot create the topic {topic}: {exc.args[0].str()}.") from exc
+    wait_for_topics(bootstrap, partitions)
+
+
+def wait_for_topics(bootstrap: str, partitions: Mapping[str, int], *, timeout: float = TIMEOUT_S) -> None:
+    """Wait until every broker of ``bootstrap`` knows a leader of every partition."""
+    deadline = time.monotonic() + timeout
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        while not _knows(host, int(port), partitions):
+            if time.monotonic() > deadline:
+                raise LabError(f"The broker at {address} did not learn of {', '.join(partitions)} in time.")
+            time.sleep(_POLL_S)
+
+
+def _knows(host: str, port: int, partitions: Mapping[str, int]) -> bool:
+    with Connection(host, port, timeout=TIMEOUT_S) as connection:
+        metadata = connection.metadata(tuple(partitions))
+    return all(len(leaders(metadata, topic)) == count for topic, count in partitions.items())
+
+
+def delete_topics(bootstrap: str, topics: Iterable[str]) -> None:
+    """Delete topics; raises LabError when one is not there."""
+    for topic, future in AdminClient(quiet(bootstrap)).delete_topics(list(topics)).items():
+        try:
+            future.result(TIMEOUT_S)
+        except KafkaException as exc:
+            raise LabError(f"Cannot delete the topic {topic}: {exc.args[0].str()}.") from exc
+
+
+def produce(bootstrap: str, records: Mapping[tuple[str, int], int]) -> None:
+    """Write records and wait until the brokers have them.
+
+    :param records: (topic, partition) -> how many.
+    """
+    failed: list[str] = []
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    producer = Producer(quiet(bootstrap, linger_ms=20))
+    for (topic, partition), count in records.items():
+        for number in range(count):
+            while True:
+                try:
+                    producer.produce(topic, f"record {number}".encode(), partition=partition, on_delivery=delivered)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.poll(0)
+    left = producer.flush(TIMEOUT_S)
+    if failed or left:
+        raise LabError(
+            f"{len(failed) + left} records were not written. First error: {failed[0] if failed else 'none'}."
+        )
