@@ -1,1 +1,16 @@
 """The batching core: one request for many groups, an answer for each, fallback per broker (KIP-699, 709, 347)."""
+
+from airflow_kafka_groups.admin.client import AdminClient, ClusterDescription
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec
+
+__all__ = [
+    "AdminClient",
+    "ClientConfig",
+    "ClusterDescription",
+    "GroupListings",
+    "GroupResult",
+    "GroupResults",
+    "ListConsumerGroupOffsetsSpec",
+]

@@ -1,0 +1,62 @@
+"""Check what callers pass in, before anything is sent: errors name the argument, the value and the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetSpec, TopicPartition
+
+_MAX_ID_BYTES = 32767  # a Kafka string has a two-byte length
+
+
+def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]:
+    """Give the ids without duplicates, in their order. An empty list is fine here: it asks about nothing.
+
+    Raises ``ConfigurationError`` for a single text (its letters are not meant), and for what is not a text.
+    """
+    if isinstance(group_ids, str | bytes):
+        raise ConfigurationError(name, group_ids, "give a list of ids; for one, a list with that one")
+    unique = list(dict.fromkeys(group_ids))
+    for group_id in unique:
+        if not isinstance(group_id, str):
+            raise ConfigurationError(name, group_id, "every id must be a text")
+        if len(group_id.encode("utf-8", "replace")) > _MAX_ID_BYTES:
+            raise ConfigurationError(name, group_id, f"an id has at most {_MAX_ID_BYTES} bytes")
+    return unique
+
+
+def one_or_many(
+    groups: Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec],
+) -> tuple[list[str], Mapping[str, ListConsumerGroupOffsetsSpec]]:
+    """Give the ids and the specs of those that have one."""
+    wanted = group_ids_of(groups, "groups")
+    specs = groups if isinstance(groups, Mapping) else {}
+    for group_id, spec in specs.items():
+        if not isinstance(spec, ListConsumerGroupOffsetsSpec):
+            raise ConfigurationError(f"groups[{group_id!r}]", spec, "give a ListConsumerGroupOffsetsSpec")
+    return wanted, specs
+
+
+def partition_specs_of(specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, OffsetSpec]:
+    """Give the specs with real ``TopicPartition`` keys (plain pairs are accepted)."""
+    checked: dict[TopicPartition, OffsetSpec] = {}
+    for key, spec in specs.items():
+        if not isinstance(spec, OffsetSpec):
+            raise ConfigurationError(f"specs[{key!r}]", spec, "give an OffsetSpec, e.g. OffsetSpec.latest()")
+        checked[TopicPartition(*key)] = spec
+    return checked
+
+
+def pattern_of(text: str | None) -> re.Pattern[str] | None:
+    """Compile a regular expression for group ids.
+
+    Raises ``ConfigurationError`` when it is not one.
+    """
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ConfigurationError("group_id_pattern", text, f"is not a regular expression: {error}") from error

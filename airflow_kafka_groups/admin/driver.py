@@ -1,0 +1,318 @@
+"""All bookkeeping of one batched call; no socket, no task, no clock.
+
+A key goes through two stages, as in Kafka's own AdminApiDriver: *lookup* (which broker?) and *fulfilment* (ask it).
+``poll(now)`` gives the requests to send now; what comes of each is told by ``on_response`` or ``on_failure``; results
+leave by ``take_results`` as they are known. ``wake_at`` says when to poll again if nothing happens before.
+
+1. Keys with a known or guessed coordinator start in that broker's queue; the others in the lookup queue.
+2. A broker's queue is cut into requests of ``batch_size`` keys, ``batches_in_flight`` at a time. A broker whose version
+   takes one key a request (``NoBatchedRequestError``) is remembered, for that API only, and from then on gets requests
+   of one key, ``singles_in_flight`` at a time: pipelined, so that falling back costs bytes and not round trips.
+3. Every answer sorts its keys by fate (handler.py). A key that the broker left out is an error with its name.
+4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
+   most of a first answer is NOT_COORDINATOR, the guesses are wrong for this cluster: the rest are looked up too.
+5. Pauses grow with the failures of that key, and only with failures. At the deadline, what is left fails with the
+   broker it waited for and the last reason.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Generic
+
+from airflow_kafka_groups.admin.fates import Fates, K, Outcome, V
+from airflow_kafka_groups.admin.handler import AdminHandler
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    KafkaGroupsError,
+    LocalProtocolError,
+    MissingAnswerError,
+    NoBatchedRequestError,
+    OutcomeUnknownError,
+    PartitionOffsetsError,
+    RequestTimeoutError,
+)
+from airflow_kafka_groups.models import Broker, BrokerId
+from airflow_kafka_groups.protocol.codec import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverLimits:
+    """Bound what is asked at once, and how long for.
+
+    After ``give_up_after`` failures a key fails with its last error; ``None`` goes on until the deadline. A group with
+    partitions that an open transaction holds back is asked ``unstable_tries`` times (some seconds).
+    """
+
+    batch_size: int = 200
+    lookup_batch_size: int = 1000
+    batches_in_flight: int = 3
+    singles_in_flight: int = 64
+    first_pause: float = 0.05
+    longest_pause: float = 1.0
+    give_up_after: int | None = None
+    unstable_tries: int = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestSpec(Generic[K]):
+    """Be one request to send: to which broker, for which keys, by which handler."""
+
+    broker_id: BrokerId
+    keys: tuple[K, ...]
+    handler: AdminHandler[K, Any] = field(repr=False)
+    is_lookup: bool
+
+
+class AdminDriver(Generic[K, V]):
+    """Drive one call from its keys to their results.
+
+    :param keys: what is asked about; duplicates are removed, order is kept.
+    :param brokers: node ids that may be asked for lookups.
+    :param lookup: finds the broker of a key; ``None`` when every key's broker is given and cannot change.
+    :param handler: asks the question; ``None`` when the broker itself is the answer (``find_coordinators``).
+    :param mapping: brokers already known or guessed, by key.
+    :param deadline: the time, on the clock of ``now``, at which what is left fails.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[K],
+        *,
+        brokers: Sequence[BrokerId],
+        lookup: AdminHandler[K, Broker] | None,
+        handler: AdminHandler[K, V] | None,
+        deadline: float,
+        mapping: Mapping[K, BrokerId] | None = None,
+        limits: DriverLimits | None = None,
+    ) -> None:
+        self._lookup, self._handler = lookup, handler
+        self._deadline = deadline
+        self._limits = limits or DriverLimits()
+        self._brokers = list(brokers)
+        random.shuffle(self._brokers)  # so that many clients do not all ask the same broker first
+        self._lookup_queue: deque[K] = deque()
+        self._queues: dict[BrokerId, deque[K]] = {}
+        self._paused: list[tuple[float, int, BrokerId | None, tuple[K, ...]]] = []
+        self._order = count()
+        self._in_flight: Counter[tuple[BrokerId, bool]] = Counter()
+        self._flying: set[RequestSpec[K]] = set()
+        self._unbatched: set[tuple[BrokerId, bool]] = set()
+        self._silent_until: dict[BrokerId, float] = {}
+        self._failures: Counter[K] = Counter()
+        self._last_error: dict[K, KafkaGroupsError] = {}
+        self._results: list[Outcome[K, V]] = []
+        self._discovered: list[Broker] = []
+        self._open: set[K] = set()
+        self._guessed = bool(mapping) and lookup is not None
+        known = mapping or {}
+        for key in dict.fromkeys(keys):
+            self._open.add(key)
+            self._enqueue(known.get(key), (key,))
+
+    @property
+    def done(self) -> bool:
+        """Say whether every key has its result."""
+        return not self._open
+
+    @property
+    def remaining(self) -> int:
+        """Count the keys without a result."""
+        return len(self._open)
+
+    def take_results(self) -> list[Outcome[K, V]]:
+        """Give the results that came since the last time: (key, value, error)."""
+        results, self._results = self._results, []
+        return results
+
+    def take_discovered(self) -> list[Broker]:
+        """Give the brokers that lookups named since the last time, with their addresses."""
+        discovered, self._discovered = self._discovered, []
+        return discovered
+
+    def wake_at(self, now: float) -> float:
+        """Give the time at which ``poll`` may have something new to say, if nothing happens before."""
+        times = [self._deadline]
+        if self._paused:
+            times.append(self._paused[0][0])
+        times.extend(until for until in self._silent_until.values() if until > now)
+        return min(times)
+
+    # What to send
+
+    def poll(self, now: float) -> list[RequestSpec[K]]:
+        """Give the requests to send now; at the deadline, fail what is left."""
+        if now >= self._deadline:
+            self._expire()
+            return []
+        while self._paused and self._paused[0][0] <= now:
+            _, _, broker_id, keys = heapq.heappop(self._paused)
+            self._enqueue(broker_id, keys)
+        specs: list[RequestSpec[K]] = []
+        if self._lookup is not None:
+            while self._lookup_queue and (chosen := self._lookup_broker(now)) is not None:
+                specs.append(self._cut(chosen, self._lookup_queue, self._lookup, is_lookup=True))
+        if self._handler is not None:
+            for broker_id, queue in self._queues.items():
+                while queue and self._has_room(broker_id, False, now):
+                    specs.append(self._cut(broker_id, queue, self._handler, is_lookup=False))
+        return specs
+
+    def _enqueue(self, broker_id: BrokerId | None, keys: Iterable[K]) -> None:
+        if broker_id is None:
+            self._lookup_queue.extend(keys)
+        else:
+            self._queues.setdefault(broker_id, deque()).extend(keys)
+
+    def _cut(
+        self, broker_id: BrokerId, queue: deque[K], handler: AdminHandler[K, Any], *, is_lookup: bool
+    ) -> RequestSpec[K]:
+        size = self._limits.lookup_batch_size if is_lookup else self._limits.batch_size
+        size = 1 if (broker_id, is_lookup) in self._unbatched else min(size, len(queue))
+        spec = RequestSpec(broker_id, tuple(queue.popleft() for _ in range(size)), handler, is_lookup)
+        self._flying.add(spec)
+        self._in_flight[broker_id, is_lookup] += 1
+        return spec
+
+    def _has_room(self, broker_id: BrokerId, is_lookup: bool, now: float) -> bool:
+        limits = self._limits
+        unbatched = (broker_id, is_lookup) in self._unbatched
+        room = limits.singles_in_flight if unbatched else limits.batches_in_flight
+        return self._in_flight[broker_id, is_lookup] < room and self._silent_until.get(broker_id, 0.0) <= now
+
+    def _lookup_broker(self, now: float) -> BrokerId | None:
+        """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""
+        free = [broker_id for broker_id in self._brokers if self._has_room(broker_id, True, now)]
+        batching = [broker_id for broker_id in free if (broker_id, True) not in self._unbatched]
+        return min(batching or free, key=lambda broker_id: self._in_flight[broker_id, True], default=None)
+
+    # What came of it
+
+    def on_response(self, now: float, spec: RequestSpec[K], version: int, response: Message) -> None:
+        """Take the answer to a request."""
+        fates: Fates[K, Any] = spec.handler.parse(spec.broker_id, spec.keys, version, response)
+        throttle = getattr(response, "throttle_time", None)
+        if throttle:  # brokers answer first and expect the client to keep quiet for this long (KIP-219)
+            self._silent_until[spec.broker_id] = now + throttle.total_seconds()
+        self._landed(spec)
+        answered = {*fates.completed, *fates.failed, *fates.unmapped, *fates.retry}
+        for key in spec.keys:
+            if key not in answered:
+                fates.failed[key] = MissingAnswerError(
+                    f"broker {spec.broker_id} left {key!r} out of its answer to {spec.handler.api.name}"
+                )
+        asked = set(spec.keys)
+        for key, value in fates.completed.items():
+            if key in asked:
+                self._complete(spec, key, value)
+        for key, error in fates.failed.items():
+            if key in asked:
+                self._finish(key, None, error)
+        self._apply_unmapped(now, spec, {key: error for key, error in fates.unmapped.items() if key in asked})
+        self._pause(now, spec, {key: error for key, error in fates.retry.items() if key in asked}, spec.broker_id)
+
+    def on_failure(self, now: float, spec: RequestSpec[K], error: KafkaGroupsError, *, sent: bool = False) -> None:
+        """Take the news that a request could not be made, sent or answered.
+
+        :param sent: whether some of it may have reached the broker. Default false.
+        """
+        self._landed(spec)
+        if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1:
+            self._unbatched.add((spec.broker_id, spec.is_lookup))
+            self._enqueue(None if spec.is_lookup else spec.broker_id, spec.keys)
+        elif isinstance(error, AuthenticationFailedError | LocalProtocolError):
+            self._fail_all(spec.keys, error)
+        elif sent and not spec.handler.resend_after_loss:
+            lost = OutcomeUnknownError(f"{spec.handler.api.name} was sent to broker {spec.broker_id}: {error}")
+            lost.__cause__ = error
+            self._fail_all(spec.keys, lost)
+        elif isinstance(error, ConnectionFailedError | RequestTimeoutError):
+            if spec.is_lookup:
+                self._silent_until[spec.broker_id] = now + self._limits.longest_pause
+            elif self._lookup and isinstance(error, ConnectionFailedError):
+                # The rest of its keys need not find out one request after the other.
+                self._lookup_queue.extend(self._queues.pop(spec.broker_id, ()))
+            self._pause(now, spec, dict.fromkeys(spec.keys, error), None if self._lookup else spec.broker_id)
+        else:
+            self._fail_all(spec.keys, error)
+
+    def _landed(self, spec: RequestSpec[K]) -> None:
+        self._flying.discard(spec)
+        self._in_flight[spec.broker_id, spec.is_lookup] -= 1
+
+    def _complete(self, spec: RequestSpec[K], key: K, value: Any) -> None:
+        if not spec.is_lookup:
+            self._finish(key, value, None)
+            return
+        broker: Broker = value
+        self._discovered.append(broker)
+        if self._handler is None:
+            self._finish(key, value, None)
+        else:
+            self._enqueue(broker.broker_id, (key,))
+
+    def _finish(self, key: K, value: V | None, error: KafkaGroupsError | None) -> None:
+        if key in self._open:  # an answer that comes after the deadline changes nothing any more
+            self._open.discard(key)
+            self._results.append(Outcome(key, value, error))
+
+    def _fail_all(self, keys: Iterable[K], error: KafkaGroupsError) -> None:
+        for key in keys:
+            self._finish(key, None, error)
+
+    def _apply_unmapped(self, now: float, spec: RequestSpec[K], unmapped: dict[K, KafkaGroupsError]) -> None:
+        if self._guessed and 2 * len(unmapped) > len(spec.keys):
+            self._guessed = False
+            for queue in self._queues.values():
+                self._lookup_queue.extend(queue)
+                queue.clear()
+        first_time = tuple(key for key in unmapped if key not in self._failures)
+        for key in first_time:
+            self._failures[key] += 1
+            self._last_error[key] = unmapped.pop(key)
+        home = None if self._lookup else spec.broker_id
+        self._enqueue(home, first_time)
+        self._pause(now, spec, unmapped, home)
+
+    def _pause(
+        self, now: float, spec: RequestSpec[K], troubled: dict[K, KafkaGroupsError], broker_id: BrokerId | None
+    ) -> None:
+        """Put keys aside for as long as their failures say, to be asked of ``broker_id`` or looked up (``None``)."""
+        by_pause: dict[float, list[K]] = {}
+        for key, error in troubled.items():
+            if key not in self._open:
+                continue
+            self._failures[key] += 1
+            self._last_error[key] = error
+            tries = (
+                self._limits.unstable_tries if isinstance(error, PartitionOffsetsError) else self._limits.give_up_after
+            )
+            if tries is not None and self._failures[key] >= tries:
+                self._finish(key, None, error)
+                continue
+            pause = self._limits.first_pause * 2 ** min(self._failures[key] - 1, 10)
+            by_pause.setdefault(min(pause, self._limits.longest_pause), []).append(key)
+        home = None if spec.is_lookup else broker_id
+        for pause, keys in by_pause.items():
+            jittered = now + pause * random.uniform(0.8, 1.2)  # noqa: S311  # spreads load, guards nothing
+            heapq.heappush(self._paused, (jittered, next(self._order), home, tuple(keys)))
+
+    def _expire(self) -> None:
+        waiting = {key: spec for spec in self._flying for key in spec.keys}
+        for key in list(self._open):
+            spec = waiting.get(key)
+            where = f"; waiting for broker {spec.broker_id} to answer {spec.handler.api.name}" if spec else ""
+            reason = self._last_error.get(key)
+            why = f"; last: {reason}" if reason else ""
+            error: KafkaGroupsError = DeadlineExceededError(f"{key!r} was not done in time{where}{why}")
+            if spec is not None and not spec.handler.resend_after_loss:
+                error = OutcomeUnknownError(str(error))
+            error.__cause__ = reason
+            self._finish(key, None, error)

@@ -1,0 +1,69 @@
+"""What becomes of the keys of a request: four fates that add up.
+
+- *completed*: here is the value
+- *failed*: final, with the reason
+- *unmapped*: this broker is not (or no longer) the one to ask; look the key up again
+- *retry*: the right broker, at the wrong moment; ask it again after a pause
+
+``coordinator_fate`` sorts the error codes that mean the same for every API that asks a coordinator. Never decided by a
+generic "retriable" flag: libraries disagree about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Fate(Enum):
+    """Be what becomes of a key."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    UNMAPPED = "unmapped"
+    RETRY = "retry"
+
+
+class Outcome(NamedTuple, Generic[K, V]):
+    """Be the end of one key: a value, or an error."""
+
+    key: K
+    value: V | None
+    error: KafkaGroupsError | None
+
+
+@dataclass(slots=True)
+class Fates(Generic[K, V]):
+    """Sort the keys of one request by what becomes of them."""
+
+    completed: dict[K, V] = field(default_factory=dict)
+    failed: dict[K, KafkaGroupsError] = field(default_factory=dict)
+    unmapped: dict[K, KafkaGroupsError] = field(default_factory=dict)
+    retry: dict[K, KafkaGroupsError] = field(default_factory=dict)
+
+    def add_error(self, fate: Fate, key: K, error: KafkaGroupsError) -> None:
+        """Put a key with an error where its fate says; a fate without an error has no place here."""
+        {Fate.FAILED: self.failed, Fate.UNMAPPED: self.unmapped, Fate.RETRY: self.retry}[fate][key] = error
+
+
+def coordinator_fate(code: ErrorCode) -> Fate:
+    """Sort an error code that a coordinator may answer with about one of its groups."""
+    match code:
+        case ErrorCode.none:
+            return Fate.COMPLETED
+        case ErrorCode.not_coordinator | ErrorCode.coordinator_not_available:
+            # The group has moved, or its partition has no leader just now: ask who has it.
+            return Fate.UNMAPPED
+        case ErrorCode.coordinator_load_in_progress:
+            # The right broker, still reading __consumer_offsets: moving on would find the same one.
+            return Fate.RETRY
+        case _:
+            return Fate.FAILED

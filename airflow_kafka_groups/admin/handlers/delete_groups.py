@@ -1,0 +1,42 @@
+"""Delete groups: DeleteGroups, many groups a request (KIP-229), grouped by coordinator (KIP-347).
+
+A deletion whose answer was lost is never sent again by itself: by then the group may have come back to life. It fails
+with ``OutcomeUnknownError``, and whoever asked looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.models import BrokerId
+from airflow_kafka_groups.protocol import delete_groups
+from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import broker_error
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsHandler:
+    """Ask coordinators to delete groups."""
+
+    api: ClassVar[Api] = DELETE_GROUPS
+    resend_after_loss: ClassVar[bool] = False
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Make one request for all the groups; every version takes many."""
+        return delete_groups.build(keys, version)
+
+    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, None]:
+        """Sort the groups by fate. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final: their meaning is the caller's."""
+        fates: Fates[str, None] = Fates()
+        for group_id, code in delete_groups.parse(response):
+            fate = coordinator_fate(code)
+            if fate is Fate.COMPLETED:
+                fates.completed[group_id] = None
+            else:
+                error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
+                fates.add_error(fate, group_id, error)
+        return fates

@@ -1,0 +1,86 @@
+"""State and members of groups: DescribeGroups for classic ones, ConsumerGroupDescribe for those of KIP-848.
+
+Each API answers GROUP_ID_NOT_FOUND (or state Dead) for the other's groups, so a group is dead only when both say so:
+the client asks the second about what the first did not find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState
+from airflow_kafka_groups.protocol import consumer_group_describe, describe_groups
+from airflow_kafka_groups.protocol.apis import CONSUMER_GROUP_DESCRIBE, DESCRIBE_GROUPS, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.describe_groups import DescriptionAnswer
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClassicGroupsHandler:
+    """Ask coordinators about classic groups."""
+
+    include_authorized_operations: bool = False
+    api: ClassVar[Api] = DESCRIBE_GROUPS
+    resend_after_loss: ClassVar[bool] = True
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Make one request for all the groups; every version takes many."""
+        return describe_groups.build(keys, self.include_authorized_operations, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+    ) -> Fates[str, GroupDescription]:
+        """Sort the groups by fate; one that is not there is completed, with the state ``DEAD``."""
+        return _sort(describe_groups.parse(response, version, broker_id), self.api, broker_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConsumerGroupsHandler:
+    """Ask coordinators about groups of the consumer protocol (KIP-848)."""
+
+    include_authorized_operations: bool = False
+    api: ClassVar[Api] = CONSUMER_GROUP_DESCRIBE
+    resend_after_loss: ClassVar[bool] = True
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Make one request for all the groups."""
+        return consumer_group_describe.build(keys, self.include_authorized_operations, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+    ) -> Fates[str, GroupDescription]:
+        """Sort the groups by fate; one that is not there is completed, with the state ``DEAD``."""
+        return _sort(consumer_group_describe.parse(response, broker_id), self.api, broker_id)
+
+
+def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -> Fates[str, GroupDescription]:
+    fates: Fates[str, GroupDescription] = Fates()
+    for answer in answers:
+        group_id = answer.group_id
+        if answer.error is ErrorCode.group_id_not_found:
+            # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
+            fates.completed[group_id] = _dead(answer.description)
+            continue
+        fate = coordinator_fate(answer.error)
+        if fate is Fate.COMPLETED:
+            fates.completed[group_id] = answer.description
+            continue
+        subject = f"group {group_id!r}"
+        error = broker_error(answer.error, api, broker_id=broker_id, subject=subject, message=answer.message)
+        fates.add_error(fate, group_id, error)
+    return fates
+
+
+def _dead(description: GroupDescription) -> GroupDescription:
+    return GroupDescription(
+        group_id=description.group_id,
+        state=GroupState.DEAD,
+        type=description.type,
+        protocol_type=description.protocol_type,
+        protocol=description.protocol,
+        coordinator=description.coordinator,
+    )

@@ -1,0 +1,81 @@
+"""Committed offsets of groups: OffsetFetch, many groups a request from v8 on (KIP-709).
+
+Where Java's own handler leaves a partition out ("Skipping return offset"), here it has a fate: an unstable one is asked
+again, and a group with a partition that cannot be read fails with ``PartitionOffsetsError``, which carries the rest. A
+group that succeeds has every partition that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
+from airflow_kafka_groups.models import BrokerId, GroupOffsets, ListConsumerGroupOffsetsSpec, TopicPartition
+from airflow_kafka_groups.protocol import offset_fetch
+from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.protocol.offset_fetch import OffsetsAnswer
+
+ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupOffsetsHandler:
+    """Ask coordinators for committed offsets.
+
+    :param specs: which partitions of which group; a group that is not in it is asked for all.
+    :param require_stable: hold back offsets with an open transaction (KIP-447).
+    """
+
+    specs: Mapping[str, ListConsumerGroupOffsetsSpec]
+    require_stable: bool = False
+    api: ClassVar[Api] = OFFSET_FETCH
+    resend_after_loss: ClassVar[bool] = True
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Make one request for all the groups (``NoBatchedOffsetFetchError`` below v8)."""
+        specs = {group_id: self.specs.get(group_id, ALL_PARTITIONS) for group_id in keys}
+        return offset_fetch.build(specs, self.require_stable, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+    ) -> Fates[str, GroupOffsets]:
+        """Sort the groups by fate."""
+        fates: Fates[str, GroupOffsets] = Fates()
+        for answer in offset_fetch.parse(response, version, keys):
+            group_id = answer.group_id
+            fate = coordinator_fate(answer.error)
+            if fate is Fate.COMPLETED:
+                self._sort_partitions(answer, broker_id, fates)
+                continue
+            error = broker_error(answer.error, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
+            fates.add_error(fate, group_id, error)
+        return fates
+
+    def _sort_partitions(self, answer: OffsetsAnswer, broker_id: BrokerId, fates: Fates[str, GroupOffsets]) -> None:
+        group_id = answer.group_id
+        offsets = GroupOffsets(group_id, answer.topics)
+        errors: dict[TopicPartition, KafkaGroupsError] = {}
+        for partition, code in answer.partition_errors.items():
+            subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
+            errors[partition] = broker_error(code, self.api, broker_id=broker_id, subject=subject)
+        asked = self.specs.get(group_id, ALL_PARTITIONS).topic_partitions
+        if asked is not None:
+            for partition in asked:
+                if partition not in offsets and partition not in errors:
+                    errors[partition] = MissingAnswerError(
+                        f"broker {broker_id} left {partition.topic}[{partition.partition}] of group {group_id!r} out"
+                    )
+        if not errors:
+            fates.completed[group_id] = offsets
+            return
+        failure = PartitionOffsetsError(group_id, errors, offsets)
+        if ErrorCode.unstable_offset_commit in answer.partition_errors.values():
+            # An open transaction decides soon, as a rule; what stays unstable fails with this very reason.
+            fates.retry[group_id] = failure
+        else:
+            fates.failed[group_id] = failure

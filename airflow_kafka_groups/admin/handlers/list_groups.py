@@ -1,0 +1,48 @@
+"""The groups that a broker coordinates: ListGroups, asked of every broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.models import BrokerId, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.protocol import list_groups
+from airflow_kafka_groups.protocol.apis import LIST_GROUPS, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsHandler:
+    """Ask brokers for their groups. The keys are the brokers themselves, one a request.
+
+    :param states: only groups in these states; all when empty. Filtered by the broker from v4 on.
+    :param types: only groups of these types; all when empty. Filtered by the broker from v5 on.
+    """
+
+    states: tuple[GroupState, ...] = ()
+    types: tuple[GroupType, ...] = ()
+    api: ClassVar[Api] = LIST_GROUPS
+    resend_after_loss: ClassVar[bool] = True
+
+    def build(self, keys: Sequence[BrokerId], version: int) -> Message:
+        """Make the request."""
+        return list_groups.build(self.states, self.types, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: Message
+    ) -> Fates[BrokerId, tuple[GroupListing, ...]]:
+        """Give the broker's groups, or say why it has none to give: a short list is never taken for a whole one."""
+        fates: Fates[BrokerId, tuple[GroupListing, ...]] = Fates()
+        error = broker_error(response.error_code, self.api, broker_id=broker_id)
+        match response.error_code:
+            case ErrorCode.none:
+                fates.completed[broker_id] = tuple(list_groups.parse(response, version, broker_id))
+            case ErrorCode.coordinator_load_in_progress | ErrorCode.coordinator_not_available:
+                # It is still reading some of its partitions: what it has now is not all.
+                fates.retry[broker_id] = error
+            case _:
+                fates.failed[broker_id] = error
+        return fates

@@ -1,0 +1,56 @@
+"""Log start, end, or the offset at a time: ListOffsets, many partitions a request, asked of their leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.models import BrokerId, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.protocol import list_offsets
+from airflow_kafka_groups.protocol.apis import LIST_OFFSETS, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsHandler:
+    """Ask partition leaders for offsets."""
+
+    specs: Mapping[TopicPartition, OffsetSpec]
+    api: ClassVar[Api] = LIST_OFFSETS
+    resend_after_loss: ClassVar[bool] = True
+
+    def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
+        """Make one request for all the partitions."""
+        return list_offsets.build({key: self.specs[key] for key in keys}, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: Message
+    ) -> Fates[TopicPartition, ListedOffset]:
+        """Sort the partitions by fate."""
+        fates: Fates[TopicPartition, ListedOffset] = Fates()
+        for answer in list_offsets.parse(response):
+            key = answer.partition
+            if answer.error is ErrorCode.none:
+                fates.completed[key] = answer.offset
+                continue
+            error = broker_error(answer.error, self.api, broker_id=broker_id, subject=f"{key.topic}[{key.partition}]")
+            match answer.error:
+                case (
+                    ErrorCode.not_leader_or_follower
+                    | ErrorCode.leader_not_available
+                    | ErrorCode.replica_not_available
+                    | ErrorCode.fenced_leader_epoch
+                    | ErrorCode.unknown_leader_epoch
+                    | ErrorCode.kafka_storage_error
+                ):
+                    # The leader has moved, or is about to.
+                    fates.unmapped[key] = error
+                case ErrorCode.offset_not_available:
+                    # A new leader that does not know its high watermark yet.
+                    fates.retry[key] = error
+                case _:
+                    fates.failed[key] = error
+        return fates

@@ -1,0 +1,89 @@
+"""Who owns the key? Strategies that find the broker to ask: the lookup stage of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.exceptions import RemoteProtocolError
+from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, TopicPartition
+from airflow_kafka_groups.protocol import find_coordinator, metadata
+from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, METADATA, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorStrategy:
+    """Ask FindCoordinator: many keys from v4 on (KIP-699), one below."""
+
+    key_type: CoordinatorType = CoordinatorType.GROUP
+    api: ClassVar[Api] = FIND_COORDINATOR
+    resend_after_loss: ClassVar[bool] = True
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Make one request for all the keys (``NoBatchedFindCoordinatorsError`` below v4)."""
+        return find_coordinator.build(keys, self.key_type, version)
+
+    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, Broker]:
+        """Sort the keys by fate: completed means found."""
+        fates: Fates[str, Broker] = Fates()
+        for answer in find_coordinator.parse(response, version, keys):
+            key = answer.key
+            if answer.error is ErrorCode.none:
+                if answer.broker.broker_id >= 0 and answer.broker.host:
+                    fates.completed[key] = answer.broker
+                else:
+                    fates.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
+                continue
+            subject = f"{self.key_type.name.lower()} {key!r}"
+            error = broker_error(answer.error, self.api, broker_id=broker_id, subject=subject, message=answer.message)
+            match answer.error:
+                case (
+                    ErrorCode.coordinator_not_available
+                    | ErrorCode.coordinator_load_in_progress
+                    | ErrorCode.not_coordinator
+                ):
+                    # No leader yet: also the answer for a second or two while __consumer_offsets is being created.
+                    fates.retry[key] = error
+                case _:
+                    fates.failed[key] = error
+        return fates
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLeaderStrategy:
+    """Ask Metadata for the leaders of partitions, all the topics in one request."""
+
+    api: ClassVar[Api] = METADATA
+    resend_after_loss: ClassVar[bool] = True
+
+    def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
+        """Make one request for the topics of all the partitions."""
+        return metadata.build(list(dict.fromkeys(key.topic for key in keys)), version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: Message
+    ) -> Fates[TopicPartition, Broker]:
+        """Sort the partitions by fate: completed means that the leader is known."""
+        answer = metadata.parse(response)
+        brokers = {broker.broker_id: broker for broker in answer.brokers}
+        fates: Fates[TopicPartition, Broker] = Fates()
+        for key in keys:
+            leader = brokers.get(answer.leaders.get(key, -1))
+            code = answer.errors.get(key.topic, ErrorCode.none)
+            if leader is not None:
+                fates.completed[key] = leader
+                continue
+            subject = f"{key.topic}[{key.partition}]"
+            if code is ErrorCode.none:
+                exists = key.partition < answer.partition_counts.get(key.topic, 0)
+                code = ErrorCode.leader_not_available if exists else ErrorCode.unknown_topic_or_partition
+            error = broker_error(code, self.api, broker_id=broker_id, subject=subject)
+            if code is ErrorCode.leader_not_available:
+                fates.retry[key] = error
+            else:
+                fates.failed[key] = error
+        return fates
