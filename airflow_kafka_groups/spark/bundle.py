@@ -1,0 +1,44 @@
+"""Pack the jobs' modules for ``--py-files``: for clusters whose driver has no copy of this package installed.
+
+``python -m airflow_kafka_groups.spark.bundle jobs.zip``; the application to submit is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def application_path(job: str) -> Path:
+    """Give the file to hand to spark-submit.
+
+    :param job: name of a job, e.g. ``judge_staleness``.
+    """
+    path = _PACKAGE / "spark" / "jobs" / f"{job}.py"
+    if not path.is_file():
+        raise FileNotFoundError(f"no job named {job!r}: {path} does not exist")
+    return path
+
+
+def write_bundle(target: Path) -> Path:
+    """Write the zip for ``--py-files``: the package's empty root and everything in ``spark``; the same bytes each time.
+
+    :param target: path of the zip; its folder must exist.
+    """
+    modules = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "spark").rglob("*.py"))]
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for module in modules:
+            entry = zipfile.ZipInfo(str(module.relative_to(_PACKAGE.parent)), _EPOCH)
+            archive.writestr(entry, module.read_bytes(), zipfile.ZIP_DEFLATED)
+    return target
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip")
+    write_bundle(Path(sys.argv[1]))
+    print(application_path("judge_staleness"))

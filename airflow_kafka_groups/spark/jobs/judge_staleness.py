@@ -1,0 +1,216 @@
+"""Judge which groups of a cluster are stale: ``spark-submit judge_staleness.py --base … --cluster …``.
+
+Reads the snapshots of one cluster and writes one verdict for each group, as docs/formats.md says. The last line on
+stdout is the summary as JSON. Exit code 0: judged; 1: the job failed, and nothing can be planned by it; 2: an argument
+is not right. The verdicts count only when the summary file is there: it is deleted first and written last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
+    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.manifests import is_snapshot_id
+from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.preflight import prepare
+from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA, VERDICTS
+from airflow_kafka_groups.spark.snapshots import History, check_rows, find_history, read_rows
+from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.transforms import judge, observations
+
+JOB = "judge_staleness"
+_GROUPS_PER_FILE = 500_000
+_SHOWN = 20
+
+
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+
+    :param argv: arguments without the program's name; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    add = parser.add_argument
+    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
+    add("--min-idle-seconds", required=True, type=_number, help="idle time a stale group must have; exactly is enough")
+    add("--min-observations", type=_count, default=2, help="observations within the idle time (default 2)")
+    add("--max-snapshots", type=_count, default=1000, help="complete snapshots to use (default 1000)")
+    add("--max-days", type=_number, default=0.0, help="days of history to use (default 0: no limit)")
+    add(
+        "--max-gap-seconds", type=_number, default=0.0, help="a longer gap restarts the idle time (default 0: no limit)"
+    )
+    add("--snapshot-id", help="snapshot to judge (default: the newest)")
+    add("--output", help="folder of the verdicts (default BASE/CLUSTER/verdicts/SNAPSHOT_ID)")
+    add("--summary", help="file of the summary (default BASE/CLUSTER/verdicts/SNAPSHOT_ID.json)")
+    arguments = parser.parse_args(argv)
+    try:
+        _check(arguments)
+    except ArgumentError as exc:
+        parser.error(str(exc))
+    return arguments
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Judge, write the verdicts and the summary, and give the summary.
+
+    :param spark: the session to use; it is set to UTC.
+    :param arguments: what ``parse_arguments`` gave.
+    """
+    started = time.monotonic()
+    warnings = prepare(spark)
+    for warning in warnings:
+        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+    history = find_history(
+        spark,
+        arguments.base,
+        arguments.cluster,
+        snapshot_id=arguments.snapshot_id,
+        max_snapshots=arguments.max_snapshots,
+        max_days=arguments.max_days,
+    )
+    verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
+    output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
+    observed = read_rows(spark, history).transform(observations()).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        check_rows(observed, history)
+        groups, oldest, newest = _extent(observed, history)
+        Storage(spark, summary_path).delete_file(summary_path)
+        _write(observed.transform(judge(_policy(arguments), history.snapshot_ids)), output, groups)
+    finally:
+        observed.unpersist()
+    counts = _count_verdicts(spark, output)
+    judged = sum(verdict["groups"] for verdict in counts.values())
+    if judged != groups:
+        raise JobError(
+            f"{output} has {judged} groups, the snapshot has {groups}: another job wrote there. Run it again"
+        )
+    summary = {
+        "job": JOB,
+        "cluster": arguments.cluster,
+        "snapshot_id": history.judged.snapshot_id,
+        "kafka_cluster_id": history.judged.kafka_cluster_id,
+        "groups": groups,
+        "verdicts": {name: counts[name]["groups"] for name in VERDICTS},
+        "lag": sum(verdict["lag"] for verdict in counts.values()),
+        "lag_by_verdict": {name: counts[name]["lag"] for name in VERDICTS},
+        "oldest_observation": oldest,
+        "newest_observation": newest,
+        "snapshots_used": len(history.manifests),
+        "first_snapshot": history.manifests[0].snapshot_id,
+        "snapshots_skipped": len(history.skipped),
+        "skipped": [{"name": name, "why": why} for name, why in history.skipped[:_SHOWN]],
+        "policy": {
+            "min_idle_seconds": arguments.min_idle_seconds,
+            "min_observations": arguments.min_observations,
+            "max_gap_seconds": arguments.max_gap_seconds,
+        },
+        "output": output,
+        "warnings": warnings,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    Storage(spark, summary_path).write_text(summary_path, json.dumps(summary, indent=1) + "\n")
+    return summary
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job in a session of its own and give the exit code.
+
+    :param argv: arguments without the program's name; those of the process by default.
+    """
+    arguments = parse_arguments(argv)
+    spark = SparkSession.builder.appName(f"{JOB} {arguments.cluster}").getOrCreate()
+    try:
+        summary = run(spark, arguments)
+    except JobError as exc:
+        print(f"{JOB}: error: {exc}", file=sys.stderr)
+        return 1
+    except SPARK_ERRORS as exc:
+        print(f"{exc}\n{JOB}: error: Spark failed: {first_line(exc)}. Nothing was judged", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    print(json.dumps(summary), flush=True)
+    return 0
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number: give e.g. 604800") from None
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number: give e.g. 2") from None
+
+
+def _policy(arguments: argparse.Namespace) -> StalenessPolicy:
+    return StalenessPolicy(
+        min_idle_seconds=arguments.min_idle_seconds,
+        min_observations=arguments.min_observations,
+        max_gap_seconds=arguments.max_gap_seconds,
+    )
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    _policy(arguments)
+    arguments.base = arguments.base.rstrip("/")
+    if not arguments.base or re.search(r"[*?\[\]{}\\]", arguments.base):
+        raise ArgumentError("--base", arguments.base, "give a folder or URI without any of * ? [ ] { } \\")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", arguments.cluster):
+        raise ArgumentError("--cluster", arguments.cluster, "give a folder's name: letters, digits, dots, dashes, _")
+    if arguments.max_snapshots < 1:
+        raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
+    if not 0 <= arguments.max_days <= 36_600:
+        raise ArgumentError("--max-days", arguments.max_days, "give 0 (no limit) or a number of days up to 36600")
+    if arguments.snapshot_id is not None and not is_snapshot_id(arguments.snapshot_id):
+        raise ArgumentError("--snapshot-id", arguments.snapshot_id, "give an id as 20260131T235959Z-0123abcd")
+
+
+def _extent(observed: DataFrame, history: History) -> tuple[int, str | None, str | None]:
+    """Count the groups of the judged snapshot, and give the time of the oldest and the newest observation."""
+    row = observed.agg(
+        F.count_if(F.col("run_id") == history.judged.snapshot_id).alias("groups"),
+        *(
+            F.date_format(when, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+            for when in (F.min("observed_at"), F.max("observed_at"))
+        ),
+    ).first()
+    if row is None:  # pragma: no cover - an aggregate always has its row
+        raise JobError("Spark gave no row for an aggregate")
+    return row[0], row[1], row[2]
+
+
+def _write(verdicts: DataFrame, output: str, groups: int) -> None:
+    files = 1 + groups // _GROUPS_PER_FILE
+    spread = verdicts.repartitionByRange(files, "group_id") if files > 1 else verdicts.repartition(1)
+    spread.sortWithinPartitions("group_id").write.mode("overwrite").parquet(output)
+
+
+def _count_verdicts(spark: SparkSession, output: str) -> dict[str, dict[str, int]]:
+    written = spark.read.schema(VERDICT_SCHEMA).parquet(output)
+    counts = written.groupBy("verdict").agg(F.count("*").alias("groups"), F.sum("lag").alias("lag"))
+    found = {row["verdict"]: {"groups": row["groups"], "lag": row["lag"] or 0} for row in counts.collect()}
+    return {name: found.get(name, {"groups": 0, "lag": 0}) for name in VERDICTS}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""How long a group must be idle, and how well observed, before it may be called stale."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from airflow_kafka_groups.spark.errors import ArgumentError
+
+_LONGEST_SECONDS = 100 * 366 * 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalenessPolicy:
+    """Say how long a group must be idle, and how well observed, before it may be called stale.
+
+    :param min_idle_seconds: idle time asked for, in seconds, at least 0.001; exactly that long is enough.
+    :param min_observations: observations asked for within the idle time, at least 2.
+    :param max_gap_seconds: longest time between two observations that still counts as watched; 0 is no limit.
+    """
+
+    min_idle_seconds: float
+    min_observations: int = 2
+    max_gap_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        idle, gap = self.min_idle_seconds, self.max_gap_seconds
+        if not (math.isfinite(idle) and 0.001 <= idle <= _LONGEST_SECONDS):
+            remedy = "give the idle time as seconds, at least 0.001 and below 100 years, e.g. 604800 for 7 days"
+            raise ArgumentError("--min-idle-seconds", idle, remedy)
+        if self.min_observations < 2:
+            remedy = "give 2 or more: one observation proves no idle time"
+            raise ArgumentError("--min-observations", self.min_observations, remedy)
+        if not (math.isfinite(gap) and 0 <= gap <= _LONGEST_SECONDS):
+            raise ArgumentError("--max-gap-seconds", gap, "give 0 (no limit) or the seconds below 100 years")
+
+    @property
+    def min_idle_micros(self) -> int:
+        """Give the idle time asked for in microseconds, the unit in which times are compared."""
+        return round(self.min_idle_seconds * 1_000_000)
+
+    @property
+    def max_gap_micros(self) -> int:
+        """Give the longest gap allowed in microseconds; 0 is no limit."""
+        return round(self.max_gap_seconds * 1_000_000)

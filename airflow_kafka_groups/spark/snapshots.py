@@ -1,0 +1,199 @@
+"""Find the snapshots of a cluster to judge by, and read their rows only if they are whole.
+
+A snapshot is its manifest, written last. Data without a manifest is ignored and told; a manifest whose data is not
+what it says stops the job, because a history with holes in it could make a group look idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
+from airflow_kafka_groups.spark.manifests import Manifest, half_written, is_snapshot_id, parse_manifest, taken_at
+from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.storage import Storage
+
+_TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Be the snapshots to judge by, oldest first; the last one is judged.
+
+    ``skipped`` names what was seen and not used, with the reason, newest first.
+    """
+
+    folder: str
+    manifests: tuple[Manifest, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def judged(self) -> Manifest:
+        """Give the snapshot whose groups are judged."""
+        return self.manifests[-1]
+
+    @property
+    def snapshot_ids(self) -> tuple[str, ...]:
+        """Give the ids, oldest first."""
+        return tuple(manifest.snapshot_id for manifest in self.manifests)
+
+
+def find_history(
+    spark: SparkSession,
+    base: str,
+    cluster: str,
+    *,
+    snapshot_id: str | None = None,
+    max_snapshots: int = 1000,
+    max_days: float = 0.0,
+) -> History:
+    """Choose the complete snapshots to judge by, and check that all their files are there.
+
+    :param spark: the session.
+    :param base: folder that holds one folder for each cluster.
+    :param cluster: name of the cluster.
+    :param snapshot_id: the snapshot to judge; the newest one by default. Later ones are not looked at.
+    :param max_snapshots: use at most so many complete snapshots, the judged one included.
+    :param max_days: use snapshots at most so many days older than the judged one; 0 is no limit.
+    """
+    folder = f"{base}/{cluster}"
+    storage = Storage(spark, folder)
+    names = storage.files(f"{folder}/manifests")
+    ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    skipped = [(name, "its name is not a snapshot id") for name in ids if not is_snapshot_id(name)]
+    ids = [name for name in ids if is_snapshot_id(name)]
+    stored = storage.files_below(f"{folder}/data")
+    if not ids:
+        raise SnapshotError(_nothing_there(storage, base, cluster, half=bool(stored)))
+    if snapshot_id is not None and snapshot_id not in ids:
+        raise SnapshotError(
+            f"snapshot {snapshot_id} has no manifest in {folder}/manifests: it is half written or was never taken. "
+            f"The newest one there is {ids[-1]}"
+        )
+    judged = snapshot_id or ids[-1]
+    ids = [candidate for candidate in ids if candidate <= judged]
+    if max_days:
+        oldest = taken_at(judged) - timedelta(days=max_days)
+        ids = [candidate for candidate in ids if taken_at(candidate) >= oldest]
+    manifests, passed_over = _newest_complete(spark, folder, cluster, ids, max_snapshots)
+    without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
+    skipped += [(name, "data without a manifest: half written, ignored") for name in without_manifest]
+    for manifest in manifests:
+        lost = [name for name in manifest.files if (manifest.snapshot_id, name) not in stored]
+        if lost:
+            raise SnapshotError(half_written(manifest.snapshot_id, f"data file(s) missing: {', '.join(lost[:3])}"))
+    return History(folder=folder, manifests=manifests, skipped=tuple(sorted(passed_over + skipped, reverse=True)))
+
+
+def read_rows(spark: SparkSession, history: History) -> DataFrame:
+    """Read exactly the files that the manifests name, with the schema of the contract.
+
+    :param spark: the session.
+    :param history: what ``find_history`` chose.
+    """
+    paths = {manifest.snapshot_id: _paths(history, manifest) for manifest in history.manifests}
+    with_files = [snapshot_id for snapshot_id, files in paths.items() if files]
+    if not with_files:
+        return spark.createDataFrame([], SNAPSHOT_SCHEMA)
+    for snapshot_id in {with_files[0], with_files[-1]}:  # a column that is not there would be read as null
+        _check_columns(spark, snapshot_id, paths[snapshot_id][0])
+    return spark.read.schema(SNAPSHOT_SCHEMA).parquet(*(path for files in paths.values() for path in files))
+
+
+def check_rows(observed: DataFrame, history: History) -> None:
+    """Compare what was read of each snapshot with its manifest; anything else than equal is an error.
+
+    :param observed: what the transform ``observations`` made of the rows; cache it, it is counted here.
+    :param history: what ``find_history`` chose.
+    """
+    expected = {manifest.snapshot_id: manifest.rows for manifest in history.manifests}
+    counts = observed.groupBy("run_id").agg(F.sum("rows").alias("rows"), F.sum("invalid").alias("invalid"))
+    try:
+        found = {row["run_id"]: row for row in counts.collect()}
+    except SPARK_ERRORS as exc:
+        raise SnapshotError(f"the data of {history.folder} cannot be read: {first_line(exc)}") from exc
+    for run_id in found:
+        if run_id not in expected:
+            raise SnapshotError(
+                f"the data of {history.folder} has rows of snapshot {run_id!r} in the folder of another one: "
+                "files were copied or renamed. Move them back"
+            )
+    for snapshot_id, rows in expected.items():
+        seen = found[snapshot_id]["rows"] if snapshot_id in found else 0
+        if seen != rows:
+            raise SnapshotError(half_written(snapshot_id, f"{seen} rows where its manifest says {rows}"))
+        if snapshot_id in found and found[snapshot_id]["invalid"]:
+            problem = f"{found[snapshot_id]['invalid']} rows lack a group, a time, a state or another required column"
+            raise SnapshotError(half_written(snapshot_id, problem))
+
+
+def _newest_complete(
+    spark: SparkSession, folder: str, cluster: str, ids: Sequence[str], wanted: int
+) -> tuple[tuple[Manifest, ...], list[tuple[str, str]]]:
+    """Read manifests from the newest on, until enough of them are complete."""
+    used: list[Manifest] = []
+    skipped: list[tuple[str, str]] = []
+    at_once = max(wanted, 100)
+    for end in range(len(ids), 0, -at_once):
+        batch = ids[max(0, end - at_once) : end]
+        for manifest in reversed(_read_manifests(spark, folder, cluster, batch)):
+            why = _unfit(manifest, used[0] if used else None)
+            if why and not used:
+                raise SnapshotError(
+                    f"snapshot {manifest.snapshot_id} {why}, so it may lack groups and cannot be judged. Take a new "
+                    "one, or name an older one by --snapshot-id"
+                )
+            if why:
+                skipped.append((manifest.snapshot_id, why))
+                continue
+            used.append(manifest)
+            if len(used) == wanted:
+                return tuple(reversed(used)), skipped
+    return tuple(reversed(used)), skipped
+
+
+def _unfit(manifest: Manifest, judged: Manifest | None) -> str | None:
+    if not manifest.complete:
+        return f"is not complete (brokers that did not answer: {manifest.missing_brokers or 'not named'})"
+    if judged is not None and manifest.kafka_cluster_id != judged.kafka_cluster_id:
+        return f"is of another Kafka cluster ({manifest.kafka_cluster_id}, judged: {judged.kafka_cluster_id})"
+    return None
+
+
+def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[Manifest]:
+    paths = [f"{folder}/manifests/{snapshot_id}.json" for snapshot_id in ids]
+    read = spark.read.text(paths, wholetext=True).select("value", "_metadata.file_name")
+    texts = {row["file_name"].removesuffix(".json"): row["value"] for row in read.collect()}
+    return [parse_manifest(texts.get(snapshot_id, ""), snapshot_id=snapshot_id, cluster=cluster) for snapshot_id in ids]
+
+
+def _paths(history: History, manifest: Manifest) -> list[str]:
+    return [f"{history.folder}/data/{manifest.snapshot_id}/{name}" for name in manifest.files]
+
+
+def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
+    try:
+        found = dict(spark.read.parquet(path).dtypes)
+    except SPARK_ERRORS as exc:
+        raise SnapshotError(half_written(snapshot_id, f"a file is not readable Parquet ({first_line(exc)})")) from exc
+    for field in SNAPSHOT_SCHEMA:
+        if found.get(field.name) != field.dataType.simpleString():
+            problem = f"column {field.name} is {found.get(field.name, 'missing')}, not {field.dataType.simpleString()}"
+            raise SnapshotError(half_written(snapshot_id, problem))
+
+
+def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:
+    if half:
+        return (
+            f"cluster {cluster} has data but no manifest in {base}/{cluster}/manifests: its snapshots are half "
+            f"written. {_TAKE_ONE}"
+        )
+    others = storage.folders(base)
+    known = f" Clusters there: {', '.join(others[:10])}." if others else ""
+    where = f"no snapshot of cluster {cluster} in {base}/{cluster}/manifests"
+    return f"{where}. {_TAKE_ONE}, or check --base and --cluster.{known}"

@@ -1,0 +1,84 @@
+"""Reach files through Hadoop's FileSystem, which is what Spark itself uses: file, s3a, gs, abfss and hdfs alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
+
+
+class Storage:
+    """Be the file system that holds a folder.
+
+    :param spark: the session; its Hadoop configuration says how to reach the storage.
+    :param root: any path on that file system.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._jvm: Any = spark._jvm
+        try:
+            self._fs: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{root}: {first_line(exc)}. {_remedy(root)}") from exc
+
+    def folders(self, folder: str) -> list[str]:
+        """List the names of the folders in a folder, sorted; none if it does not exist."""
+        return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory())
+
+    def files(self, folder: str) -> list[str]:
+        """List the names of the files in a folder, sorted; none if it does not exist."""
+        return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
+
+    def files_below(self, folder: str) -> set[tuple[str, str]]:
+        """List all files below a folder as (their folder's name, name): one listing, cheap on object stores."""
+        found: set[tuple[str, str]] = set()
+        try:
+            if not self._fs.exists(self._path(folder)):
+                return found
+            every = self._fs.listFiles(self._path(folder), True)
+            while every.hasNext():
+                path = every.next().getPath()
+                found.add((str(path.getParent().getName()), str(path.getName())))
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
+        return found
+
+    def write_text(self, path: str, text: str) -> None:
+        """Write a small file, replacing the one that is there."""
+        try:
+            stream = self._fs.create(self._path(path), True)
+            try:
+                stream.write(bytearray(text, "utf-8"))
+            finally:
+                stream.close()
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{path} cannot be written: {first_line(exc)}") from exc
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        try:
+            self._fs.delete(self._path(path), False)
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{path} cannot be deleted: {first_line(exc)}") from exc
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _statuses(self, folder: str) -> list[Any]:
+        try:
+            if not self._fs.exists(self._path(folder)):
+                return []
+            return list(self._fs.listStatus(self._path(folder)))
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
+
+
+def _remedy(root: str) -> str:
+    if root.startswith("s3://"):
+        return (
+            "Spark outside of EMR knows S3 as s3a://: give --base as s3a://…, or set "
+            "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem, with the package hadoop-aws"
+        )
+    return "Check --base, and that Spark has the connector of this storage (--packages) and its credentials"

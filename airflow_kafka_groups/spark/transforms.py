@@ -1,0 +1,186 @@
+"""Judge consumer groups by their history: snapshot rows in, one verdict for each group out. DataFrames only, no I/O.
+
+Theory of operation. A snapshot is large (groups x partitions) and a history has many, so the rows are reduced first:
+
+1. ``observations`` makes one row of each (snapshot, group). What the group had committed becomes a digest that does
+   not depend on the order of the rows, so that nothing has to be sorted or collected.
+2. ``numbered`` gives each snapshot its place in the history. A place in which a group is missing ends its *life*: what
+   comes later is another group with the same name.
+3. ``with_idle_runs`` walks through each life in order. A *quiet* observation is read without error, ``Empty`` and
+   without members. A run of quiet observations is broken by everything that leaves a doubt: an observation that is not
+   quiet, a gap longer than allowed, a clock that went backwards, another group type or protocol type.
+4. ``newest`` keeps the last observation of each group, and ``verdicts.py`` decides in the order of docs/formats.md.
+
+Every doubt means keep. Whatever differs in the committed offsets of two observations is movement: offset, leader epoch
+or metadata, forwards or backwards. A commit of the same offset with other metadata shows that somebody is alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.verdicts import Transform, with_verdicts, without_members
+
+_CONTRADICTION = "its rows in this snapshot contradict one another"
+_DIGEST_BITS_DROPPED = 24  # of 64: 40 bits leave room for a sum over 8 million partitions in an int64
+
+
+def observations() -> Transform:
+    """Reduce snapshot rows to one row for each (snapshot, group).
+
+    ``rows`` counts the rows read and ``invalid`` those that lack a required column, to be checked by the reader.
+    """
+    required = [field.name for field in SNAPSHOT_SCHEMA if not field.nullable]
+    invalid = F.lit(False)
+    for name in required:
+        invalid = invalid | F.col(name).isNull()
+    committed = F.col("topic").isNotNull() & (F.col("committed_offset") >= 0)
+    digest = F.xxhash64(
+        "topic", "partition", "committed_offset", F.coalesce("leader_epoch", F.lit(-1)).alias("epoch"), "metadata"
+    )
+    behind = F.greatest(F.col("log_end") - F.col("committed_offset"), F.lit(0))
+
+    def reduce(rows: DataFrame) -> DataFrame:
+        marked = rows.select(
+            *("run_id", "group_id", "group_type", "protocol_type", "state", "error"),
+            *("observed_at", "members", "coordinator"),
+            invalid.alias("invalid"),
+            F.when(committed, digest).alias("digest"),
+            F.when(committed & F.col("log_end").isNotNull(), behind).alias("lag"),
+        )
+        # Texts are keys here and not aggregates: Spark hashes numbers only, and would sort millions of rows for them.
+        keys = ["run_id", "group_id", "group_type", "protocol_type", "state", "error"]
+        partial = marked.groupBy(*keys).agg(
+            F.max("observed_at").alias("observed_at"),
+            F.max("members").alias("members"),
+            F.max("coordinator").alias("coordinator"),
+            F.count("digest").alias("partitions"),
+            F.coalesce(F.bit_xor("digest"), F.lit(0)).alias("digest_xor"),
+            F.coalesce(F.sum(F.shiftrightunsigned("digest", _DIGEST_BITS_DROPPED)), F.lit(0)).alias("digest_sum"),
+            F.try_sum("lag").alias("lag"),
+            F.count("*").alias("rows"),
+            F.count_if("invalid").alias("invalid"),
+        )
+        contradiction = F.lit(False)
+        for name in ("group_type", "protocol_type", "state"):
+            contradiction = contradiction | (F.min(name) != F.max(name))
+        return partial.groupBy("run_id", "group_id").agg(
+            *(F.max(name).alias(name) for name in ("observed_at", "group_type", "protocol_type", "state")),
+            *(F.max(name).alias(name) for name in ("members", "coordinator")),
+            *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid")),
+            F.bit_xor("digest_xor").alias("digest_xor"),
+            F.try_sum("lag").alias("lag"),
+            F.coalesce(F.min("error"), F.when(contradiction, _CONTRADICTION)).alias("error"),
+        )
+
+    return reduce
+
+
+def numbered(snapshot_ids: Sequence[str]) -> Transform:
+    """Keep the observations of these snapshots and add ``sequence``, the snapshot's place among them.
+
+    :param snapshot_ids: the complete snapshots to judge by, oldest first; the last one is judged.
+    """
+
+    def number(observed: DataFrame) -> DataFrame:
+        places = observed.sparkSession.createDataFrame(
+            [(snapshot_id, place) for place, snapshot_id in enumerate(snapshot_ids)], "run_id string, sequence int"
+        )
+        return observed.join(F.broadcast(places), "run_id")
+
+    return number
+
+
+def with_lives() -> Transform:
+    """Add ``life``: it grows whenever a group is back after a snapshot that did not have it."""
+
+    def live(observed: DataFrame) -> DataFrame:
+        by_group = Window.partitionBy("group_id").orderBy("sequence")
+        absent = F.col("sequence") - F.lag("sequence").over(by_group) > 1
+        births = observed.withColumn("birth", F.when(absent, 1).otherwise(0))
+        return births.withColumn("life", F.sum("birth").over(by_group)).drop("birth")
+
+    return live
+
+
+def with_idle_runs(policy: StalenessPolicy) -> Transform:
+    """Add what each life shows up to each observation: first seen, empty since, last moved, and from which place on.
+
+    :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
+    """
+    by_life = Window.partitionBy("group_id", "life").orderBy("sequence")
+    earlier = by_life.rowsBetween(Window.unboundedPreceding, -1)
+    so_far = by_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    readable = F.col("error").isNull()
+    elapsed = F.unix_micros("observed_at") - F.unix_micros(F.lag("observed_at").over(by_life))
+    watched = elapsed >= 0
+    if policy.max_gap_micros:
+        watched = watched & (elapsed <= policy.max_gap_micros)
+    same_kind = F.lit(True)
+    for name in ("group_type", "protocol_type"):
+        same_kind = same_kind & (F.col(name) == F.lag(name).over(by_life))
+    committed = F.struct("partitions", "digest_xor", "digest_sum")
+    committed_before = F.last(F.when(readable, committed), ignorenulls=True).over(earlier)
+
+    def run(observed: DataFrame) -> DataFrame:
+        marked = observed.withColumn("quiet", readable & without_members()).withColumns(
+            {
+                "moved": readable & committed_before.isNotNull() & (committed != committed_before),
+                "unbroken": F.coalesce(watched & same_kind & F.lag("quiet").over(by_life), F.lit(False)),
+            }
+        )
+        starts, moved = F.col("quiet") & ~F.col("unbroken"), F.col("moved")
+
+        def latest(column: str, when: Column) -> Column:
+            return F.last(F.when(when, F.col(column)), ignorenulls=True).over(so_far)
+
+        return marked.withColumns(
+            {
+                "first_seen_at": F.first("observed_at").over(so_far),
+                "empty_since": F.when(F.col("quiet"), latest("observed_at", starts)),
+                "last_moved_at": latest("observed_at", moved),
+                "idle_from": F.when(F.col("quiet"), F.greatest(latest("sequence", starts), latest("sequence", moved))),
+            }
+        )
+
+    return run
+
+
+def newest(sequence: int) -> Transform:
+    """Keep the groups of the judged snapshot, and add how long and how often each was seen idle.
+
+    :param sequence: place of the judged snapshot.
+    """
+
+    def keep(runs: DataFrame) -> DataFrame:
+        last = runs.where(F.col("sequence") == sequence)
+        idle = F.when(F.col("empty_since").isNotNull(), F.greatest("empty_since", "last_moved_at"))
+        return last.withColumn("idle_since", idle).withColumns(
+            {
+                "idle_micros": F.greatest(F.unix_micros("observed_at") - F.unix_micros("idle_since"), F.lit(0)),
+                "moved_micros": F.unix_micros("observed_at") - F.unix_micros("last_moved_at"),
+                "observations": F.coalesce(F.col("sequence") - F.col("idle_from") + 1, F.lit(0)),
+            }
+        )
+
+    return keep
+
+
+def judge(policy: StalenessPolicy, snapshot_ids: Sequence[str]) -> Transform:
+    """Turn observations into verdicts on the groups of the last of these snapshots.
+
+    :param policy: what it takes to be stale.
+    :param snapshot_ids: complete snapshots, oldest first; the last one is judged.
+    """
+
+    def decide(observed: DataFrame) -> DataFrame:
+        places = observed.transform(numbered(snapshot_ids)).transform(with_lives())
+        runs = places.transform(with_idle_runs(policy)).transform(newest(len(snapshot_ids) - 1))
+        return runs.transform(with_verdicts(policy))
+
+    return decide

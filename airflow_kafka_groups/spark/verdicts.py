@@ -1,0 +1,109 @@
+"""Decide the verdict on each group, with a reason for people: the table of docs/formats.md as code.
+
+The first rule that holds decides, so the order is the safety: what cannot be read, belongs to another program or is in
+use is told apart before anything is measured, and only what no rule keeps can be stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
+
+Transform: TypeAlias = Callable[[DataFrame], DataFrame]
+
+JUDGED_GROUP_TYPES = ("classic", "consumer", "unknown")
+JUDGED_PROTOCOL_TYPES = ("", "consumer")
+
+
+def without_members() -> Column:
+    """Say whether the group is certainly Empty: a state that is not known, or any member, makes this false."""
+    return F.col("state").eqNullSafe("Empty") & (F.coalesce("members", F.lit(0)) == 0)
+
+
+def with_verdicts(policy: StalenessPolicy) -> Transform:
+    """Add ``verdict`` and ``reason``; the columns become those of the contract.
+
+    :param policy: idle time and observations asked for.
+    """
+    verdict, reason = F.lit("settling"), _idle_for(policy)
+    for condition, name, sentence in reversed(_rules(policy)):
+        verdict = F.when(condition, name).otherwise(verdict)
+        reason = F.when(condition, sentence).otherwise(reason)
+
+    def decide(groups: DataFrame) -> DataFrame:
+        seconds = F.col("idle_micros") / 1_000_000
+        decided = groups.withColumns({"verdict": verdict, "reason": reason, "idle_seconds": seconds})
+        return decided.select(*(F.col(field.name).cast(field.dataType) for field in VERDICT_SCHEMA))
+
+    return decide
+
+
+def _rules(policy: StalenessPolicy) -> list[tuple[Column, str, Column]]:
+    """List (condition, verdict, reason) in the order in which they are decided; none of them holds: settling."""
+    state, members, protocol = F.col("state"), F.col("members"), F.col("protocol_type")
+    idle, moved, observations = F.col("idle_micros"), F.col("moved_micros"), F.col("observations")
+    foreign_type = ~_is_one_of("group_type", JUDGED_GROUP_TYPES)
+    foreign_protocol = ~_is_one_of("protocol_type", JUDGED_PROTOCOL_TYPES)
+    has_members = F.coalesce(members, F.lit(0)) != 0
+    enough = policy.min_idle_micros
+    return [
+        (F.col("error").isNotNull(), "unreadable", _sentence("not read in full: {}", F.col("error"))),
+        (foreign_type, "untouchable", _sentence("a {} group keeps state of its own", F.col("group_type"))),
+        (
+            foreign_protocol,
+            "untouchable",
+            _sentence("protocol type {}: another program keeps its own state in this group", protocol),
+        ),
+        (has_members, "live", _sentence("it has {} member(s), state {}", members, state)),
+        (~without_members(), "live", _sentence("its state is {}, not Empty", state)),
+        (
+            F.col("partitions") == 0,
+            "no_offsets",
+            F.lit("no committed offset is visible: a broker removes such a group by itself, so some may be hidden"),
+        ),
+        (
+            moved < enough,
+            "moving",
+            _sentence("offsets moved {} ago; asked for: {} without", _duration(moved), _duration(F.lit(enough))),
+        ),
+        ((idle >= enough) & (observations >= policy.min_observations), "stale", _idle_for(policy)),
+    ]
+
+
+def _idle_for(policy: StalenessPolicy) -> Column:
+    asked = _duration(F.lit(policy.min_idle_micros))
+    return _sentence(
+        f"empty and unmoved for {{}} in {{}} observation(s); asked for: {{}} in at least {policy.min_observations}",
+        _duration(F.col("idle_micros")),
+        F.col("observations"),
+        asked,
+    )
+
+
+def _is_one_of(column: str, values: tuple[str, ...]) -> Column:
+    return F.coalesce(F.col(column).isin(*values), F.lit(False))
+
+
+def _sentence(template: str, *values: Column) -> Column:
+    """Fill ``{}`` in with values; one that is null reads "unknown", so that a reason is never null."""
+    texts = template.split("{}")
+    parts = [F.lit(texts[0])]
+    for value, text in zip(values, texts[1:], strict=True):
+        parts += [F.coalesce(value.cast("string"), F.lit("unknown")), F.lit(text)]
+    return F.concat(*parts)
+
+
+def _duration(micros: Column) -> Column:
+    """Write a time for people, rounded down, so that what is shown is never more than what was."""
+    steps = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"), (None, 86_400, "days"))
+    text = F.lit("")
+    for below, unit, name in reversed(steps):
+        shown = F.format_string(f"%.1f {name}", F.floor(micros / (unit * 100_000)) / 10)
+        text = shown if below is None else F.when(micros < below * 1_000_000, shown).otherwise(text)
+    return text
