@@ -3,8 +3,8 @@
 Only what is in a verified backup can be deleted. So a group that cannot be read, has moved since the plan, or shows no
 offsets any more is simply not in the backup, and is named in the manifest's ``not_backed_up``.
 
-A whole backup is never overwritten. When a run is repeated after groups were deleted, a fresh reading would find nothing
-and replace the only copy of their offsets: the backup that is there is verified and used instead.
+A whole backup is never overwritten. When a run is repeated after groups were deleted, a fresh reading would find
+nothing and replace the only copy of their offsets: the backup that is there is verified and used instead.
 """
 
 from __future__ import annotations

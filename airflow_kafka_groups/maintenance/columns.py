@@ -2,8 +2,8 @@
 
 50,000 groups of 20 partitions are a million rows. Kept as Python objects they take a gigabyte; here a row is six
 numbers in arrays (28 bytes): which group, which partition of the cluster, offset, leader epoch, and codes of the
-metadata and the error. Partitions are numbered as they are seen, so that each is asked for its log ends once, and pyarrow's
-``take`` turns numbers into columns a chunk at a time.
+metadata and the error. Partitions are numbered as they are seen, so that each is asked for its log ends once, and
+pyarrow's ``take`` turns numbers into columns a chunk at a time.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.checks import check_number, check_seconds, check_whole
 from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, EVERYTHING, GroupFilter
 
 WEEK_SECONDS = 7 * 86_400.0
@@ -42,16 +42,13 @@ class PlanPolicy:
         for name in ("include", "exclude", "protected"):
             object.__setattr__(self, name, getattr(patterns, name))
         for name in ("min_idle_seconds", "max_plan_age_seconds"):
-            value = _number(name, getattr(self, name))
-            if value <= 0:
-                raise ConfigurationError(name, value, "give a number of seconds above 0")
-            object.__setattr__(self, name, value)
-        share = _number("max_share", self.max_share)
+            object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
+        share = check_number("max_share", self.max_share)
         if not 0 < share <= 1:
             raise ConfigurationError("max_share", self.max_share, "give a share above 0 and at most 1, such as 0.5")
         object.__setattr__(self, "max_share", share)
-        _whole("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
-        _whole("min_observations", self.min_observations, 2, "give 2 or more: one observation proves no idle time")
+        check_whole("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
+        check_whole("min_observations", self.min_observations, 2, "give 2 or more: one observation proves no idle time")
 
     @property
     def groups(self) -> GroupFilter:
@@ -80,14 +77,3 @@ class PlanPolicy:
             key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
         }
         return cls(**values)
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigurationError(name, value, "give a number")
-    return float(value)
-
-
-def _whole(name: str, value: object, least: int, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(name, value, remedy)
