@@ -1,0 +1,162 @@
+"""Broker answers made with kio, as a broker would send them: the fate tables and the fake broker both use them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow_kafka_groups.protocol.apis import (
+    CONSUMER_GROUP_DESCRIBE,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    LIST_OFFSETS,
+    OFFSET_FETCH,
+    Api,
+)
+from airflow_kafka_groups.protocol.codec import response_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+NONE = ErrorCode.none
+NO_THROTTLE = timedelta()
+
+
+def _throttled(schema: Any, name: str, **fields: Any) -> Any:
+    response = getattr(schema, name)
+    if "throttle_time" in response.__dataclass_fields__:
+        fields["throttle_time"] = NO_THROTTLE
+    return response(**fields)
+
+
+def _fits(entity: Any, **fields: Any) -> Any:
+    """Make an entity of the fields that its version has."""
+    return entity(**{name: value for name, value in fields.items() if name in entity.__dataclass_fields__})
+
+
+def find_coordinator(version: int, errors: dict[str, ErrorCode], node: int = 1) -> Any:
+    schema = response_schema(FIND_COORDINATOR, version)
+    host = "b1" if node >= 0 else ""
+    if version >= 4:
+        coordinators = tuple(
+            schema.Coordinator(key=key, node_id=node, host=host, port=9092, error_code=code, error_message=None)
+            for key, code in errors.items()
+        )
+        return schema.FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
+    ((_, code),) = errors.items()
+    fields: dict[str, Any] = {"error_code": code, "node_id": node, "host": host, "port": 9092}
+    if version >= 1:
+        fields["error_message"] = None
+    return _throttled(schema, "FindCoordinatorResponse", **fields)
+
+
+def offset_fetch(
+    version: int,
+    groups: dict[str, ErrorCode],
+    partitions: dict[tuple[str, int], tuple[int, ErrorCode]] | None = None,
+) -> Any:
+    """Make an answer in which every group has the same partitions: (topic, partition) -> (offset, error)."""
+    schema = response_schema(OFFSET_FETCH, version)
+    batched = version >= 8
+    topic_class = schema.OffsetFetchResponseTopics if batched else schema.OffsetFetchResponseTopic
+    partition_class = schema.OffsetFetchResponsePartitions if batched else schema.OffsetFetchResponsePartition
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), (offset, code) in (partitions or {}).items():
+        item = _fits(
+            partition_class,
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=5,
+            metadata="m",
+            error_code=code,
+        )
+        by_topic.setdefault(topic, []).append(item)
+    topics = tuple(topic_class(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items())
+    if batched:
+        answers = tuple(
+            schema.OffsetFetchResponseGroup(group_id=group_id, topics=topics, error_code=code)
+            for group_id, code in groups.items()
+        )
+        return schema.OffsetFetchResponse(throttle_time=NO_THROTTLE, groups=answers)
+    ((_, code),) = groups.items()
+    return _throttled(schema, "OffsetFetchResponse", topics=topics, error_code=code)
+
+
+def delete_groups(version: int, groups: dict[str, ErrorCode]) -> Any:
+    schema = response_schema(DELETE_GROUPS, version)
+    results = tuple(schema.DeletableGroupResult(group_id=key, error_code=code) for key, code in groups.items())
+    return _throttled(schema, "DeleteGroupsResponse", results=results)
+
+
+def list_groups(version: int, code: ErrorCode, groups: tuple[str, ...] = ()) -> Any:
+    schema = response_schema(LIST_GROUPS, version)
+    listed = tuple(
+        _fits(
+            schema.ListedGroup, group_id=group_id, protocol_type="consumer", group_state="Empty", group_type="classic"
+        )
+        for group_id in groups
+    )
+    return _throttled(schema, "ListGroupsResponse", error_code=code, groups=listed)
+
+
+def describe_groups(version: int, groups: dict[str, ErrorCode], state: str = "Empty") -> Any:
+    schema = response_schema(DESCRIBE_GROUPS, version)
+    described = tuple(
+        _fits(
+            schema.DescribedGroup,
+            error_code=code,
+            error_message=None,
+            group_id=group_id,
+            group_state=state,
+            protocol_type="consumer",
+            protocol_data="range",
+            members=(),
+            authorized_operations=-(2**31),
+        )
+        for group_id, code in groups.items()
+    )
+    return _throttled(schema, "DescribeGroupsResponse", groups=described)
+
+
+def consumer_group_describe(version: int, groups: dict[str, ErrorCode]) -> Any:
+    schema = response_schema(CONSUMER_GROUP_DESCRIBE, version)
+    described = tuple(
+        schema.DescribedGroup(
+            error_code=code,
+            error_message=None,
+            group_id=group_id,
+            group_state="Stable",
+            group_epoch=1,
+            assignment_epoch=1,
+            assignor_name="uniform",
+            members=(),
+            authorized_operations=-(2**31),
+        )
+        for group_id, code in groups.items()
+    )
+    return _throttled(schema, "ConsumerGroupDescribeResponse", groups=described)
+
+
+def list_offsets(version: int, partitions: dict[tuple[str, int], tuple[int, ErrorCode]]) -> Any:
+    schema = response_schema(LIST_OFFSETS, version)
+    topics = tuple(
+        schema.ListOffsetsTopicResponse(
+            name=topic,
+            partitions=(
+                _fits(
+                    schema.ListOffsetsPartitionResponse,
+                    partition_index=partition,
+                    error_code=code,
+                    timestamp=-1,
+                    offset=offset,
+                    leader_epoch=3,
+                ),
+            ),
+        )
+        for (topic, partition), (offset, code) in partitions.items()
+    )
+    return _throttled(schema, "ListOffsetsResponse", topics=topics)
+
+
+ALL_CODES = tuple(ErrorCode)
+BATCHING: dict[Api, int] = {FIND_COORDINATOR: 4, OFFSET_FETCH: 8}

@@ -1,0 +1,95 @@
+"""A scripted dialogue with the driver: what it asks now, and what it is told. No broker, no socket, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from airflow_kafka_groups.admin.driver import AdminDriver, DriverLimits, RequestSpec
+from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.models import Broker, BrokerId
+from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH, Api
+
+TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class ToyHandler:
+    """Answers are the fates themselves."""
+
+    api: Api = OFFSET_FETCH
+    resend_after_loss: bool = True
+
+    def build(self, keys: Sequence[str], version: int) -> Any:
+        raise AssertionError("the driver must not build requests")
+
+    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Any) -> Fates[str, Any]:
+        fates: Fates[str, Any] = response.fates
+        return fates
+
+
+@dataclass(frozen=True)
+class ToyAnswer:
+    fates: Fates[str, Any]
+    throttle_time: timedelta = timedelta()
+
+
+def broker(broker_id: BrokerId) -> Broker:
+    return Broker(broker_id=broker_id, host=f"b{broker_id}", port=9092)
+
+
+@dataclass
+class Dialogue:
+    """Hold the two ends: the driver, and what is on its way."""
+
+    keys: Iterable[str]
+    brokers: Sequence[BrokerId] = (1,)
+    mapping: Mapping[str, BrokerId] | None = None
+    limits: DriverLimits = field(default_factory=lambda: DriverLimits(batch_size=10, lookup_batch_size=10))
+    lookup: bool = True
+    handler: ToyHandler | None = field(default_factory=ToyHandler)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.driver: AdminDriver[str, Any] = AdminDriver(
+            self.keys,
+            brokers=self.brokers,
+            lookup=ToyHandler(FIND_COORDINATOR) if self.lookup else None,
+            handler=self.handler,
+            deadline=TIMEOUT,
+            mapping=self.mapping,
+            limits=self.limits,
+        )
+        self.flying: list[RequestSpec[str]] = []
+
+    def asks(self) -> list[tuple[str, BrokerId, str]]:
+        """Poll, and give (stage, broker, keys) of every request sent now."""
+        specs = self.driver.poll(self.now)
+        self.flying.extend(specs)
+        return sorted(("lookup" if spec.is_lookup else "ask", spec.broker_id, "".join(spec.keys)) for spec in specs)
+
+    def take(self, keys: str) -> RequestSpec[str]:
+        spec = next(spec for spec in self.flying if "".join(spec.keys) == keys)
+        self.flying.remove(spec)
+        return spec
+
+    def answer(self, keys: str, *, throttle: float = 0.0, **fates: dict[str, Any]) -> None:
+        answer = ToyAnswer(Fates(**fates), timedelta(seconds=throttle))
+        self.driver.on_response(self.now, self.take(keys), 8, answer)
+
+    def found(self, keys: str, **brokers: BrokerId) -> None:
+        self.answer(keys, completed={key: broker(broker_id) for key, broker_id in brokers.items()})
+
+    def fail(self, keys: str, error: KafkaGroupsError, *, sent: bool = False) -> None:
+        self.driver.on_failure(self.now, self.take(keys), error, sent=sent)
+
+    def results(self) -> dict[str, Any]:
+        """Give what is known since the last time: the value, or the error."""
+        return {key: value if error is None else error for key, value, error in self.driver.take_results()}
+
+    def sleep(self) -> None:
+        """Let the time pass until the driver has something to say by itself."""
+        self.now = self.driver.wake_at(self.now)

@@ -1,0 +1,183 @@
+"""The fate of a key under every error code there is, for every handler; so that no code reads as "nothing there"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
+from airflow_kafka_groups.admin.handlers.describe_groups import (
+    DescribeClassicGroupsHandler,
+    DescribeConsumerGroupsHandler,
+)
+from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
+from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
+from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
+from airflow_kafka_groups.admin.lookup import CoordinatorStrategy
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    MissingAnswerError,
+    PartitionOffsetsError,
+    RemoteProtocolError,
+)
+from airflow_kafka_groups.models import (
+    GroupOffsets,
+    GroupState,
+    ListConsumerGroupOffsetsSpec,
+    OffsetAndMetadata,
+    OffsetSpec,
+    TopicPartition,
+)
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.unit.admin import answers
+from tests.unit.admin.answers import ALL_CODES, NONE
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+COMPLETED, FAILED, UNMAPPED, RETRY = "completed", "failed", "unmapped", "retry"
+
+COORDINATOR_TABLE = {
+    ErrorCode.none: COMPLETED,
+    ErrorCode.not_coordinator: UNMAPPED,
+    ErrorCode.coordinator_not_available: UNMAPPED,
+    ErrorCode.coordinator_load_in_progress: RETRY,
+}
+DESCRIBE_TABLE = {**COORDINATOR_TABLE, ErrorCode.group_id_not_found: COMPLETED}
+LOOKUP_TABLE = {
+    ErrorCode.none: COMPLETED,
+    ErrorCode.not_coordinator: RETRY,
+    ErrorCode.coordinator_not_available: RETRY,
+    ErrorCode.coordinator_load_in_progress: RETRY,
+}
+LISTING_TABLE = {
+    ErrorCode.none: COMPLETED,
+    ErrorCode.coordinator_not_available: RETRY,
+    ErrorCode.coordinator_load_in_progress: RETRY,
+}
+OFFSETS_TABLE = {
+    ErrorCode.none: COMPLETED,
+    ErrorCode.not_leader_or_follower: UNMAPPED,
+    ErrorCode.leader_not_available: UNMAPPED,
+    ErrorCode.replica_not_available: UNMAPPED,
+    ErrorCode.fenced_leader_epoch: UNMAPPED,
+    ErrorCode.unknown_leader_epoch: UNMAPPED,
+    ErrorCode.kafka_storage_error: UNMAPPED,
+    ErrorCode.offset_not_available: RETRY,
+}
+
+
+def fate_of(fates: Fates[Any, Any], key: Any) -> str:
+    """Say which of the four fates a key has; exactly one."""
+    (fate,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY) if key in getattr(fates, name)]
+    return fate
+
+
+def check(fates: Fates[Any, Any], key: Any, code: ErrorCode, table: dict[ErrorCode, str]) -> None:
+    fate = fate_of(fates, key)
+    assert fate == table.get(code, FAILED)
+    if fate != COMPLETED:
+        error = getattr(fates, fate)[key]
+        assert isinstance(error, BrokerError)
+        assert error.code == code
+        assert "broker 3" in str(error)
+
+
+@pytest.mark.parametrize("version", [2, 5, 7, 8, 9])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
+    response = answers.offset_fetch(version, {"g": code})
+    fates = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
+    check(fates, "g", code, COORDINATOR_TABLE)
+
+
+@pytest.mark.parametrize("version", [2, 7, 8])
+@pytest.mark.parametrize("code", [code for code in ALL_CODES if code is not NONE])
+def test_offset_fetch_partition_errors_are_never_read_as_no_offsets(code: ErrorCode, version: int) -> None:
+    partitions = {("t", 0): (5, NONE), ("t", 1): (-1, code)}
+    response = answers.offset_fetch(version, {"g": NONE}, partitions)
+    fates = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
+    fate = RETRY if code is ErrorCode.unstable_offset_commit else FAILED
+    assert fate_of(fates, "g") == fate
+    error = getattr(fates, fate)["g"]
+    assert isinstance(error, PartitionOffsetsError)
+    assert set(error.partition_errors) == {T1}
+    assert dict(error.partial) == {T0: OffsetAndMetadata(5, "m", 5 if version >= 5 else None)}
+
+
+def test_a_partition_without_a_commit_is_present_and_none_where_it_was_asked_for() -> None:
+    handler = ListGroupOffsetsHandler({"g": ListConsumerGroupOffsetsSpec((T0, T1))})
+    response = answers.offset_fetch(8, {"g": NONE}, {("t", 0): (5, NONE), ("t", 1): (-1, NONE)})
+    offsets = handler.parse(3, ["g"], 8, response).completed["g"]
+    assert isinstance(offsets, GroupOffsets)
+    assert offsets[T1] is None
+    assert list(offsets) == [T0, T1]
+
+
+def test_a_partition_the_broker_left_out_fails_its_group() -> None:
+    handler = ListGroupOffsetsHandler({"g": ListConsumerGroupOffsetsSpec((T0, T1))})
+    response = answers.offset_fetch(8, {"g": NONE}, {("t", 0): (5, NONE)})
+    error = handler.parse(3, ["g"], 8, response).failed["g"]
+    assert isinstance(error, PartitionOffsetsError)
+    assert isinstance(error.partition_errors[T1], MissingAnswerError)
+
+
+def test_group_errors_in_one_answer_are_never_mixed() -> None:
+    codes = {"ok": NONE, "moved": ErrorCode.not_coordinator, "denied": ErrorCode.group_authorization_failed}
+    fates = ListGroupOffsetsHandler({}).parse(3, list(codes), 8, answers.offset_fetch(8, codes))
+    assert [fate_of(fates, key) for key in codes] == [COMPLETED, UNMAPPED, FAILED]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_delete_groups(code: ErrorCode, version: int) -> None:
+    fates = DeleteGroupsHandler().parse(3, ["g"], version, answers.delete_groups(version, {"g": code}))
+    check(fates, "g", code, COORDINATOR_TABLE)
+
+
+@pytest.mark.parametrize("version", [0, 3, 5, 6])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_describe_groups(code: ErrorCode, version: int) -> None:
+    response = answers.describe_groups(version, {"g": code}, state="Empty")
+    fates = DescribeClassicGroupsHandler().parse(3, ["g"], version, response)
+    check(fates, "g", code, DESCRIBE_TABLE)
+    if code is ErrorCode.group_id_not_found:
+        assert fates.completed["g"].state is GroupState.DEAD, "whatever else the answer says"
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_consumer_group_describe(code: ErrorCode, version: int) -> None:
+    response = answers.consumer_group_describe(version, {"g": code})
+    fates = DescribeConsumerGroupsHandler().parse(3, ["g"], version, response)
+    check(fates, "g", code, DESCRIBE_TABLE)
+    if code is ErrorCode.group_id_not_found:
+        assert fates.completed["g"].state is GroupState.DEAD
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_find_coordinator(code: ErrorCode, version: int) -> None:
+    response = answers.find_coordinator(version, {"g": code})
+    check(CoordinatorStrategy().parse(3, ["g"], version, response), "g", code, LOOKUP_TABLE)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_coordinator_without_an_address_is_an_error(version: int) -> None:
+    response = answers.find_coordinator(version, {"g": NONE}, node=-1)
+    assert isinstance(CoordinatorStrategy().parse(3, ["g"], version, response).failed["g"], RemoteProtocolError)
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 5])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_list_groups_never_takes_an_error_for_an_empty_list(code: ErrorCode, version: int) -> None:
+    response = answers.list_groups(version, code, ("g",) if code is NONE else ())
+    check(ListGroupsHandler().parse(3, [3], version, response), 3, code, LISTING_TABLE)
+
+
+@pytest.mark.parametrize("version", [1, 4, 7, 9])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_list_offsets(code: ErrorCode, version: int) -> None:
+    response = answers.list_offsets(version, {("t", 0): (7, code)})
+    handler = ListOffsetsHandler({T0: OffsetSpec.latest()})
+    check(handler.parse(3, [T0], version, response), T0, code, OFFSETS_TABLE)
