@@ -11,6 +11,7 @@ import struct
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_commit.v7 import OffsetCommitRequest, OffsetCommitResponse
@@ -50,6 +51,27 @@ def commit_offsets(bootstrap: str, offsets: Mapping[str, Offsets]) -> None:
     Raises LabError when a broker refuses, for example because the group has members.
     """
     _commit_all(bootstrap, {group_id: _encode_tail(of_group) for group_id, of_group in offsets.items()})
+
+
+class ListedGroup(NamedTuple):
+    """Say what a broker's listing tells of a group, in the broker's spelling."""
+
+    type: str
+    state: str
+
+
+def list_groups(bootstrap: str) -> dict[str, ListedGroup]:
+    """Return every group with its type and state, as brokers from 3.8 on tell them; share groups included."""
+    listed = {}
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        with Connection(host, int(port), timeout=_TIMEOUT_S) as connection:
+            answer = connection.list_groups()
+        if answer.error_code != ErrorCode.none:
+            raise LabError(f"The broker at {address} does not list its groups: {answer.error_code.name}.")
+        for group in answer.groups:
+            listed[str(group.group_id)] = ListedGroup(str(group.group_type).lower(), group.group_state)
+    return listed
 
 
 def coordinator_partition(group_id: str, partitions: int) -> int:
@@ -105,15 +127,21 @@ async def _commit_once(bootstrap: str, tails: Mapping[str, bytes]) -> list[str]:
         else:
             by_address[address].append(group_id)
     senders = [
-        _send(host, port, group_ids[start::CONNECTIONS], tails)
+        _send(host, port, share, tails)
         for (host, port), group_ids in by_address.items()
-        for start in range(min(CONNECTIONS, len(group_ids)))
+        for share in _shares(group_ids)
     ]
     for answer in await asyncio.gather(*senders):
         moved += answer
     if moved:
         await asyncio.sleep(0.25)
     return moved
+
+
+def _shares(group_ids: Sequence[str]) -> list[Sequence[str]]:
+    """Divide groups among as many connections as keep busy."""
+    count = min(CONNECTIONS, -(-len(group_ids) // WINDOW))
+    return [group_ids[start::count] for start in range(count)]
 
 
 def _routes(bootstrap: str) -> dict[int, tuple[str, int] | None]:

@@ -1,8 +1,8 @@
 """The little of Kafka's protocol the lab speaks itself: one blocking socket, one request at a time.
 
 Light enough to ask every broker ten times a second whether it is ready, without a client library's threads and
-warnings. Old request versions are enough (header v1, no tagged fields), and all brokers from 2.8 to 4.3 know them:
-Metadata v7, FindCoordinator v2, OffsetCommit v7.
+warnings. Metadata v7, FindCoordinator v2 and OffsetCommit v7 are known to all brokers from 2.8 to 4.3; ListGroups v5,
+which tells a group's type, from 3.8 on.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from kio.schema.find_coordinator.v2 import FindCoordinatorRequest, FindCoordinatorResponse
+from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
 from kio.schema.metadata.v7 import MetadataRequest, MetadataResponse
 from kio.schema.metadata.v7.request import MetadataRequestTopic
 from kio.schema.types import TopicName
@@ -27,9 +28,9 @@ CLIENT_ID = b"lab"
 _Response = TypeVar("_Response", bound=Payload)
 
 
-def frame(api_key: int, version: int, body: bytes, correlation_id: int = 0) -> bytes:
-    """Put length and header (v1) before a request's body."""
-    header = struct.pack(">hhih", api_key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
+def frame(api_key: int, version: int, body: bytes, *, flexible: bool = False) -> bytes:
+    """Put length and header (v1, or v2 for a flexible version) before a request's body."""
+    header = struct.pack(">hhih", api_key, version, 0, len(CLIENT_ID)) + CLIENT_ID + (b"\0" if flexible else b"")
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
@@ -56,9 +57,12 @@ class Connection:
 
     def ask(self, request: Payload, response: type[_Response]) -> _Response:
         """Send one request and wait for its answer."""
-        self._socket.sendall(frame(int(request.__api_key__), int(request.__version__), encode(request)))
+        flexible = response.__flexible__
+        api_key, version = int(request.__api_key__), int(request.__version__)
+        self._socket.sendall(frame(api_key, version, encode(request), flexible=flexible))
         (size,) = struct.unpack(">i", self._read(4))
-        answer, _ = entity_reader(response)(self._read(size), 4)  # after the correlation id
+        header = 5 if flexible else 4  # the correlation id, and no tagged fields
+        answer, _ = entity_reader(response)(self._read(size), header)
         return answer
 
     def metadata(self, topics: tuple[str, ...] | None = ()) -> MetadataResponse:
@@ -69,6 +73,10 @@ class Connection:
     def find_group_coordinator(self, group: str) -> FindCoordinatorResponse:
         """Ask for a group's coordinator, which creates ``__consumer_offsets`` on a new cluster."""
         return self.ask(FindCoordinatorRequest(key=group, key_type=i8(0)), FindCoordinatorResponse)
+
+    def list_groups(self) -> ListGroupsResponse:
+        """Ask for the groups that this broker coordinates."""
+        return self.ask(ListGroupsRequest(states_filter=(), types_filter=()), ListGroupsResponse)
 
     def _read(self, size: int) -> bytes:
         parts = bytearray()

@@ -1,0 +1,53 @@
+"""Pytest fixtures: one shared cluster for each Kafka version, started when the first test asks for it.
+
+Tests share them, so they name their own groups and topics and never kill a broker; a test that kills starts a
+``KafkaCluster`` of its own. Tests that use one carry the mark ``kafka(version)``: ``-m "not kafka"`` leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.cluster import KafkaCluster
+
+_SHARED = {"kafka43": ("4.3.1", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a cluster with its version."""
+    for item in items:
+        for name in getattr(item, "fixturenames", ()):
+            if name in _SHARED:
+                item.add_marker(pytest.mark.kafka(_SHARED[name][0]))
+
+
+def _run(name: str) -> Iterator[KafkaCluster]:
+    version, brokers = _SHARED[name]
+    with KafkaCluster(version=version, brokers=brokers) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka43() -> Iterator[KafkaCluster]:
+    """Run Kafka 4.3.1 with one broker: the newest."""
+    yield from _run("kafka43")
+
+
+@pytest.fixture(scope="session")
+def kafka41() -> Iterator[KafkaCluster]:
+    """Run Kafka 4.1.0 with three brokers: the main one."""
+    yield from _run("kafka41")
+
+
+@pytest.fixture(scope="session")
+def kafka39() -> Iterator[KafkaCluster]:
+    """Run Kafka 3.9.2 with one broker: the last of the third line."""
+    yield from _run("kafka39")
+
+
+@pytest.fixture(scope="session")
+def kafka28() -> Iterator[KafkaCluster]:
+    """Run Kafka 2.8.2 with three brokers and ZooKeeper: too old for batched look-ups and fetches."""
+    yield from _run("kafka28")

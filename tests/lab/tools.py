@@ -1,0 +1,71 @@
+"""Kafka's own command lines, run from the cluster's jars: the second opinion in cross-checks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.lab.cluster import KafkaCluster
+from tests.lab.errors import LabError
+from tests.lab.groups import list_groups
+from tests.lab.jars import parse_version
+from tests.lab.process import JavaProgram, LabProcess, run_tool
+
+TIMEOUT_S = 120.0
+_POLL_S = 0.1
+_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_GROUPS_TOOL_OLD = "kafka.admin.ConsumerGroupCommand"
+_SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+_SHARE_GROUPS_FROM = (4, 1, 0)
+
+
+def consumer_groups(cluster: KafkaCluster, *arguments: str, timeout: float = TIMEOUT_S) -> str:
+    """Return what ``kafka-consumer-groups.sh --bootstrap-server … <arguments>`` prints.
+
+    Raises LabError with the tool's own words when it exits with an error; many errors it only prints.
+    """
+    main_class = _GROUPS_TOOL if parse_version(cluster.version) >= (3, 9, 0) else _GROUPS_TOOL_OLD
+    program = JavaProgram(
+        libs=cluster.libs,
+        main_class=main_class,
+        arguments=("--bootstrap-server", cluster.bootstrap, *arguments),
+        options=_OPTIONS,
+    )
+    done = run_tool(program, timeout=timeout)
+    if done.returncode != 0:
+        raise LabError(f"kafka-consumer-groups {' '.join(arguments)} failed:\n{(done.stdout + done.stderr).strip()}")
+    return done.stdout
+
+
+@contextmanager
+def share_consumer(
+    cluster: KafkaCluster, group_id: str, topic: str, *, timeout: float = TIMEOUT_S
+) -> Iterator[LabProcess]:
+    """Run a console share consumer (KIP-932) as a member of a share group for the length of the ``with`` block.
+
+    The group outlives its member: afterwards it is an empty share group. Raises LabError below Kafka 4.1.
+    """
+    if parse_version(cluster.version) < _SHARE_GROUPS_FROM:
+        raise LabError(f"Kafka {cluster.version} has no share groups; take 4.1.0 or newer.")
+    program = JavaProgram(
+        libs=cluster.libs,
+        main_class=_SHARE_CONSUMER,
+        arguments=("--bootstrap-server", cluster.bootstrap, "--group", group_id, "--topic", topic),
+        options=_OPTIONS,
+    )
+    process = cluster.start_process(f"share-{group_id}", program.command())
+    try:
+        _wait_for_group(cluster, group_id, process, timeout)
+        yield process
+    finally:
+        process.terminate()
+
+
+def _wait_for_group(cluster: KafkaCluster, group_id: str, process: LabProcess, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while list_groups(cluster.bootstrap).get(group_id) != ("share", "Stable"):
+        if not process.is_running() or time.monotonic() > deadline:
+            raise LabError(f"The share group {group_id} did not come to life:\n{process.log_tail()}")
+        time.sleep(_POLL_S)
