@@ -1,0 +1,53 @@
+"""The record of a run: who did what to which group, by which plan, when, and what became of it. Written once, kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.maintenance.outcomes import DeletionReport
+from airflow_kafka_groups.maintenance.plan import DeletionPlan
+from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, write_json
+from airflow_kafka_groups.maintenance.verify import Verification
+
+
+def audit_record(
+    report: DeletionReport,
+    *,
+    run_id: str,
+    plan: DeletionPlan | None = None,
+    verification: Verification | None = None,
+    actor: Mapping[str, str] | None = None,
+    kafka_cluster_id: str | None = None,
+) -> dict[str, Any]:
+    """Give the record as docs/formats.md shows it.
+
+    :param report: what became of each group.
+    :param run_id: an id made by ``new_id()``.
+    :param plan: the plan, if there was one; its policy is in the record.
+    :param verification: what was found afterwards.
+    :param actor: who: DAG run, task, user, approver. Texts only.
+    :param kafka_cluster_id: the cluster's id, when there is no plan to tell it.
+    """
+    if plan is not None and plan.digest != report.plan_digest:
+        raise ConfigurationError("plan", plan.plan_id, "give the plan that the report is about")
+    return {
+        "format": FORMAT,
+        "run_id": run_id,
+        **report.summary(),
+        "kafka_cluster_id": plan.kafka_cluster_id if plan else kafka_cluster_id,
+        "seconds": round((report.finished_at - report.started_at).total_seconds(), 3),
+        "actor": dict(actor or {}),
+        "policy": plan.policy.to_json() if plan else None,
+        "verification": verification.to_json() if verification else None,
+        "outcomes": [item.to_json() for item in report.outcomes],
+    }
+
+
+def write_audit(layout: Layout, record: Mapping[str, Any]) -> StoragePath:
+    """Write the record below its plan's id (or its own, if there was no plan); refuses to overwrite one."""
+    path = layout.audit(record["plan_id"] or record["run_id"], record["run_id"])
+    if path.exists():
+        raise MaintenanceError(f"{path} exists: every run has its own record")
+    return write_json(layout.root / "audit", path.name, record)
