@@ -20,7 +20,13 @@ from airflow_kafka_groups.maintenance.deletion import DEFAULT_OPTIONS, DeletionO
 from airflow_kafka_groups.maintenance.fence import Action, Expected, Reading, Reason, decide
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, kept, of_decision
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, EVERYTHING, GroupFilter, check_group_ids
+from airflow_kafka_groups.maintenance.patterns import (
+    DEFAULT_PROTECTED,
+    EVERYTHING,
+    GroupFilter,
+    check_group_ids,
+    check_patterns,
+)
 from airflow_kafka_groups.maintenance.plan import DeletionPlan, PlannedGroup, save_plan
 from airflow_kafka_groups.maintenance.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.ports import GroupAdmin
@@ -60,7 +66,7 @@ async def delete_explicit(
     """
     ids = check_group_ids("group_ids", group_ids)
     seconds = check_seconds("observe_seconds", observe_seconds)
-    patterns = GroupFilter(EVERYTHING, (), tuple(protected))
+    patterns = GroupFilter(EVERYTHING, (), check_patterns("protected", protected))
     started_at = options.now()
     outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
     listings = (await admin.list_groups()).require_complete()

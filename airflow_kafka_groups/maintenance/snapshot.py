@@ -19,7 +19,7 @@ from airflow_kafka_groups.admin.results import GroupListings, GroupResult
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError
 from airflow_kafka_groups.maintenance.columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.manifest import SnapshotManifest, SnapshotSummary
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.ports import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot_file import FILE, write_rows
 from airflow_kafka_groups.maintenance.storage import (
@@ -73,7 +73,7 @@ async def take_snapshot(
     its manifest, what was written is not a snapshot.
     """
     wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
-    groups = GroupFilter(tuple(include), tuple(exclude))
+    groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
     started_at = now()
     snapshot_id = new_id(started_at)
     kafka_cluster_id = await admin.cluster_id()

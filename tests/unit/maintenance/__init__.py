@@ -1,0 +1,1 @@
+"""Tests of maintenance: scripts played against a small cluster in memory."""

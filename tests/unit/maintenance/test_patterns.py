@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids, check_patterns
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("*", "anything at all\nwith lines", ""),
+        ("team-a.*", "team-a.x", "team-b.x"),
+        ("app-?", "app-1", "app-12"),
+        ("[ab]*", "b", "c"),
+        ("Case", "Case", "case"),
+        ("re:app-\\d+", "app-12", "app-12x"),
+        ("re:a|ab", "ab", "abc"),
+        ("re:", None, None),
+        ("re:.*", "", "\n"),
+    ],
+)
+def test_patterns(pattern: str, matching: str | None, other: str | None) -> None:
+    if matching is None or other is None:
+        with pytest.raises(ConfigurationError):
+            GroupFilter((pattern,))
+        return
+    groups = GroupFilter((pattern,))
+    assert groups.selects(matching)
+    assert not groups.selects(other)
+
+
+def test_the_empty_group_id_is_selected_by_no_glob() -> None:
+    assert not GroupFilter(("*", "**", "")[:2]).selects("")
+
+
+def test_exclude_and_protected_win_over_include_and_say_why() -> None:
+    groups = GroupFilter(("*",), ("old-*",), ("__*",))
+    assert groups.why_not("new") is None
+    assert groups.why_not("old-1") == "excluded by the pattern 'old-*'"
+    assert groups.why_not("__x") == "protected by the pattern '__*'"
+    assert GroupFilter(("a*",)).why_not("b") == "matches no include pattern"
+    assert not GroupFilter(()).selects("a")
+
+
+@pytest.mark.parametrize(
+    "group_id",
+    [
+        "connect-s3-sink",
+        "__internal_google_managed_kafka_prober_cg",
+        "_confluent-ksql-default_query_CTAS_X_0",
+        "_confluent-controlcenter-7-4-0-1",
+        "_schemas_reader",
+        "schema-registry",
+        "mm2-offsets",
+        "amazon.msk.canary.group.broker-1",
+        "__amazon_msk_canary",
+        "strimzi-topic-operator",
+    ],
+)
+def test_platform_groups_are_protected_by_default(group_id: str) -> None:
+    assert not GroupFilter(protected=DEFAULT_PROTECTED).selects(group_id)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ("team-*", "give a list"),
+        (7, "give a list"),
+        ([""], "empty pattern"),
+        (["re:"], "empty pattern"),
+        (["re:("], "mend the regular expression"),
+        ([b"x"], "has to be a text"),
+        ([None], "has to be a text"),
+    ],
+)
+@pytest.mark.parametrize("name", ["include", "exclude", "protected"])
+def test_a_pattern_that_cannot_be_read_names_its_field(name: str, patterns: object, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name}.*{message}"):
+        check_patterns(name, patterns)  # type: ignore[arg-type]
+
+
+def test_explicit_ids_keep_their_order_and_lose_duplicates() -> None:
+    assert check_group_ids("group_ids", iter(["b", "a", "b", ""])) == ["b", "a", ""]
+
+
+@pytest.mark.parametrize("ids", [[], "g1", ["g1", 2], [None], 5, None])
+def test_what_is_no_list_of_ids_is_refused(ids: object) -> None:
+    with pytest.raises(ConfigurationError, match="group_ids"):
+        check_group_ids("group_ids", ids)  # type: ignore[arg-type]

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError
+from airflow_kafka_groups.maintenance import storage
+from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, check_id, cluster_folder, new_id, read_json
+
+ID = "20260301T120000Z-0123abcd"
+
+
+def test_ids_sort_by_time_and_suit_hadoop() -> None:
+    early, late = new_id(datetime(2026, 1, 1, tzinfo=UTC)), new_id(datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))
+    assert early < late
+    assert check_id("snapshot_id", early) == early
+    assert early.startswith("20260101T000000Z-")
+
+
+@pytest.mark.parametrize("value", ["", "../../etc/passwd", f"{ID}/x", f"{ID}\n", "20260301", 7, None])
+def test_an_id_cannot_leave_its_folder(value: object, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="plan_id"):
+        Layout(tmp_path, "prod").plan(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "_hidden", ".hidden", "a b", "ä", "x" * 101, None, "a\n"])
+def test_a_cluster_name_that_storage_cannot_take_is_refused(name: object) -> None:
+    with pytest.raises(ConfigurationError, match="letters, digits"):
+        check_cluster(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [("kafka_default", "kafka_default"), ("Prod: EU/1", "Prod_EU_1"), ("__x", "x"), ("a" * 200, "a" * 100)],
+)
+def test_a_folder_name_is_made_of_any_text(text: str, folder: str) -> None:
+    assert cluster_folder(text) == folder
+
+
+def test_every_path_of_the_contract(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "prod")
+    found = [
+        layout.snapshot_data(ID),
+        layout.manifest(ID),
+        layout.verdicts(ID),
+        layout.verdict_summary(ID),
+        layout.plan(ID),
+        layout.backup_data(ID),
+        layout.backup_manifest(ID),
+        layout.audit(ID, ID),
+        layout.report(ID),
+    ]
+    assert [str(path).removeprefix(f"{tmp_path}/prod/") for path in found] == [
+        f"data/{ID}",
+        f"manifests/{ID}.json",
+        f"verdicts/{ID}",
+        f"verdicts/{ID}.json",
+        f"plans/{ID}.json",
+        f"backups/{ID}.parquet",
+        f"backups/{ID}.json",
+        f"audit/{ID}-{ID}.json",
+        f"reports/{ID}.html",
+    ]
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.write_json(tmp_path / "x", "a.json", {"format": 1, "name": "grüppe"})
+    assert read_json(tmp_path / "x" / "a.json", "it", PlanError)["name"] == "grüppe"
+
+    def crash(self: Path, target: Path) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "replace", crash)
+    with pytest.raises(OSError, match="full"):
+        storage.write_json(tmp_path / "x", "b.json", {"format": 1})
+    assert not (tmp_path / "x" / "b.json").exists()
+
+
+def test_storage_that_loses_bytes_is_noticed() -> None:
+    class Forgetful:
+        name = "f"
+
+        def __truediv__(self, part: str) -> Forgetful:
+            return self
+
+        def mkdir(self, **_: Any) -> None: ...
+
+        def write_bytes(self, data: bytes) -> int:
+            return len(data)
+
+        def read_bytes(self) -> bytes:
+            return b""
+
+    with pytest.raises(MaintenanceError, match="does not hold what was written"):
+        storage.write_json(Forgetful(), "a.json", {})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "missing"),
+        (b"", "half written"),
+        (b'{"format": 1, "groups": [', "half written"),
+        (b"\xff\xfe", "half written"),
+        (b"[]", "no JSON object|not a JSON object"),
+        (b'{"format": 2}', "format 2"),
+        (b"{}", "format None"),
+    ],
+)
+def test_a_file_that_is_no_good_says_so(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(PlanError, match=message):
+        read_json(path, "the plan", PlanError)
+
+
+def test_a_folder_in_place_of_a_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="cannot be read"):
+        read_json(tmp_path, "the plan", PlanError)
+
+
+@pytest.mark.parametrize("base", ["file", "memory"])
+def test_airflows_object_storage_is_such_a_path(base: str, tmp_path: Path) -> None:
+    sdk = pytest.importorskip("airflow.sdk")
+    root = sdk.ObjectStoragePath(f"file://{tmp_path}" if base == "file" else "memory://groups/base")
+    layout = Layout(root, "prod")
+    path = storage.write_json(layout.root / "plans", f"{ID}.json", {"format": 1, "x": [1]})
+    assert read_json(layout.plan(ID), "it", PlanError) == {"format": 1, "x": [1]}
+    assert [child.name for child in (layout.root / "plans").iterdir()] == [f"{ID}.json"]
+    assert path.exists()
+    with pytest.raises(PlanError, match="missing"):
+        read_json(layout.manifest(ID), "it", PlanError)
+
+
+def test_canonical_json_does_not_depend_on_order() -> None:
+    one = storage.canonical_json({"b": 1, "a": [1.5, "é"]})
+    assert one == storage.canonical_json({"a": [1.5, "é"], "b": 1})
+    assert json.loads(one) == {"a": [1.5, "é"], "b": 1}
+    with pytest.raises(ValueError, match="JSON compliant"):
+        storage.canonical_json({"a": float("nan")})
+
+
+def test_a_time_without_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="no zone"):
+        storage.parse_time("2026-01-01T00:00:00")
