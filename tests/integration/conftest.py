@@ -1,0 +1,21 @@
+"""One cluster for each broker version, so that a test written once is run on all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.admin import ClientConfig
+from tests.lab.cluster import KafkaCluster
+
+VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka43"]
+
+
+@pytest.fixture(params=VERSIONS, scope="session")
+def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
+    """Give a cluster of each version in turn."""
+    cluster: KafkaCluster = request.getfixturevalue(request.param)
+    return cluster
+
+
+def config_of(cluster: KafkaCluster, **overrides: object) -> ClientConfig:
+    return ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}, **overrides)
