@@ -1,0 +1,213 @@
+"""The Airflow connection as an AdminClient, with a sync face for ``@task`` functions and operators.
+
+In a ``@task``::
+
+    hook = KafkaGroupsHook("my_cluster")
+    lagging = hook.list_consumer_group_offsets(["orders", "billing"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow.sdk import BaseHook
+
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.hooks.settings import CONN_TYPE, SECRET_PROPERTIES, ConnectionSettings, read_connection
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.results import GroupListings, GroupResults
+    from airflow_kafka_groups.cluster.config import ClientConfig
+    from airflow_kafka_groups.models import (
+        Broker,
+        CoordinatorType,
+        GroupDescription,
+        GroupOffsets,
+        GroupState,
+        GroupType,
+        ListConsumerGroupOffsetsSpec,
+    )
+
+T = TypeVar("T")
+
+
+class KafkaGroupsHook(BaseHook):
+    """Talk to a cluster's consumer groups through an Airflow connection.
+
+    Connections of the type ``kafka_groups`` have a form; those of the official Kafka provider (type ``kafka``, extra =
+    librdkafka properties) work unchanged.
+
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default``.
+    """
+
+    conn_name_attr = "kafka_groups_conn_id"
+    default_conn_name = "kafka_groups_default"
+    conn_type = CONN_TYPE
+    hook_name = "Kafka consumer groups"
+
+    def __init__(self, kafka_groups_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.kafka_groups_conn_id = kafka_groups_conn_id
+        self._settings: ConnectionSettings | None = None
+
+    def __repr__(self) -> str:
+        return f"<KafkaGroupsHook {self.kafka_groups_conn_id!r}>"
+
+    @property
+    def settings(self) -> ConnectionSettings:
+        """Read the connection, once.
+
+        Raises ``ConfigurationError`` when there is no such connection or a field cannot be used.
+        """
+        if self._settings is None:
+            self._settings = read_connection(self._connection())
+        return self._settings
+
+    def client_config(self) -> ClientConfig:
+        """Build the client's configuration. Raises ``ConfigurationError`` naming the field that cannot be used."""
+        from airflow_kafka_groups.cluster.config import ClientConfig
+
+        settings = self.settings
+        return ClientConfig.from_librdkafka(settings.properties, **settings.timeouts)
+
+    def get_conn(self) -> AdminClient:
+        """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
+
+        It refuses changes on a read-only connection and to protected groups.
+        """
+        from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+
+        return GuardedAdminClient(self.client_config(), self.settings)
+
+    @asynccontextmanager
+    async def async_client(self) -> AsyncIterator[AdminClient]:
+        """Give a connected ``AdminClient`` and close it afterwards."""
+        async with self.get_conn() as admin:
+            yield admin
+
+    def run(self, function: Callable[[AdminClient], Awaitable[T]]) -> T:
+        """Run an async function with a connected client, and close the client.
+
+        Works inside a running event loop too (in a thread of its own, while the caller waits).
+
+        :param function: gets the client, returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
+        """
+        client = self.get_conn()  # in the caller's thread: only there Airflow's connections can be read
+
+        async def main() -> T:
+            async with client as admin:
+                return await function(admin)
+
+        if not _in_running_loop():
+            return asyncio.run(main())
+        context = contextvars.copy_context()
+        with ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
+            return pool.submit(context.run, lambda: asyncio.run(main())).result()
+
+    def list_groups(
+        self,
+        *,
+        states: Iterable[GroupState | str] = (),
+        types: Iterable[GroupType | str] = (),
+        group_id_pattern: str | None = None,
+    ) -> GroupListings:
+        """List groups of all brokers. Brokers that did not answer are in ``.errors``: short is not empty."""
+        return self.run(lambda admin: admin.list_groups(states=states, types=types, group_id_pattern=group_id_pattern))
+
+    def find_coordinators(
+        self, keys: Iterable[str], *, key_type: CoordinatorType | None = None
+    ) -> GroupResults[Broker]:
+        """Find the coordinator of each key. Keys that fail are in ``.failed``."""
+        from airflow_kafka_groups.models import CoordinatorType
+
+        kind = CoordinatorType.GROUP if key_type is None else key_type
+        return self.run(lambda admin: admin.find_coordinators(keys, key_type=kind))
+
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[GroupDescription]:
+        """Describe groups. A group that does not exist has the state ``Dead``; groups that fail are in ``.failed``."""
+        return self.run(lambda admin: admin.describe_consumer_groups(group_ids))
+
+    def list_consumer_group_offsets(
+        self, groups: Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec], *, require_stable: bool = False
+    ) -> GroupResults[GroupOffsets]:
+        """List the committed offsets of many groups. Groups that fail are in ``.failed``."""
+        wanted = [groups] if isinstance(groups, str) else groups
+        return self.run(lambda admin: admin.list_consumer_group_offsets(wanted, require_stable=require_stable))
+
+    def delete_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[None]:
+        """Delete groups, without plan or backup. Groups that fail (or are protected) are in ``.failed``.
+
+        Raises ``ConfigurationError`` on a read-only connection.
+        """
+        return self.run(lambda admin: admin.delete_consumer_groups(group_ids))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Connect, authenticate and list groups; say in one sentence what was found or what is wrong."""
+        from airflow.sdk.exceptions import AirflowException
+
+        try:
+            return True, self.run(_look_around)
+        except KafkaGroupsError as exc:
+            return False, str(exc)
+        except (AirflowException, OSError, ImportError) as exc:
+            return False, f"{type(exc).__name__}: {exc}"
+
+    def _connection(self) -> Any:
+        from airflow.sdk.exceptions import AirflowNotFoundException
+
+        conn_id: Any = self.kafka_groups_conn_id
+        if not isinstance(conn_id, str) or not conn_id.strip():
+            raise ConfigurationError(self.conn_name_attr, conn_id, "must be the id of an Airflow connection")
+        try:
+            connection = self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            raise ConfigurationError(
+                self.conn_name_attr,
+                conn_id,
+                f"there is no such connection. Create it in the UI (Admin, Connections, type {self.hook_name!r}), with "
+                f"'airflow connections add', or as the environment variable AIRFLOW_CONN_{conn_id.upper()}",
+            ) from None
+        _mask_secrets(connection)
+        return connection
+
+
+def _in_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _look_around(admin: AdminClient) -> str:
+    cluster = await admin.describe_cluster()
+    groups = await admin.list_groups()
+    missing = f" ({len(groups.errors)} broker(s) did not answer the listing)" if groups.errors else ""
+    seen = f"{len(cluster.brokers)} brokers, {len(groups)} groups visible{missing}"
+    return f"Connected to cluster {cluster.cluster_id}: {seen}."
+
+
+def _mask_secrets(connection: Any) -> None:
+    """Tell Airflow's log masking which values are secret, nested and PEM ones included."""
+    from airflow.sdk.log import mask_secret
+
+    # Not Connection.extra_dejson: on broken JSON it logs a traceback, which may show the extra itself.
+    try:
+        extra = json.loads(connection.extra or "{}")
+    except ValueError:
+        return
+    if not isinstance(extra, dict):
+        return
+    mask_secret(extra)  # by key name; what no name gives away follows
+    properties = extra.get("properties")
+    for holder in (extra, properties if isinstance(properties, dict) else {}):
+        for name in (*SECRET_PROPERTIES, "ssl_private_key", "ssl_key_password"):
+            if isinstance(value := holder.get(name), str) and value:
+                mask_secret(value)

@@ -1,0 +1,302 @@
+"""An Airflow connection as librdkafka properties plus our own switches: pure, no Airflow, every field checked here.
+
+The connection form enforces nothing but types, and sends ``null`` for what was left empty, so ``null`` and "" mean
+unset. A field that cannot be understood is an error, never a default: a ``read_only`` that is misspelt or unreadable
+must not become "may delete". No message of this module holds a secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_patterns
+
+CONN_TYPE = "kafka_groups"
+OFFICIAL_CONN_TYPE = "kafka"
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SECRET_PROPERTIES = ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret")
+DEFAULT_PORT = 9092
+_PEM_MARK = "-----BEGIN"
+
+EXTRA_FIELDS = frozenset(
+    {
+        "security_protocol",
+        "sasl_mechanism",
+        "ssl_ca_certificate",
+        "ssl_certificate",
+        "ssl_private_key",
+        "ssl_key_password",
+        "client_id",
+        "request_timeout_seconds",
+        "api_timeout_seconds",
+        "read_only",
+        "protected_groups",
+        "properties",
+    }
+)
+
+
+class ConnectionLike(Protocol):
+    """Be what this module reads of an Airflow connection."""
+
+    conn_id: str
+    conn_type: str | None
+    host: str | None
+    login: str | None
+    password: str | None
+    port: int | None
+    extra: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """Be everything a connection says. The properties stay out of ``repr``: they hold secrets.
+
+    :param conn_id: the connection's id.
+    :param properties: librdkafka properties.
+    :param timeouts: ``request_timeout`` and ``api_timeout`` in seconds, where the connection gives them.
+    :param read_only: refuse every call that changes something.
+    :param protected_groups: names or patterns (``connect-*``) of groups that must not be changed.
+    """
+
+    conn_id: str
+    properties: Mapping[str, Any] = field(repr=False)
+    timeouts: Mapping[str, float] = field(default_factory=dict)
+    read_only: bool = False
+    protected_groups: tuple[str, ...] = ()
+
+    def protects(self, group_id: str) -> bool:
+        """Say whether the connection protects this group."""
+        return bool(self.protected_groups) and GroupFilter(include=self.protected_groups).selects(group_id)
+
+    def require_writable(self) -> None:
+        """Raise ``ConfigurationError`` when the connection is read-only."""
+        if self.read_only:
+            raise ConfigurationError(
+                f"connection {self.conn_id!r}",
+                None,
+                "is read-only, so nothing may be changed through it: use another connection, or turn its read_only off",
+            )
+
+    def protected_error(self, group_id: str) -> ConfigurationError:
+        """Build the error of a group that the connection protects."""
+        return ConfigurationError("group", group_id, f"is protected by connection {self.conn_id!r} (protected_groups)")
+
+
+def read_connection(connection: ConnectionLike) -> ConnectionSettings:
+    """Translate a connection of type ``kafka_groups`` or ``kafka`` (the official provider's).
+
+    Raises ``ConfigurationError`` naming the field, what it holds (unless it is a secret) and the remedy.
+    """
+    extra = _extra_of(connection)
+    if connection.conn_type == OFFICIAL_CONN_TYPE:
+        return _read_official(connection, extra)
+    if connection.conn_type == CONN_TYPE:
+        return _read_own(connection, extra)
+    raise ConfigurationError(
+        f"connection {connection.conn_id!r}, type",
+        connection.conn_type,
+        f"use a connection of the type {CONN_TYPE!r} (or {OFFICIAL_CONN_TYPE!r})",
+    )
+
+
+def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
+    # Connection.extra_dejson reads broken JSON as {}: that would lose read_only and protected_groups without a word.
+    try:
+        extra = json.loads(connection.extra) if connection.extra else {}
+    except ValueError:
+        extra = None
+    if not isinstance(extra, dict):
+        raise ConfigurationError("extra", None, f"the extra of connection {connection.conn_id!r} is not a JSON object")
+    return {name: value for name, value in extra.items() if value is not None and value != ""}
+
+
+def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
+    own = {name: extra.pop(name) for name in ("read_only", "protected_groups") if name in extra}
+    if not str(extra.get("bootstrap.servers", "")).strip():
+        raise ConfigurationError(
+            "bootstrap.servers",
+            None,
+            f"the extra of connection {connection.conn_id!r} has none: add "
+            '{"bootstrap.servers": "broker1:9092,broker2:9092"}',
+        )
+    return ConnectionSettings(
+        conn_id=connection.conn_id,
+        properties=extra,
+        read_only=_boolean("read_only", own.get("read_only", False)),
+        protected_groups=_patterns("protected_groups", own.get("protected_groups", ())),
+    )
+
+
+def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
+    for name in extra:
+        if name not in EXTRA_FIELDS and "." not in name:
+            raise ConfigurationError(
+                f"extra field {name!r}",
+                None,
+                f"is not known. Known are {', '.join(sorted(EXTRA_FIELDS))}; librdkafka properties have dots in them",
+            )
+    mapped = {**_address(connection, extra), **_authentication(connection, extra), **_tls(extra)}
+    if "client_id" in extra:
+        mapped["client.id"] = _text("client_id", extra["client_id"])
+    return ConnectionSettings(
+        conn_id=connection.conn_id,
+        properties=_merge(mapped, _raw_properties(extra)),
+        timeouts={
+            name: _seconds(f"{name}_seconds", extra[f"{name}_seconds"])
+            for name in ("request_timeout", "api_timeout")
+            if f"{name}_seconds" in extra
+        },
+        read_only=_boolean("read_only", extra.get("read_only", False)),
+        protected_groups=_patterns("protected_groups", extra.get("protected_groups", ())),
+    )
+
+
+def _raw_properties(extra: dict[str, Any]) -> dict[str, Any]:
+    properties = extra.get("properties", {})
+    if isinstance(properties, str):
+        try:
+            properties = json.loads(properties)
+        except ValueError:
+            properties = None
+    if not isinstance(properties, dict):
+        raise ConfigurationError(
+            "properties", None, 'write librdkafka properties as a JSON object, e.g. {"client.id": "airflow"}'
+        )
+    dotted = {name: value for name, value in extra.items() if "." in name}
+    return _merge(dotted, {name: value for name, value in properties.items() if value is not None})
+
+
+def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    for name in first.keys() & second.keys():
+        if str(first[name]) != str(second[name]):
+            raise ConfigurationError(name, None, "is set twice with different values: keep one of them")
+    return {**second, **first}
+
+
+def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
+    written = (connection.host or "").strip()
+    if not written:
+        properties = extra.get("properties")
+        if "bootstrap.servers" in extra or (isinstance(properties, dict) and properties.get("bootstrap.servers")):
+            return {}
+        raise ConfigurationError(
+            "host (bootstrap servers)",
+            None,
+            f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092",
+        )
+    port = connection.port or DEFAULT_PORT
+    return {"bootstrap.servers": ",".join(_server(server.strip(), port) for server in written.split(","))}
+
+
+def _server(server: str, default_port: int) -> str:
+    if not server or "://" in server or "/" in server or " " in server:
+        raise ConfigurationError(
+            "host (bootstrap servers)", server, "write host:port,host:port without a scheme, a path or blanks"
+        )
+    host, colon, port = server.rpartition(":")
+    if not colon or (server.startswith("[") and server.endswith("]")):
+        return f"{server}:{default_port}"
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise ConfigurationError("host (bootstrap servers)", server, "the port must be a number from 1 to 65535")
+    return server
+
+
+def _authentication(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
+    mapped: dict[str, str] = {}
+    if "security_protocol" in extra:
+        mapped["security.protocol"] = _choice("security_protocol", extra["security_protocol"], SECURITY_PROTOCOLS)
+    if "sasl_mechanism" in extra:
+        mapped["sasl.mechanism"] = _choice("sasl_mechanism", extra["sasl_mechanism"], SASL_MECHANISMS)
+    if connection.login:
+        mapped["sasl.username"] = connection.login
+    if connection.password:
+        mapped["sasl.password"] = connection.password
+    _check_authentication(_merge(mapped, {n: v for n, v in _raw_properties(extra).items() if n not in mapped}))
+    return mapped
+
+
+def _check_authentication(properties: Mapping[str, Any]) -> None:
+    protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
+    mechanism = str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", ""))).upper()
+    if not protocol.startswith("SASL"):
+        for name in ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"):
+            if name in properties:
+                raise ConfigurationError(
+                    "security_protocol", protocol, f"does not use {name}: choose SASL_SSL (or SASL_PLAINTEXT)"
+                )
+        return
+    if not mechanism:
+        raise ConfigurationError("sasl_mechanism", None, f"{protocol} needs one of {', '.join(SASL_MECHANISMS)}")
+    if mechanism in PASSWORD_MECHANISMS and not (properties.get("sasl.username") and properties.get("sasl.password")):
+        raise ConfigurationError("login and password", None, f"{mechanism} needs both a username and a password")
+
+
+def _tls(extra: dict[str, Any]) -> dict[str, str]:
+    mapped: dict[str, str] = {}
+    for name, prefix in (("ssl_ca_certificate", "ssl.ca"), ("ssl_certificate", "ssl.certificate")):
+        if name in extra:
+            mapped |= _pem_or_file(name, prefix, extra[name])
+    if "ssl_private_key" in extra:
+        mapped |= _pem_or_file("ssl_private_key", "ssl.key", extra["ssl_private_key"])
+    if "ssl_key_password" in extra:
+        mapped["ssl.key.password"] = _text("ssl_key_password", extra["ssl_key_password"], secret=True)
+    return mapped
+
+
+def _pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
+    text = _text(name, value, secret=True).strip()
+    if _PEM_MARK in text:
+        return {f"{prefix}.pem": text + "\n"}
+    if "\n" in text:
+        raise ConfigurationError(name, None, f"is neither a PEM text ({_PEM_MARK} …) nor the path of a file")
+    return {f"{prefix}.location": text}
+
+
+def _text(name: str, value: Any, *, secret: bool = False) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(name, None if secret else value, "must be a text")
+    return value
+
+
+def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value.strip().upper() in choices:
+        return value.strip().upper()
+    raise ConfigurationError(name, value, f"must be one of {', '.join(choices)}")
+
+
+def _seconds(name: str, value: Any) -> float:
+    try:
+        number = 0.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0 < number <= 86_400:
+        raise ConfigurationError(name, value, "must be a number of seconds above 0, at most 86400")
+    return number
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {"true": True, "false": False}
+    if isinstance(value, str) and value.strip().lower() in known:
+        return known[value.strip().lower()]
+    raise ConfigurationError(name, value, "must be true or false")
+
+
+def _patterns(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = value.replace("\n", ",").split(",")
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ConfigurationError(name, value, 'must be a list of group names or patterns, e.g. ["connect-*"]')
+    return check_patterns(name, [item.strip() for item in value if item.strip()])

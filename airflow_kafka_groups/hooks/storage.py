@@ -1,0 +1,44 @@
+"""Where an operator's files are: from a text (a path or a URL) to a path that maintenance can use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_text
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+
+
+def open_path(field: str, value: Any) -> StoragePath:
+    """Give the path of a text: ``/data/x`` and ``file:///data/x`` are local, any other URL is an ``ObjectStoragePath``.
+
+    Credentials of object stores come from an Airflow connection: ``s3://my_aws_conn@bucket/folder``. Raises
+    ``ConfigurationError`` for a relative path: tasks run in different working folders.
+    """
+    text = read_text(field, value)
+    parts = urlsplit(text)
+    if parts.scheme and parts.scheme != "file":
+        from airflow.sdk import ObjectStoragePath
+
+        return cast("StoragePath", ObjectStoragePath(text))
+    path = Path(unquote(parts.path) if parts.scheme else text)
+    if not path.is_absolute() or (parts.scheme and parts.netloc):
+        raise ConfigurationError(field, value, "must be an absolute path or a URL such as file:///data or s3://bucket")
+    return path
+
+
+def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:
+    """Give the layout of one cluster's files.
+
+    :param storage_path: the folder above all clusters.
+    :param cluster: the cluster's folder; ``None`` to take the connection's id.
+    :param conn_id: the connection's id.
+    """
+    from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, cluster_folder
+
+    folder = cluster_folder(conn_id) if cluster is None else check_cluster(read_text("cluster", cluster))
+    return Layout(open_path("storage_path", storage_path), folder)

@@ -1,0 +1,66 @@
+"""What all operators share: the connection and its hook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+FIRST_FAILURES = 20
+"""How many failures go to XCom: enough to see what is wrong, small whatever the number of groups."""
+
+
+class KafkaGroupsOperator(BaseOperator):
+    """Be the base of the operators that talk to a cluster.
+
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    """
+
+    template_fields: Sequence[str] = ("kafka_groups_conn_id",)
+    ui_color = "#d4e6f0"
+
+    def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.kafka_groups_conn_id = kafka_groups_conn_id
+
+    @property
+    def hook(self) -> KafkaGroupsHook:
+        """Give the hook of the connection."""
+        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+        return KafkaGroupsHook(self.kafka_groups_conn_id)
+
+
+class StoredOperator(KafkaGroupsOperator):
+    """Be the base of the operators that keep files.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    """
+
+    template_fields: Sequence[str] = (*KafkaGroupsOperator.template_fields, "storage_path", "cluster")
+
+    def __init__(self, *, storage_path: str, cluster: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.storage_path = storage_path
+        self.cluster = cluster
+
+    def layout(self) -> Layout:
+        """Give the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
+        from airflow_kafka_groups.hooks.storage import open_layout
+
+        return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
+
+    def log_progress(self, stage: str, done: int, total: int) -> None:
+        """Log how far a stage is; called by maintenance once a chunk."""
+        self.log.info("%s: %d of %d", stage, done, total)
+
+
+def first_failures(failed: dict[str, Any]) -> dict[str, str]:
+    """Give the first few failures with their reasons, ordered by group."""
+    return {group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]}

@@ -1,0 +1,150 @@
+"""The parameter form of the shipped DAGs, and their settings; of use in your own DAGs too.
+
+Defaults come from one place: the environment variable ``KAFKA_GROUPS_DEFAULTS``, a JSON object such as
+``{"kafka_groups_conn_id": "prod", "storage_path": "s3a://bucket/groups", "exclude": ["team-a.*"], "dry_run": false}``.
+A scheduled run uses them; a run by hand shows them in the form. A name that is not known is an error of the DAG file,
+so that a misspelt ``exclude`` cannot pass for none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Param
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+ENVIRONMENT = "KAFKA_GROUPS_DEFAULTS"
+_SPARK = {"spark_conn_id": "spark_default", "spark_binary": None}
+_PATTERNS = {"type": "array", "items": {"type": "string"}}
+_FORM: dict[str, dict[str, Any]] = {
+    "kafka_groups_conn_id": {
+        "default": "kafka_groups_default",
+        "title": "Connection",
+        "description": "Id of a connection of the type kafka_groups (or kafka).",
+        "type": "string",
+        "minLength": 1,
+    },
+    "cluster": {
+        "default": "default",
+        "title": "Cluster",
+        "description": "Name of the cluster's folder in the storage. One folder, one cluster.",
+        "type": "string",
+        "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+    },
+    "storage_path": {
+        "default": os.path.join(os.environ.get("AIRFLOW_HOME", os.path.expanduser("~/airflow")), "kafka-groups"),
+        "title": "Storage",
+        "description": "Folder of snapshots, plans, backups and reports: an absolute path or a URL that Airflow's "
+        "workers and Spark both reach (s3a://bucket/folder).",
+        "type": "string",
+        "minLength": 1,
+    },
+    "include": {
+        "default": ["*"],
+        "title": "Groups to look at",
+        "description": "Patterns such as orders-*, or re: and a regular expression; one a line.",
+        **_PATTERNS,
+    },
+    "exclude": {
+        "default": [],
+        "title": "Groups to keep",
+        "description": "Patterns, one a line. The platform's own groups (connect-*, __* …) are kept anyway.",
+        **_PATTERNS,
+    },
+    "min_idle_seconds": {
+        "default": 604_800,
+        "title": "Idle for (s)",
+        "description": "A stale group has had no member and no commit for this long. Default: 7 days.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "min_observations": {
+        "default": 2,
+        "title": "Observations",
+        "description": "A stale group was seen idle in at least this many snapshots.",
+        "type": "integer",
+        "minimum": 2,
+    },
+    "max_groups": {
+        "default": 500,
+        "title": "At most groups",
+        "description": "The most groups one run deletes; the longest idle come first.",
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 100_000,
+    },
+    "max_share": {
+        "default": 0.5,
+        "title": "At most share",
+        "description": "The largest share of all groups one run deletes, e.g. 0.5.",
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": 1,
+    },
+    "dry_run": {
+        "default": True,
+        "title": "Dry run",
+        "description": "Do everything except for deleting.",
+        "type": "boolean",
+    },
+}
+SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
+
+
+def dag_params(*names: str) -> dict[str, Param]:
+    """Give the form's parameters of these names; all of them when none is given.
+
+    Raises ``ConfigurationError`` when ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names.
+    """
+    defaults = _defaults()
+    params = {}
+    for name in names or _FORM:
+        schema = dict(_FORM[name])
+        default = schema.pop("default")
+        params[name] = Param(defaults.get(name, default), **schema)
+    return params
+
+
+def scope_arguments() -> dict[str, str]:
+    """Give what all operators share, as templates of the parameters: use it as ``default_args``."""
+    return {name: f"{{{{ params.{name} }}}}" for name in SCOPE}
+
+
+def spark_arguments() -> dict[str, Any]:
+    """Give the ``SparkSubmitOperator`` arguments of the job that judges staleness: connection, binary, application.
+
+    Uses the ``spark-submit`` of this Python's own pyspark if there is one, unless ``KAFKA_GROUPS_DEFAULTS`` has a
+    ``spark_binary``; the connection is its ``spark_conn_id``, default ``spark_default``.
+    """
+    settings = {**_SPARK, **{name: value for name, value in _defaults().items() if name in _SPARK}}
+    own = Path(sys.executable).with_name("spark-submit")
+    arguments: dict[str, Any] = {
+        "conn_id": settings["spark_conn_id"],
+        "application": str(Path(__file__).parents[1] / "spark" / "jobs" / "judge_staleness.py"),
+        "conf": {"spark.ui.enabled": "false"},
+    }
+    if settings["spark_binary"]:
+        arguments["spark_binary"] = settings["spark_binary"]
+    elif own.exists():
+        arguments |= {"spark_binary": str(own), "env_vars": {"PYSPARK_PYTHON": sys.executable}}
+    return arguments
+
+
+def _defaults() -> dict[str, Any]:
+    text = os.environ.get(ENVIRONMENT) or "{}"
+    try:
+        defaults = json.loads(text)
+    except ValueError:
+        defaults = None
+    if not isinstance(defaults, dict):
+        raise ConfigurationError(ENVIRONMENT, text, 'must be a JSON object such as {"dry_run": true}')
+    for name in defaults:
+        if name not in _FORM and name not in _SPARK:
+            known = ", ".join(sorted({*_FORM, *_SPARK}))
+            raise ConfigurationError(f"{ENVIRONMENT}, name {name!r}", None, f"is not known. Known are {known}")
+    return defaults

@@ -1,0 +1,100 @@
+"""List the committed offsets of many groups in a few requests (KIP-709) and keep them as a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.maintenance.manifest import SnapshotSummary
+
+
+class ListGroupOffsetsOperator(StoredOperator):
+    """Write a snapshot: every group with its state, committed offsets and the ends of its partitions, as Parquet.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param group_ids: only these groups; duplicates are removed. Such a snapshot is not judged by the cleanup
+        (templated).
+    :param include: patterns of the groups to take, default all (templated).
+    :param exclude: patterns of the groups to leave out, default none (templated).
+    :param require_complete: fail the task when a broker did not answer the listing, so that groups may be missing;
+        default true. The snapshot is kept, but never judged.
+    :param fail_on_error: fail the task when any group could not be read; default false: it is in the snapshot with the
+        reason, and is never judged.
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns the snapshot's summary: ``snapshot_id``, ``manifest``, ``data``, ``groups``, ``failed_groups``, ``rows``,
+    ``states``, ``types`` and more. Fails when a group named in ``group_ids`` does not exist, and as the two switches
+    say.
+    """
+
+    template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_ids", "include", "exclude")
+
+    def __init__(
+        self,
+        *,
+        group_ids: Sequence[str] | str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        require_complete: bool = True,
+        fail_on_error: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.group_ids = group_ids
+        self.include = include
+        self.exclude = exclude
+        self.require_complete = require_complete
+        self.fail_on_error = fail_on_error
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Take the snapshot with one client."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_patterns
+        from airflow_kafka_groups.maintenance.snapshot import take_snapshot
+
+        layout = self.layout()
+        group_ids = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
+        include, exclude = read_patterns("include", self.include), read_patterns("exclude", self.exclude)
+
+        async def snapshot(admin: AdminClient) -> SnapshotSummary:
+            return await take_snapshot(
+                admin,
+                layout,
+                group_ids=group_ids,
+                include=include,
+                exclude=exclude,
+                airflow_run=str(context.get("run_id", "")),
+                progress=self.log_progress,
+            )
+
+        summary = self.hook.run(snapshot)
+        self._check(summary)
+        return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
+
+    def _check(self, summary: SnapshotSummary) -> None:
+        self.log.info(
+            "Snapshot %s: %d groups, %d rows, %d groups unreadable, in %.1f s",
+            summary.snapshot_id,
+            summary.groups,
+            summary.rows,
+            summary.failed_groups,
+            summary.seconds,
+        )
+        if summary.not_found:
+            raise ConfigurationError("group_ids", list(summary.not_found), "these groups do not exist on the cluster")
+        if self.require_complete and not summary.complete:
+            brokers = "; ".join(f"broker {broker}: {why}" for broker, why in summary.missing_brokers.items())
+            raise SnapshotError(
+                f"snapshot {summary.snapshot_id} may miss groups, because brokers did not answer ({brokers}). Run the "
+                "task again when they are back; this snapshot is kept but never judged"
+            )
+        if self.fail_on_error and summary.failed_groups:
+            failed = {group_id: KafkaGroupsError(reason) for group_id, reason in summary.failed.items()}
+            raise GroupsFailedError(failed, summary.groups)

@@ -1,0 +1,144 @@
+"""Make a plan of what to delete out of what Spark judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.operators.base import StoredOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.policy import PlanPolicy
+
+FIRST_GROUPS = 20
+"""How many planned groups go to XCom and into the log."""
+
+
+class PlanCleanupOperator(StoredOperator):
+    """Check the Spark job's verdicts once more and write the plan: which groups to delete, fixed by a digest.
+
+    Nothing is deleted. A plan may be empty. Groups that the connection protects are kept, beside the platform's own
+    (``connect-*``, ``__*`` and others) and those that ``exclude`` names.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param snapshot_id: the snapshot that was judged; default: the newest complete one (templated).
+    :param include: patterns of the groups to consider, default all (templated).
+    :param exclude: patterns of the groups to keep, default none (templated).
+    :param protected: patterns of the platform's groups to keep; default: the package's own list (templated).
+    :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds; default a week (templated).
+    :param min_observations: in how many complete snapshots it must have been seen so; default and least 2 (templated).
+    :param max_groups: the most groups in one plan, default 500 (templated).
+    :param max_share: the largest share of all groups in one plan, above 0 and at most 1, default 0.5 (templated).
+    :param max_plan_age_seconds: how old the snapshot may be when the plan is applied, in seconds; default a day
+        (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_groups"}``.
+    Fails when the snapshot is incomplete or too old, or when it was not judged.
+    """
+
+    template_fields: Sequence[str] = (
+        *StoredOperator.template_fields,
+        "snapshot_id",
+        "include",
+        "exclude",
+        "protected",
+        "min_idle_seconds",
+        "min_observations",
+        "max_groups",
+        "max_share",
+        "max_plan_age_seconds",
+    )
+
+    def __init__(
+        self,
+        *,
+        snapshot_id: str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        protected: Sequence[str] | str | None = None,
+        min_idle_seconds: float | str = 7 * 86_400,
+        min_observations: int | str = 2,
+        max_groups: int | str = 500,
+        max_share: float | str = 0.5,
+        max_plan_age_seconds: float | str = 86_400,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.snapshot_id = snapshot_id
+        self.include = include
+        self.exclude = exclude
+        self.protected = protected
+        self.min_idle_seconds = min_idle_seconds
+        self.min_observations = min_observations
+        self.max_groups = max_groups
+        self.max_share = max_share
+        self.max_plan_age_seconds = max_plan_age_seconds
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the verdicts and the snapshot, write the plan."""
+        from airflow_kafka_groups.hooks.arguments import read_text
+        from airflow_kafka_groups.maintenance.plan import save_plan
+        from airflow_kafka_groups.maintenance.planning import make_plan
+        from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader, latest_manifest
+        from airflow_kafka_groups.maintenance.storage import utc_now
+        from airflow_kafka_groups.maintenance.verdicts import load_verdicts
+
+        policy = self.policy()
+        layout = self.layout()
+        if self.snapshot_id is None:
+            snapshot_id = latest_manifest(layout).snapshot_id
+        else:
+            snapshot_id = read_text("snapshot_id", self.snapshot_id)
+        snapshot = SnapshotReader(layout, snapshot_id)
+        plan = make_plan(load_verdicts(layout, snapshot_id), snapshot, policy, utc_now())
+        path = save_plan(layout, plan)
+        return self._summary(plan, str(path))
+
+    def policy(self) -> PlanPolicy:
+        """Build the policy from the arguments and the connection's protected groups."""
+        from airflow_kafka_groups.hooks.arguments import read_integer, read_number, read_patterns
+        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+        from airflow_kafka_groups.maintenance.policy import PlanPolicy
+
+        protected = DEFAULT_PROTECTED if self.protected is None else read_patterns("protected", self.protected)
+        return PlanPolicy(
+            include=read_patterns("include", self.include),
+            exclude=read_patterns("exclude", self.exclude),
+            protected=(*protected, *self.hook.settings.protected_groups),
+            min_idle_seconds=read_number("min_idle_seconds", self.min_idle_seconds),
+            min_observations=read_integer("min_observations", self.min_observations),
+            max_groups=read_integer("max_groups", self.max_groups),
+            max_share=read_number("max_share", self.max_share),
+            max_plan_age_seconds=read_number("max_plan_age_seconds", self.max_plan_age_seconds),
+        )
+
+    def _summary(self, plan: DeletionPlan, path: str) -> dict[str, Any]:
+        self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
+        for warning in plan.warnings:
+            self.log.warning("Plan %s: %s", plan.plan_id, warning)
+        first = plan.groups[:FIRST_GROUPS]
+        for group in first:
+            self.log.info("To delete: %s (%s)", group.group_id, group.reason)
+        return {
+            "plan_id": plan.plan_id,
+            "plan_path": path,
+            "digest": plan.digest,
+            "snapshot_id": plan.snapshot_id,
+            "expires_at": plan.expires_at.isoformat(),
+            "counts": dict(plan.counts),
+            "warnings": list(plan.warnings),
+            "first_groups": [
+                {
+                    "group_id": group.group_id,
+                    "idle_seconds": group.idle_seconds,
+                    "lag": group.lag,
+                    "reason": group.reason,
+                }
+                for group in first
+            ],
+        }

@@ -1,0 +1,141 @@
+"""What Airflow discovers about this provider. Standard library only: every Airflow command loads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_kafka_groups import __version__
+
+_PACKAGE = "airflow_kafka_groups"
+_INTEGRATION = "Kafka consumer groups"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Describe the provider: its connection form, hook, operators and sensors."""
+    return {
+        "package-name": "airflow-kafka-groups",
+        "name": _INTEGRATION,
+        "description": "Find, judge, back up and remove stale Kafka consumer groups, in batches and safely.",
+        "versions": [__version__],
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "external-doc-url": "https://kafka.apache.org/documentation/",
+                "tags": ["software"],
+            }
+        ],
+        "hooks": [{"integration-name": _INTEGRATION, "python-modules": [f"{_PACKAGE}.hooks.kafka_groups"]}],
+        "operators": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [
+                    f"{_PACKAGE}.operators.{subject}"
+                    for subject in ("backup", "coordinators", "deletion", "offsets", "plan", "report")
+                ],
+            }
+        ],
+        "sensors": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [
+                    f"{_PACKAGE}.sensors.{subject}" for subject in ("coordinators", "deletion", "offsets")
+                ],
+            }
+        ],
+        "connection-types": [
+            {
+                "connection-type": "kafka_groups",
+                "hook-class-name": f"{_PACKAGE}.hooks.kafka_groups.KafkaGroupsHook",
+                "hook-name": _INTEGRATION,
+                "ui-field-behaviour": _STANDARD_FIELDS,
+                "conn-fields": _EXTRA_FIELDS,
+            }
+        ],
+    }
+
+
+# The port stays visible: in Airflow 3.3.2 the Test button of a saved connection without one fails (apache/airflow
+# #73298). It is the default port of the hosts that name none.
+_STANDARD_FIELDS = {
+    "hidden-fields": ["schema"],
+    "relabeling": {
+        "host": "Bootstrap servers",
+        "port": "Default port",
+        "login": "SASL username",
+        "password": "SASL password",
+    },
+    "placeholders": {"host": "broker1:9092,broker2:9092", "port": "9092", "login": "for PLAIN and SCRAM"},
+}
+
+
+def _field(label: str, description: str, **schema: object) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": schema}
+
+
+# Airflow masks extras by the NAME of the key, not by its format: a secret field's name says password, private_key or
+# secret.
+_EXTRA_FIELDS = {
+    "security_protocol": _field(
+        "Security protocol",
+        "How to talk to the brokers. SASL_SSL is the usual choice for a cluster with users.",
+        type="string",
+        enum=["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"],
+        default="PLAINTEXT",
+    ),
+    "sasl_mechanism": _field(
+        "SASL mechanism",
+        "How to log in; only with a SASL protocol.",
+        type="string",
+        enum=["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"],
+        default="",
+    ),
+    "ssl_ca_certificate": _field(
+        "CA certificate",
+        "PEM text, or the path of a file on the worker. Empty: the system's authorities.",
+        type=["string", "null"],
+        format="multiline",
+    ),
+    "ssl_certificate": _field(
+        "Client certificate",
+        "PEM text, or the path of a file on the worker. For mutual TLS.",
+        type=["string", "null"],
+        format="multiline",
+    ),
+    "ssl_private_key": _field(
+        "Client private key",
+        "PEM text, or the path of a file on the worker. For mutual TLS.",
+        type=["string", "null"],
+        format="multiline",  # a password input drops the line breaks of a PEM text; the name masks it once saved
+    ),
+    "ssl_key_password": _field(
+        "Private key password", "If the key is encrypted.", type=["string", "null"], format="password"
+    ),
+    "client_id": _field(
+        "Client id", "Name of this client in the brokers' logs, quotas and metrics.", type=["string", "null"]
+    ),
+    "request_timeout_seconds": _field(
+        "Request timeout (s)", "For one request to one broker.", type="integer", minimum=1, maximum=3600, default=30
+    ),
+    "api_timeout_seconds": _field(
+        "Call timeout (s)",
+        "For a whole call, however many groups and retries it takes.",
+        type="integer",
+        minimum=1,
+        maximum=86400,
+        default=60,
+    ),
+    "read_only": _field(
+        "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
+    ),
+    "protected_groups": _field(
+        "Protected groups",
+        "One name or pattern a line (connect-*): these groups are never changed through this connection.",
+        type=["array", "null"],
+        items={"type": "string"},
+    ),
+    "properties": _field(
+        "librdkafka properties",
+        'Further properties as JSON, e.g. {"ssl.endpoint.identification.algorithm": "none"}.',
+        type=["object", "null"],
+    ),
+}

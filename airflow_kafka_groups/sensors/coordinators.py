@@ -1,0 +1,35 @@
+"""Wait for coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.triggers.conditions import Condition
+
+
+class FindCoordinatorsSensor(KafkaGroupsSensor):
+    """Wait until every named group has an available coordinator.
+
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    A group whose coordinator cannot be found, whatever the reason, has not got one.
+    """
+
+    template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
+
+    def __init__(self, *, group_ids: Sequence[str] | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.group_ids = group_ids
+
+    def condition(self) -> Condition:
+        """Say what to wait for."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids
+        from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable
+
+        group_ids, _ = read_group_ids(self.group_ids)
+        return CoordinatorsAvailable(group_ids=tuple(group_ids))

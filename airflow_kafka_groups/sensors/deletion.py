@@ -1,0 +1,57 @@
+"""Wait for groups to be gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.triggers.conditions import Condition
+
+
+class DeleteGroupsSensor(KafkaGroupsSensor):
+    """Wait until the named groups are gone: in no broker's listing, and dead by their coordinators' word.
+
+    Give the groups by name, or the audit record of a deletion.
+
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups it says were deleted, and is
+        done at once when it deleted none (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    A listing that misses a broker, or a group that cannot be described, is no proof: the sensor goes on waiting.
+    """
+
+    template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids", "audit_path")
+
+    def __init__(
+        self, *, group_ids: Sequence[str] | str | None = None, audit_path: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if (group_ids is None) == (audit_path is None):
+            raise ConfigurationError("group_ids, audit_path", None, "give exactly one of them")
+        self.group_ids = group_ids
+        self.audit_path = audit_path
+
+    def condition(self) -> Condition:
+        """Say what to wait for."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids
+        from airflow_kafka_groups.triggers.conditions import GroupsGone
+
+        group_ids = self._deleted() if self.audit_path is not None else read_group_ids(self.group_ids)[0]
+        return GroupsGone(group_ids=tuple(group_ids))
+
+    def _deleted(self) -> list[str]:
+        from airflow_kafka_groups.exceptions import MaintenanceError
+        from airflow_kafka_groups.hooks.storage import open_path
+        from airflow_kafka_groups.maintenance.outcomes import DeletionReport, Outcome
+        from airflow_kafka_groups.maintenance.storage import read_json
+
+        record = read_json(open_path("audit_path", self.audit_path), "the audit record", MaintenanceError)
+        try:
+            return DeletionReport.from_json(record).ids(Outcome.DELETED)
+        except (KeyError, TypeError, ValueError) as exc:
+            raise MaintenanceError(f"the audit record {self.audit_path} is damaged: {exc}") from exc

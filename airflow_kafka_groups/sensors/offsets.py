@@ -1,0 +1,110 @@
+"""Wait for committed offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.models import TopicPartition
+    from airflow_kafka_groups.triggers.conditions import Condition
+
+
+class ListGroupOffsetsSensor(KafkaGroupsSensor):
+    """Wait until groups' committed offsets have reached given targets, or until their lag is low enough.
+
+    Give either ``targets``, or ``group_ids`` with ``max_total_lag`` and/or ``max_partition_lag``. Whatever the number
+    of groups, a poll is one batched call.
+
+    :param targets: the committed offset each partition must have reached, as
+        ``{group: {topic: {partition: offset}}}``; the numbers may be texts, the whole may be JSON text (templated).
+    :param group_ids: the groups whose lag is waited for; duplicates are ignored (templated).
+    :param max_total_lag: highest lag of a group, summed over its partitions, in messages (templated).
+    :param max_partition_lag: highest lag of any one partition, in messages (templated).
+    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    A group that cannot be read, that has no commit, or that has committed past the end of a topic (made anew since) has
+    not reached anything. Only partitions with a commit count for the lag.
+    """
+
+    template_fields: Sequence[str] = (
+        *KafkaGroupsSensor.template_fields,
+        "targets",
+        "group_ids",
+        "max_total_lag",
+        "max_partition_lag",
+    )
+
+    def __init__(
+        self,
+        *,
+        targets: Mapping[str, Mapping[str, Mapping[int | str, int | str]]] | str | None = None,
+        group_ids: Sequence[str] | str | None = None,
+        max_total_lag: int | str | None = None,
+        max_partition_lag: int | str | None = None,
+        require: Literal["all", "any"] = "all",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if (targets is None) == (group_ids is None):
+            raise ConfigurationError("targets, group_ids", None, "give exactly one of them")
+        no_lag = max_total_lag is None and max_partition_lag is None
+        if no_lag != (group_ids is None):
+            raise ConfigurationError(
+                "max_total_lag, max_partition_lag", None, "give at least one with group_ids, and none with targets"
+            )
+        if require not in ("all", "any"):
+            raise ConfigurationError("require", require, 'must be "all" or "any"')
+        self.targets = targets
+        self.group_ids = group_ids
+        self.max_total_lag = max_total_lag
+        self.max_partition_lag = max_partition_lag
+        self.require = require
+
+    def condition(self) -> Condition:
+        """Say what to wait for."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer
+        from airflow_kafka_groups.triggers.conditions import LagAtMost, OffsetsReached
+
+        any_group = self.require == "any"
+        if self.targets is not None:
+            return OffsetsReached(targets=_read_targets(self.targets), any_group=any_group)
+        group_ids, _ = read_group_ids(self.group_ids)
+        return LagAtMost(
+            group_ids=tuple(group_ids),
+            total=None if self.max_total_lag is None else read_integer("max_total_lag", self.max_total_lag),
+            partition=(
+                None if self.max_partition_lag is None else read_integer("max_partition_lag", self.max_partition_lag)
+            ),
+            any_group=any_group,
+        )
+
+
+def _read_targets(value: Any) -> dict[str, dict[TopicPartition, int]]:
+    from airflow_kafka_groups.hooks.arguments import read_integer
+    from airflow_kafka_groups.models import TopicPartition
+
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise ConfigurationError("targets", value, "must be JSON: {group: {topic: {partition: offset}}}") from None
+    targets: dict[str, dict[TopicPartition, int]] = {}
+    for group_id, topics in _level("targets", value):
+        of_group = targets.setdefault(group_id, {})
+        for topic, partitions in _level(f"targets of {group_id!r}", topics):
+            for partition, offset in _level(f"targets of {group_id!r}, topic {topic!r}", partitions):
+                where = TopicPartition(topic, read_integer("partition", partition))
+                of_group[where] = read_integer("offset", offset)
+    return targets
+
+
+def _level(field: str, value: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigurationError(field, value, "must be a mapping that is not empty")
+    return list(value.items())

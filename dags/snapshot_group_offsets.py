@@ -1,0 +1,30 @@
+"""Take a snapshot of all consumer groups every hour: the history by which staleness is judged."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG
+
+from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+
+# [START snapshot_group_offsets]
+with DAG(
+    dag_id="snapshot_group_offsets",
+    description="Snapshot the committed offsets of all Kafka consumer groups.",
+    schedule="@hourly",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    params=dag_params(*SCOPE),
+    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    tags=["kafka", "consumer-groups"],
+    doc_md=__doc__,
+):
+    find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")
+    list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")
+
+    find_coordinators >> list_offsets
+# [END snapshot_group_offsets]

@@ -1,0 +1,135 @@
+"""The hook: from a connection id to an AdminClient, and a sync face that works everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+SECRET = "s3cr3t-p4ss"
+
+
+def define(monkeypatch: pytest.MonkeyPatch, conn_id: str = "kafka_groups_default", **fields: Any) -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "kafka_groups", **fields}))
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    fake = FakeAdmin({"a": FakeGroup(), "b": FakeGroup(coordinator=2)})
+    define(monkeypatch, host="b1:9092")
+    monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: fake)
+    return fake
+
+
+def test_a_json_environment_variable_becomes_a_client_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    define(
+        monkeypatch,
+        "mine",
+        host="b1,b2:9093",
+        port=9095,
+        login="u",
+        password=SECRET,
+        extra={"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "request_timeout_seconds": 7},
+    )
+    config = KafkaGroupsHook("mine").client_config()
+    assert config.bootstrap_servers == (("b1", 9095), ("b2", 9093))
+    assert (config.security.protocol, config.security.username) == ("SASL_PLAINTEXT", "u")
+    assert config.security.password == SECRET
+    assert config.request_timeout == 7
+    assert SECRET not in repr(config)
+
+
+def test_a_uri_in_the_environment_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MINE", "kafka-groups://b1%3A9092%2Cb2%3A9093/?read_only=true")
+    hook = KafkaGroupsHook("mine")
+    assert hook.client_config().bootstrap_servers == (("b1", 9092), ("b2", 9093))
+    assert hook.settings.read_only
+
+
+def test_a_connection_of_the_official_provider_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"bootstrap.servers": "b1:9092", "group.id": "x", "socket.timeout.ms": "5000", "sasl.password": None}
+    define(monkeypatch, "mine", conn_type="kafka", extra=extra)
+    config = KafkaGroupsHook("mine").client_config()
+    assert config.bootstrap_servers == (("b1", 9092),)
+    assert config.request_timeout == 5, "our defaults must not override what the connection says"
+
+
+def test_an_unknown_connection_id_is_a_clear_error_that_says_what_to_do() -> None:
+    with pytest.raises(ConfigurationError, match=r"kafka_groups_conn_id.*'nowhere'.*AIRFLOW_CONN_NOWHERE"):
+        KafkaGroupsHook("nowhere").get_conn()
+
+
+@pytest.mark.parametrize("conn_id", ["", "  ", None, 5])
+def test_a_connection_id_that_is_no_text_is_refused(conn_id: Any) -> None:
+    with pytest.raises(ConfigurationError, match="kafka_groups_conn_id"):
+        _ = KafkaGroupsHook(conn_id).settings
+
+
+def test_no_secret_is_in_repr_or_in_an_error_of_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    define(monkeypatch, host="b1:9092", password=SECRET, extra={"ssl_key_password": SECRET})
+    hook = KafkaGroupsHook()
+    done, sentence = hook.test_connection()
+    assert not done
+    assert SECRET not in sentence + repr(hook) + str(vars(hook))
+
+
+def test_secrets_are_handed_to_the_log_masking(monkeypatch: pytest.MonkeyPatch) -> None:
+    masked: list[Any] = []
+    monkeypatch.setattr("airflow.sdk.log.mask_secret", lambda value, name=None: masked.append(value))
+    pem = "-----BEGIN PRIVATE KEY-----\nAA\n-----END PRIVATE KEY-----"
+    define(monkeypatch, host="b1:9092", extra={"ssl_private_key": pem, "properties": {"ssl.key.password": SECRET}})
+    _ = KafkaGroupsHook().settings
+    assert pem in masked
+    assert SECRET in masked
+
+
+def test_the_sync_methods_ask_with_one_client_each_and_close_it(admin: FakeAdmin) -> None:
+    hook = KafkaGroupsHook()
+    assert set(hook.list_groups()) == {"a", "b"}
+    assert {g: b.broker_id for g, b in hook.find_coordinators(["a", "b"]).succeeded.items()} == {"a": 1, "b": 2}
+    assert hook.describe_consumer_groups(["a"])["a"].unwrap().state == "Empty"
+    assert len(hook.list_consumer_group_offsets("a")["a"].unwrap()) == 1
+    assert not hook.delete_consumer_groups(["a"]).failed
+    assert admin.closed == 5
+
+
+async def test_the_sync_face_works_inside_a_running_loop(admin: FakeAdmin) -> None:
+    assert set(KafkaGroupsHook().list_groups()) == {"a", "b"}
+    async with KafkaGroupsHook().async_client() as client:
+        assert set(await client.list_groups()) == {"a", "b"}
+
+
+def test_the_client_is_closed_when_the_function_raises(admin: FakeAdmin) -> None:
+    async def fail(client: object) -> None:
+        await asyncio.sleep(0)
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        KafkaGroupsHook().run(fail)
+    assert admin.closed == 1
+
+
+def test_the_connection_test_says_in_one_sentence_what_it_found(admin: FakeAdmin) -> None:
+    assert KafkaGroupsHook().test_connection() == (
+        True,
+        "Connected to cluster fake-cluster: 2 brokers, 2 groups visible.",
+    )
+
+
+def test_the_connection_test_says_in_one_sentence_what_is_wrong(admin: FakeAdmin) -> None:
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    assert KafkaGroupsHook().test_connection() == (False, "b1:9092: wrong password")
+    assert KafkaGroupsHook("nowhere").test_connection()[0] is False
+
+
+def test_airflow_finds_the_hook_by_the_connections_type(admin: FakeAdmin) -> None:
+    hook = Connection(conn_id="kafka_groups_default", conn_type="kafka_groups").get_hook()  # type: ignore[no-untyped-call]  # Airflow's own
+    assert isinstance(hook, KafkaGroupsHook)
+    assert hook.kafka_groups_conn_id == "kafka_groups_default"

@@ -1,0 +1,58 @@
+"""What Airflow discovers: valid by its own schemas, and true."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+from jsonschema import Draft7Validator
+
+from airflow_kafka_groups.provider_info import get_provider_info
+
+SECRET_WORDS = ("password", "private_key", "secret")
+
+
+def test_it_is_valid_by_airflows_schemas() -> None:
+    info = get_provider_info()
+    runtime = json.loads((files("airflow") / "provider_info.schema.json").read_text())
+    assert [e.message for e in Draft7Validator(runtime).iter_errors(info)] == []
+    full = json.loads((files("airflow") / "provider.yaml.schema.json").read_text())
+    whole = {"type": "object", **{k: v for k, v in full.items() if k in ("properties", "definitions", "$defs")}}
+    assert [e.message for e in Draft7Validator(whole).iter_errors(info)] == []
+
+
+def test_every_module_it_names_exists_and_none_is_left_out() -> None:
+    info = get_provider_info()
+    for kind in ("hooks", "operators", "sensors"):
+        named = {module for entry in info[kind] for module in entry["python-modules"]}
+        for module in named:
+            importlib.import_module(module)
+    (kind_,) = info["connection-types"]
+    module, _, name = kind_["hook-class-name"].rpartition(".")
+    hook = getattr(importlib.import_module(module), name)
+    assert (hook.conn_type, hook.hook_name) == (kind_["connection-type"], kind_["hook-name"])
+
+
+def test_secret_fields_have_names_that_airflow_masks() -> None:
+    from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
+
+    (kind,) = get_provider_info()["connection-types"]
+    for name in ("ssl_private_key", "ssl_key_password"):
+        assert name in kind["conn-fields"]
+        assert should_hide_value_for_key(name)  # type: ignore[no-untyped-call]  # Airflow's own
+    hidden = {n for n, f in kind["conn-fields"].items() if f["schema"].get("format") == "password"}
+    assert all(any(word in name for word in SECRET_WORDS) for name in hidden)
+
+
+@pytest.mark.timeout(60)
+def test_it_imports_nothing_but_the_standard_library() -> None:
+    code = (
+        "import sys; from airflow_kafka_groups.provider_info import get_provider_info; get_provider_info();"
+        "print([m for m in ('airflow', 'kio', 'aiokafka', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

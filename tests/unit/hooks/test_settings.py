@@ -1,0 +1,174 @@
+"""An Airflow connection becomes librdkafka properties; what cannot be understood is refused by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.settings import EXTRA_FIELDS, read_connection
+from airflow_kafka_groups.provider_info import get_provider_info
+
+PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+
+
+@dataclass
+class Connection:
+    conn_id: str = "c"
+    conn_type: str | None = "kafka_groups"
+    host: str | None = "b1:9092"
+    login: str | None = None
+    password: str | None = None
+    port: int | None = None
+    extra: str | None = None
+
+
+def connection(extra: object = None, **fields: Any) -> Connection:
+    return Connection(extra=None if extra is None else json.dumps(extra), **fields)
+
+
+SASL = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (connection(), {"bootstrap.servers": "b1:9092"}),
+        (connection(host="b1,b2:9093", port=9095), {"bootstrap.servers": "b1:9095,b2:9093"}),
+        (connection(host=" b1 , b2 ", port=0), {"bootstrap.servers": "b1:9092,b2:9092"}),
+        (connection(host="[::1],[::2]:9093"), {"bootstrap.servers": "[::1]:9092,[::2]:9093"}),
+        (connection({"security_protocol": "ssl"}), {"security.protocol": "SSL"}),
+        (
+            connection(SASL, login="u", password="p"),
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": "u",
+                "sasl.password": "p",
+            },
+        ),
+        (connection({"ssl_ca_certificate": PEM}), {"ssl.ca.pem": PEM + "\n"}),
+        (connection({"ssl_ca_certificate": "/etc/ca.pem"}), {"ssl.ca.location": "/etc/ca.pem"}),
+        (connection({"ssl_certificate": PEM}), {"ssl.certificate.pem": PEM + "\n"}),
+        (connection({"ssl_certificate": "/c.pem"}), {"ssl.certificate.location": "/c.pem"}),
+        (connection({"ssl_private_key": PEM}), {"ssl.key.pem": PEM + "\n"}),
+        (connection({"ssl_private_key": "/k.pem"}), {"ssl.key.location": "/k.pem"}),
+        (connection({"ssl_key_password": "x"}), {"ssl.key.password": "x"}),
+        (connection({"client_id": "me"}), {"client.id": "me"}),
+        (connection({"properties": {"a.b": 1, "c.d": None}}), {"a.b": 1}),
+        (connection({"properties": '{"a.b": "1"}'}), {"a.b": "1"}),
+        (connection({"a.b": "1"}), {"a.b": "1"}),
+        (connection({"bootstrap.servers": "x:1"}, host=None), {"bootstrap.servers": "x:1"}),
+        (connection({"properties": {"bootstrap.servers": "x:1"}}, host=""), {"bootstrap.servers": "x:1"}),
+        # what the form sends for fields that were left empty
+        (connection({"sasl_mechanism": "", "client_id": None, "properties": None, "protected_groups": None}), {}),
+        (connection({"security_protocol": "SSL", "properties": {"security.protocol": "SSL"}}), {}),
+    ],
+)
+def test_each_field_becomes_its_property(given: Connection, expected: dict[str, object]) -> None:
+    properties = read_connection(given).properties
+    assert {name: properties.get(name) for name in expected} == expected
+    assert properties.keys() <= expected.keys() | {"bootstrap.servers", "security.protocol"}
+
+
+def test_every_field_of_the_form_is_known_and_read_as_the_form_sends_its_default() -> None:
+    (kind,) = get_provider_info()["connection-types"]
+    assert kind["conn-fields"].keys() == EXTRA_FIELDS
+    defaults = {name: field["schema"].get("default") for name, field in kind["conn-fields"].items()}
+    settings = read_connection(connection(defaults))
+    assert settings.properties == {"bootstrap.servers": "b1:9092", "security.protocol": "PLAINTEXT"}
+    assert settings.timeouts == {"request_timeout": 30, "api_timeout": 60}
+    assert settings.read_only is False
+    assert settings.protected_groups == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (connection(host=None), "host"),
+        (connection(host="  "), "host"),
+        (connection(host="kafka://b1:9092"), "host"),
+        (connection(host="b1:9092,,b2"), "host"),
+        (connection(host="b1:x"), "host"),
+        (connection(host="b1:70000"), "host"),
+        (connection(conn_type="http"), "type"),
+        (connection([1]), "extra"),
+        (Connection(extra="{not json"), "extra"),
+        (connection({"read_onyl": True}), "read_onyl"),
+        (connection({"read_only": "maybe"}), "read_only"),
+        (connection({"read_only": 1}), "read_only"),
+        (connection({"protected_groups": 5}), "protected_groups"),
+        (connection({"protected_groups": [5]}), "protected_groups"),
+        (connection({"protected_groups": ["re:("]}), "protected_groups"),
+        (connection({"security_protocol": "TLS"}), "security_protocol"),
+        (connection({"sasl_mechanism": "PLAIN2"}), "sasl_mechanism"),
+        (connection({"security_protocol": "SASL_SSL"}, login="u", password="p"), "sasl_mechanism"),
+        (connection(SASL, login="u"), "login and password"),
+        (connection(SASL, password="p"), "login and password"),
+        (connection(login="u"), "security_protocol"),
+        (connection({"sasl_mechanism": "PLAIN"}), "security_protocol"),
+        (connection({"request_timeout_seconds": "soon"}), "request_timeout_seconds"),
+        (connection({"request_timeout_seconds": 0}), "request_timeout_seconds"),
+        (connection({"api_timeout_seconds": True}), "api_timeout_seconds"),
+        (connection({"properties": "[]"}), "properties"),
+        (connection({"properties": "{"}), "properties"),
+        (connection({"security_protocol": "SSL", "properties": {"security.protocol": "PLAINTEXT"}}), "security.proto"),
+        (connection({"a.b": "1", "properties": {"a.b": "2"}}), "a.b"),
+        (connection({"ssl_ca_certificate": "AAAA\nBBBB"}), "ssl_ca_certificate"),
+        (connection({"ssl_key_password": 5}), "ssl_key_password"),
+        (connection({"client_id": 5}), "client_id"),
+        (connection(conn_type="kafka"), "bootstrap.servers"),
+        (connection({"bootstrap.servers": " "}, conn_type="kafka"), "bootstrap.servers"),
+        (connection({"bootstrap.servers": "b:1", "read_only": "x"}, conn_type="kafka"), "read_only"),
+    ],
+)
+def test_bad_input_is_refused_by_the_name_of_its_field(given: Connection, field: str) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        read_connection(given)
+
+
+def test_a_connection_of_the_official_provider_is_taken_unchanged() -> None:
+    extra = {"bootstrap.servers": "b1:9092,b2:9092", "sasl.mechanisms": "PLAIN", "group.id": "g", "x": None}
+    settings = read_connection(connection(extra, conn_type="kafka", host=None))
+    assert settings.properties == {k: v for k, v in extra.items() if v is not None}
+    assert settings.timeouts == {}
+
+
+def test_texts_from_a_uri_are_read_as_what_they_mean() -> None:
+    settings = read_connection(
+        connection({"read_only": "true", "protected_groups": "connect-*, a", "api_timeout_seconds": "90"})
+    )
+    assert settings.read_only is True
+    assert settings.protected_groups == ("connect-*", "a")
+    assert settings.timeouts == {"api_timeout": 90.0}
+
+
+def test_protected_groups_are_names_and_patterns_that_know_case() -> None:
+    settings = read_connection(connection({"protected_groups": ["connect-*", "pay"]}))
+    assert [g for g in ("connect-a", "pay", "payments", "Connect-a", "") if settings.protects(g)] == [
+        "connect-a",
+        "pay",
+    ]
+    assert not read_connection(connection()).protects("pay")
+
+
+def test_no_secret_is_in_a_repr_or_an_error() -> None:
+    secret = "s3cr3t"
+    settings = read_connection(
+        connection(
+            {**SASL, "ssl_private_key": f"{PEM}{secret}", "ssl_key_password": secret}, login="u", password=secret
+        )
+    )
+    assert secret not in repr(settings)
+    for extra in (
+        {"ssl_private_key": f"{secret}\n{secret}"},
+        {"ssl_key_password": [secret]},
+        {"sasl.password": secret, "properties": {"sasl.password": secret + "2"}},
+        {"sasl.password": secret},
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            read_connection(connection(extra))
+        assert secret not in str(caught.value)

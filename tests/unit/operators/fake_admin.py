@@ -1,0 +1,155 @@
+"""A cluster in memory with the methods of AdminClient that operators and sensors use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
+from airflow_kafka_groups.models import (
+    Broker,
+    GroupDescription,
+    GroupListing,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    ListedOffset,
+    MemberDescription,
+    OffsetAndMetadata,
+    OffsetSpec,
+    TopicPartition,
+)
+
+
+def broker_error(name: str, code: int = 1) -> BrokerError:
+    return BrokerError(code, name, "says the fake", api="Fake", broker_id=1)
+
+
+@dataclass
+class FakeGroup:
+    offsets: dict[TopicPartition, int] = field(default_factory=lambda: {TopicPartition("t", 0): 5})
+    state: GroupState = GroupState.EMPTY
+    type: GroupType = GroupType.CLASSIC
+    protocol_type: str = "consumer"
+    members: int = 0
+    coordinator: int = 1
+
+
+class FakeAdmin:
+    """``errors`` fails a group in every call; ``missing_brokers`` did not answer the listing."""
+
+    def __init__(self, groups: Mapping[str, FakeGroup] | None = None) -> None:
+        self.groups = dict(groups or {})
+        self.errors: dict[str, KafkaGroupsError] = {}
+        self.missing_brokers: dict[int, KafkaGroupsError] = {}
+        self.ends: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
+        self.default_end = 10
+        self.fails_with: KafkaGroupsError | None = None
+        self.id = "fake-cluster"
+        self.calls: list[str] = []
+        self.deleted: list[str] = []
+        self.closed = 0
+
+    async def __aenter__(self) -> Self:
+        if self.fails_with is not None:
+            raise self.fails_with
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.closed += 1
+
+    async def cluster_id(self) -> str | None:
+        return self.id
+
+    async def describe_cluster(self) -> Any:
+        from types import SimpleNamespace
+
+        return SimpleNamespace(cluster_id=self.id, brokers=(self._broker(1), self._broker(2)), api_versions={})
+
+    async def list_groups(self, **filters: object) -> GroupListings:
+        self.calls.append("list_groups")
+        return GroupListings(
+            (
+                GroupListing(
+                    group_id=group_id,
+                    protocol_type=group.protocol_type,
+                    state=group.state,
+                    type=group.type,
+                    coordinator=group.coordinator,
+                )
+                for group_id, group in self.groups.items()
+            ),
+            self.missing_brokers,
+        )
+
+    async def find_coordinators(self, keys: Iterable[str], **options: object) -> GroupResults[Broker]:
+        self.calls.append("find_coordinators")
+        return GroupResults(
+            self._result(key, self._broker(self.groups[key].coordinator if key in self.groups else 1)) for key in keys
+        )
+
+    async def describe_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[GroupDescription]:
+        self.calls.append("describe_consumer_groups")
+        return GroupResults(self._result(group_id, self._described(group_id)) for group_id in group_ids)
+
+    async def list_consumer_group_offsets(
+        self, groups: Iterable[str], *, require_stable: bool = False
+    ) -> GroupResults[GroupOffsets]:
+        self.calls.append("list_consumer_group_offsets")
+        return GroupResults(self._result(group_id, self._offsets(group_id)) for group_id in groups)
+
+    async def stream_consumer_group_offsets(
+        self, groups: Iterable[str], *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        for group_id in groups:
+            yield self._result(group_id, self._offsets(group_id))
+
+    async def delete_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[None]:
+        results: list[GroupResult[None]] = []
+        for group_id in group_ids:
+            error = self.errors.get(group_id) or (
+                broker_error("GROUP_ID_NOT_FOUND", 69) if group_id not in self.groups else None
+            )
+            if error is None:
+                del self.groups[group_id]
+                self.deleted.append(group_id)
+            results.append(GroupResult(group_id, error=error))
+        return GroupResults(results)
+
+    async def list_offsets(
+        self, specs: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
+        self.calls.append("list_offsets")
+        start = ListedOffset(0)
+        return {
+            where: start if spec == OffsetSpec.earliest() else self.ends.get(where, ListedOffset(self.default_end))
+            for where, spec in specs.items()
+        }
+
+    def _result(self, group_id: str, value: Any) -> GroupResult[Any]:
+        error = self.errors.get(group_id)
+        return GroupResult(group_id, error=error) if error else GroupResult(group_id, value)
+
+    def _broker(self, broker_id: int) -> Broker:
+        return Broker(broker_id=broker_id, host=f"b{broker_id}", port=9092)
+
+    def _described(self, group_id: str) -> GroupDescription:
+        group = self.groups.get(group_id, FakeGroup(state=GroupState.DEAD))
+        members = tuple(
+            MemberDescription(member_id=f"m{i}", client_id="c", host="/1.1.1.1") for i in range(group.members)
+        )
+        return GroupDescription(
+            group_id=group_id,
+            state=group.state,
+            type=group.type,
+            protocol_type=group.protocol_type,
+            protocol="range",
+            coordinator=group.coordinator,
+            members=members,
+        )
+
+    def _offsets(self, group_id: str) -> GroupOffsets:
+        offsets = self.groups[group_id].offsets if group_id in self.groups else {}
+        return GroupOffsets.from_mapping(group_id, {where: OffsetAndMetadata(o) for where, o in offsets.items()})

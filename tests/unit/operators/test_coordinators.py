@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    GroupsFailedError,
+    IncompleteListingError,
+    RequestTimeoutError,
+)
+from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+
+
+def execute(**arguments: Any) -> dict[str, Any]:
+    return FindCoordinatorsOperator(task_id="t", **arguments).execute({})
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {name: FakeGroup(coordinator=1 + i % 2) for i, name in enumerate(("a1", "a2", "b1", "b2"))}
+
+
+def test_all_groups_are_counted_by_broker() -> None:
+    assert execute() == {
+        "groups": 4,
+        "brokers": {"1": {"address": "b1:9092", "groups": 2}, "2": {"address": "b2:9092", "groups": 2}},
+        "failed": 0,
+        "failures": {},
+        "duplicates_removed": 0,
+    }
+
+
+def test_patterns_choose_among_all_groups() -> None:
+    assert execute(include=["a*"], exclude=["*2"])["groups"] == 1
+
+
+def test_named_groups_lose_their_duplicates_and_need_no_listing(admin: FakeAdmin) -> None:
+    assert execute(group_ids=["a1", "b1", "a1"])["duplicates_removed"] == 1
+    assert admin.calls == ["find_coordinators"]
+    assert execute(group_ids='["a1", "b1"]')["groups"] == 2, "a template renders a list to text"
+
+
+def test_a_failed_group_is_in_the_result_unless_told_to_fail(admin: FakeAdmin) -> None:
+    admin.errors["a1"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    found = execute()
+    assert (found["groups"], found["failed"]) == (4, 1)
+    assert "GROUP_AUTHORIZATION_FAILED" in found["failures"]["a1"]
+    with pytest.raises(GroupsFailedError, match="a1"):
+        execute(fail_on_error=True)
+
+
+def test_only_the_first_failures_go_to_xcom(admin: FakeAdmin) -> None:
+    admin.groups = {f"g{i:03}": FakeGroup() for i in range(100)}
+    admin.errors = {f"g{i:03}": broker_error("X") for i in range(1, 100)}
+    found = execute()
+    assert (found["failed"], len(found["failures"])) == (99, 20)
+
+
+def test_the_task_fails_when_no_coordinator_at_all_is_found(admin: FakeAdmin) -> None:
+    admin.errors = {name: broker_error("COORDINATOR_NOT_AVAILABLE", 15) for name in admin.groups}
+    with pytest.raises(GroupsFailedError, match="4 of 4"):
+        execute()
+
+
+def test_a_listing_that_misses_a_broker_fails_the_task(admin: FakeAdmin) -> None:
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+    with pytest.raises(IncompleteListingError, match="broker 2"):
+        execute()
+
+
+def test_a_cluster_without_groups_is_no_error(admin: FakeAdmin) -> None:
+    admin.groups = {}
+    assert execute()["groups"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"group_ids": []}, "group_ids"),
+        ({"group_ids": [1]}, "group_ids"),
+        ({"group_ids": [""]}, "group_ids"),
+        ({"group_ids": "a1"}, "group_ids"),
+        ({"group_ids": "['a1']"}, "group_ids"),
+        ({"group_ids": '"a1"'}, "group_ids"),
+        ({"group_ids": {"a1": 1}}, "group_ids"),
+        ({"group_ids": 7}, "group_ids"),
+        ({"include": "a*"}, "include"),
+        ({"include": ["re:("]}, "include"),
+        ({"exclude": [5]}, "exclude"),
+        ({"kafka_groups_conn_id": "nowhere"}, "nowhere"),
+    ],
+)
+def test_bad_input_is_a_clear_error_before_a_broker_is_asked(
+    admin: FakeAdmin, arguments: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        execute(**arguments)
+    assert admin.calls == []

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, RequestTimeoutError, SnapshotError
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+
+
+def execute(storage: Path | str, **arguments: Any) -> dict[str, Any]:
+    operator = ListGroupOffsetsOperator(task_id="t", storage_path=str(storage), **arguments)
+    return operator.execute({"run_id": "run 1"})
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {name: FakeGroup() for name in ("a1", "a2", "b1")}
+
+
+def test_a_snapshot_is_written_and_summed_up_in_plain_json(tmp_path: Path) -> None:
+    summary = execute(tmp_path, cluster="prod")
+    manifest = json.loads(Path(summary["manifest"]).read_text())
+    assert Path(summary["manifest"]) == tmp_path / "prod" / "manifests" / f"{summary['snapshot_id']}.json"
+    assert (manifest["groups"], manifest["airflow_run"]) == (3, "run 1")
+    assert (summary["groups"], summary["failed_groups"], summary["states"]) == (3, 0, {"Empty": 3})
+    assert json.loads(json.dumps(summary)) == summary, "anything else cannot be read back from XCom"
+
+
+def test_the_folder_of_the_cluster_is_named_after_the_connection_by_default(tmp_path: Path) -> None:
+    assert execute(f"file://{tmp_path}")["cluster"] == "kafka_groups_default"
+    assert (tmp_path / "kafka_groups_default" / "manifests").is_dir()
+
+
+def test_groups_are_chosen_by_patterns_or_by_name(tmp_path: Path) -> None:
+    assert execute(tmp_path, include=["a*"], exclude=["*2"])["groups"] == 1
+    assert execute(tmp_path, group_ids=["a1", "b1", "a1"])["groups"] == 2
+
+
+def test_a_group_that_cannot_be_read_is_in_the_snapshot_unless_told_to_fail(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.errors["a1"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    summary = execute(tmp_path)
+    assert summary["failed_groups"] == 1
+    assert "GROUP_AUTHORIZATION_FAILED" in summary["failed"]["a1"]
+    with pytest.raises(GroupsFailedError, match="a1"):
+        execute(tmp_path, fail_on_error=True)
+
+
+def test_an_incomplete_listing_fails_the_task_unless_told_otherwise(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+    with pytest.raises(SnapshotError, match="broker 2: no answer"):
+        execute(tmp_path)
+    assert execute(tmp_path, require_complete=False)["complete"] is False
+
+
+def test_a_named_group_that_does_not_exist_fails_the_task(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"group_ids.*typo.*do not exist"):
+        execute(tmp_path, group_ids=["a1", "typo"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"storage_path": "relative/folder"}, "storage_path"),
+        ({"storage_path": ""}, "storage_path"),
+        ({"storage_path": "None"}, "storage_path"),
+        ({"storage_path": "file://host/x"}, "storage_path"),
+        ({"cluster": "../up"}, "cluster"),
+        ({"cluster": ""}, "cluster"),
+        ({"group_ids": []}, "group_ids"),
+        ({"group_ids": [5]}, "group_ids"),
+        ({"include": "*"}, "include"),
+        ({"kafka_groups_conn_id": "nowhere"}, "nowhere"),
+    ],
+)
+def test_bad_input_is_a_clear_error_before_a_broker_is_asked(
+    admin: FakeAdmin, tmp_path: Path, arguments: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        execute(arguments.pop("storage_path", tmp_path), **arguments)
+    assert admin.calls == []
+    assert list(tmp_path.rglob("*.json")) == []

@@ -1,0 +1,187 @@
+"""Truth tables: what counts as reached, and that doubt never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConfigurationError,
+    DeadlineExceededError,
+    NoBrokerAvailableError,
+    RequestTimeoutError,
+)
+from airflow_kafka_groups.models import GroupState, ListedOffset, TopicPartition
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def poke(sensor: KafkaGroupsSensor) -> bool:
+    return sensor.poke({})
+
+
+def find(group_ids: Any) -> bool:
+    return poke(FindCoordinatorsSensor(task_id="t", group_ids=group_ids))
+
+
+def gone(group_ids: Any) -> bool:
+    return poke(DeleteGroupsSensor(task_id="t", group_ids=group_ids))
+
+
+def offsets(**arguments: Any) -> bool:
+    return poke(ListGroupOffsetsSensor(task_id="t", **arguments))
+
+
+def test_every_group_needs_a_coordinator(admin: FakeAdmin) -> None:
+    assert find(["a", "b"])
+    assert find('["a", "a"]')
+    admin.errors["b"] = broker_error("COORDINATOR_NOT_AVAILABLE", 15)
+    assert not find(["a", "b"])
+
+
+@pytest.mark.parametrize("state", [s for s in GroupState if s is not GroupState.DEAD])
+def test_a_group_that_is_described_in_any_state_is_not_gone(admin: FakeAdmin, state: GroupState) -> None:
+    admin.groups = {"a": FakeGroup(state=state)}
+    assert not gone(["a"])
+
+
+def test_a_group_is_gone_when_neither_listed_nor_alive(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gone(["a", "b"])
+    admin.errors["b"] = broker_error("GROUP_ID_NOT_FOUND", 69)
+    assert gone(["a", "b"])
+    admin.groups = {"a": FakeGroup(state=GroupState.DEAD)}
+    assert not gone(["a", "b"]), "still listed"
+
+
+def test_doubt_about_a_group_is_not_gone(admin: FakeAdmin) -> None:
+    admin.errors["a"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    assert not gone(["a"])
+    admin.errors = {}
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+    assert not gone(["a"])
+
+
+@pytest.mark.parametrize(
+    ("committed", "target", "reached"), [(5, 5, True), (6, 5, True), (4, 5, False), (None, 0, False)]
+)
+def test_targets_are_reached_at_or_past_them(
+    admin: FakeAdmin, committed: int | None, target: int, reached: bool
+) -> None:
+    admin.groups["a"] = FakeGroup({T1: 1} if committed is None else {T0: committed, T1: 1})
+    assert offsets(targets={"a": {"t": {0: target}}}) is reached
+    assert offsets(targets=f'{{"a": {{"t": {{"0": {target}}}}}}}') is reached
+
+
+def test_targets_of_all_or_of_any_group(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 1})}
+    targets = {"a": {"t": {"0": 5}}, "b": {"t": {"0": 5}}}
+    assert not offsets(targets=targets)
+    assert offsets(targets=targets, require="any")
+    admin.errors["a"] = broker_error("NOT_COORDINATOR", 16)
+    assert not offsets(targets=targets, require="any")
+
+
+@pytest.mark.parametrize(
+    ("group", "limits", "reached"),
+    [
+        ({T0: 10, T1: 10}, {"max_total_lag": 0}, True),
+        ({T0: 8, T1: 9}, {"max_total_lag": 3}, True),
+        ({T0: 8, T1: 9}, {"max_total_lag": 2}, False),
+        ({T0: 8, T1: 9}, {"max_partition_lag": 2}, True),
+        ({T0: 8, T1: 9}, {"max_partition_lag": "1"}, False),
+        ({T0: 8, T1: 9}, {"max_total_lag": 9, "max_partition_lag": 1}, False),
+        ({}, {"max_total_lag": 1000}, False),
+        ({T0: 11}, {"max_total_lag": 1000}, False),
+    ],
+)
+def test_lag_is_low_enough(admin: FakeAdmin, group: Any, limits: dict[str, Any], reached: bool) -> None:
+    admin.groups["a"] = FakeGroup(group)
+    assert offsets(group_ids=["a"], **limits) is reached
+
+
+@pytest.mark.parametrize("end", [broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3), ListedOffset(-1)])
+def test_an_end_that_cannot_be_read_is_not_low_lag(admin: FakeAdmin, end: Any) -> None:
+    admin.groups["a"] = FakeGroup({T0: 10})
+    admin.ends[T0] = end
+    assert not offsets(group_ids=["a"], max_total_lag=1000)
+
+
+def test_lag_of_all_or_of_any_group(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup({T0: 10}), "b": FakeGroup({T0: 0})}
+    assert not offsets(group_ids=["a", "b", "gone"], max_total_lag=1)
+    assert offsets(group_ids=["a", "b", "gone"], max_total_lag=1, require="any")
+    assert not offsets(group_ids=["b", "gone"], max_total_lag=1, require="any")
+
+
+def test_a_poll_is_one_call_of_each_kind_however_many_groups(admin: FakeAdmin) -> None:
+    admin.groups = {f"g{i}": FakeGroup({T0: 10}) for i in range(500)}
+    assert offsets(group_ids=list(admin.groups), max_total_lag=0)
+    assert admin.calls == ["list_consumer_group_offsets", "list_offsets"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoBrokerAvailableError("b1:9092", "refused"),
+        RequestTimeoutError("no answer"),
+        DeadlineExceededError("out of time"),
+    ],
+)
+def test_a_cluster_that_cannot_be_asked_just_now_is_not_yet(admin: FakeAdmin, error: Any) -> None:
+    admin.fails_with = error
+    assert not gone(["a"])
+
+
+def test_a_wrong_password_fails_the_task_at_once(admin: FakeAdmin) -> None:
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    with pytest.raises(AuthenticationFailedError):
+        gone(["a"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"targets": {"a": {"t": {0: 1}}}, "group_ids": ["a"]},
+        {"targets": {"a": {"t": {0: 1}}}, "max_total_lag": 1},
+        {"group_ids": ["a"]},
+        {"group_ids": ["a"], "max_total_lag": 1, "require": "most"},
+    ],
+)
+def test_arguments_that_exclude_each_other_are_refused_when_the_dag_is_parsed(arguments: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        ListGroupOffsetsSensor(task_id="t", **arguments)
+
+
+def test_a_deletion_sensor_takes_names_or_an_audit_record_and_not_both() -> None:
+    for arguments in ({}, {"group_ids": ["a"], "audit_path": "/x"}):
+        with pytest.raises(ConfigurationError, match="exactly one"):
+            DeleteGroupsSensor(task_id="t", **arguments)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"targets": {}},
+        {"targets": "no json"},
+        {"targets": {"a": {}}},
+        {"targets": {"a": {"t": {"x": 1}}}},
+        {"targets": {"a": {"t": {"0": -1}}}},
+        {"targets": {"a": {"t": {"0": 1.5}}}},
+        {"group_ids": [], "max_total_lag": 1},
+        {"group_ids": [1], "max_total_lag": 1},
+        {"group_ids": ["a"], "max_total_lag": -1},
+        {"group_ids": ["a"], "max_total_lag": "many"},
+    ],
+)
+def test_bad_input_is_refused_before_a_broker_is_asked(admin: FakeAdmin, arguments: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        offsets(**arguments)
+    assert admin.calls == []
