@@ -1,0 +1,60 @@
+# Everything is set up from nothing: Python >= 3.11, Java 17 or newer, Maven and make are enough.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Airflow starts three times as slowly when it may not keep its byte code.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPATH := $(CURDIR)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit lint bench bench-quick docs clean check-tools
+
+help: ## Show what there is to make
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+check-tools:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { \
+	  echo "Python 3.11 to 3.14 is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another with: make PYTHON=python3.12 …"; exit 2; }
+	@command -v java >/dev/null || { echo "Java 17 or newer is needed (it runs Kafka and Spark): install it and put 'java' on the PATH."; exit 2; }
+	@command -v mvn >/dev/null || { echo "Maven is needed (it fetches Kafka's jars): install it and put 'mvn' on the PATH."; exit 2; }
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory check-tools
+	@echo "Setting up $(VENV) (a minute or two the first time) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.8"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --compile-bytecode \
+	  --editable ".[spark]" --group tests --group lint --group docs
+	@touch $@
+
+setup: $(STAMP) ## Set up the virtual environment only
+
+demo: $(STAMP) ## Find, judge, back up, delete and verify stale groups on a real three-broker Kafka
+	@$(BIN)/python -m tests.demo
+
+test: lint ## Run all checks and all tests, on real brokers, a real Airflow and a real Spark
+	@$(BIN)/python -m pytest
+
+unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
+	@$(BIN)/python -m pytest tests/unit
+
+lint: $(STAMP) ## Check style, types and the layers' import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP) ## Measure against other clients, side by side in one run
+	@$(BIN)/python -m tests.bench
+
+bench-quick: $(STAMP) ## Measure the 10,000-group part only
+	@$(BIN)/python -m tests.bench --quick
+
+docs: $(STAMP) ## Build the documentation into build/site
+	@$(BIN)/mkdocs build --quiet --strict
+
+clean: ## Remove everything that was made (the fetched jars too)
+	@rm -rf build $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
