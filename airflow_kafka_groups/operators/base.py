@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -28,9 +29,9 @@ class KafkaGroupsOperator(BaseOperator):
         super().__init__(**kwargs)
         self.kafka_groups_conn_id = kafka_groups_conn_id
 
-    @property
+    @cached_property
     def hook(self) -> KafkaGroupsHook:
-        """Give the hook of the connection."""
+        """Give the hook of the connection; first used after the connection's id is rendered."""
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         return KafkaGroupsHook(self.kafka_groups_conn_id)

@@ -43,6 +43,7 @@ class FakeAdmin:
     def __init__(self, groups: Mapping[str, FakeGroup] | None = None) -> None:
         self.groups = dict(groups or {})
         self.errors: dict[str, KafkaGroupsError] = {}
+        self.lost_answers: dict[str, KafkaGroupsError] = {}
         self.missing_brokers: dict[int, KafkaGroupsError] = {}
         self.ends: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
         self.default_end = 10
@@ -109,8 +110,10 @@ class FakeAdmin:
     async def delete_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[None]:
         results: list[GroupResult[None]] = []
         for group_id in group_ids:
-            error = self.errors.get(group_id) or (
-                broker_error("GROUP_ID_NOT_FOUND", 69) if group_id not in self.groups else None
+            error = (
+                self.errors.get(group_id)
+                or self.lost_answers.get(group_id)
+                or (broker_error("GROUP_ID_NOT_FOUND", 69) if group_id not in self.groups else None)
             )
             if error is None:
                 del self.groups[group_id]

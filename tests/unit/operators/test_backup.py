@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.models import TopicPartition
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+
+@pytest.fixture
+def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    admin.groups = {name: FakeGroup() for name in ("a", "b")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
+    return scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+
+
+def test_a_backup_is_written_and_summed_up_in_plain_json(planned: dict[str, Any], tmp_path: Path) -> None:
+    backup = scene.back_up(tmp_path, planned)
+    assert (backup["groups"], backup["rows"], backup["not_backed_up"], backup["reasons"]) == (2, 2, 0, {})
+    assert Path(backup["path"]).is_file()
+    assert json.loads(json.dumps(backup)) == backup
+
+
+def test_a_group_that_moved_since_the_plan_is_not_backed_up(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
+) -> None:
+    admin.groups["b"].offsets[TopicPartition("t", 0)] += 1
+    backup = scene.back_up(tmp_path, planned)
+    assert (backup["groups"], backup["not_backed_up"]) == (1, 1)
+    assert "moved" in backup["reasons"]["b"]
+
+
+def test_a_plan_of_another_digest_or_cluster_is_refused(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(PlanError, match="digest"):
+        scene.back_up(tmp_path, {**planned, "digest": "0" * 64})
+    admin.id = "another"
+    with pytest.raises(PlanError, match="another"):
+        scene.back_up(tmp_path, planned)
+
+
+@pytest.mark.parametrize("wrong", [{"digest": ""}, {"digest": "None"}, {"plan_id": ""}, {"plan_id": "../x"}])
+def test_bad_input_is_a_clear_error(planned: dict[str, Any], tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="plan_"):
+        scene.back_up(tmp_path, {**planned, **wrong})

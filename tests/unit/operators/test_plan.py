@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+
+@pytest.fixture
+def snapshot_id(admin: FakeAdmin, tmp_path: Path) -> str:
+    admin.groups = {name: FakeGroup() for name in ("a", "b", "c", "live", "connect-x")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b", "c", "connect-x"})
+    return snapshot_id
+
+
+def test_a_plan_is_written_and_summed_up_in_plain_json(snapshot_id: str, tmp_path: Path) -> None:
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    written = json.loads(Path(planned["plan_path"]).read_text())
+    assert planned["digest"] == written["digest"]
+    assert [group["group_id"] for group in written["groups"]] == ["a", "b", "c"]
+    assert [group["group_id"] for group in planned["first_groups"]] == ["a", "b", "c"]
+    assert (planned["counts"]["found"], planned["counts"]["planned"], planned["counts"]["protected"]) == (5, 3, 1)
+    assert json.loads(json.dumps(planned)) == planned
+
+
+def test_the_newest_complete_snapshot_is_planned_by_default(snapshot_id: str, tmp_path: Path) -> None:
+    assert scene.plan(tmp_path)["snapshot_id"] == snapshot_id
+
+
+def test_the_policy_comes_as_rendered_text(snapshot_id: str, tmp_path: Path) -> None:
+    rendered = {
+        "include": '["*"]',
+        "exclude": '["b"]',
+        "min_idle_seconds": "3600",
+        "min_observations": "2",
+        "max_groups": "1",
+        "max_share": "0.9",
+        "max_plan_age_seconds": "600",
+    }
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, **rendered)
+    policy = json.loads(Path(planned["plan_path"]).read_text())["policy"]
+    assert (policy["min_idle_seconds"], policy["max_groups"], policy["max_share"]) == (3600.0, 1, 0.9)
+    counts = planned["counts"]
+    assert (counts["planned"], counts["excluded"], counts["over_cap"]) == (1, 1, 1)
+
+
+def test_groups_that_the_connection_protects_are_kept(
+    snapshot_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT",
+        '{"conn_type": "kafka_groups", "host": "b1", "extra": {"protected_groups": ["b"]}}',
+    )
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    assert [group["group_id"] for group in planned["first_groups"]] == ["a", "c"]
+
+
+def test_the_caps_hold_by_default(snapshot_id: str, tmp_path: Path) -> None:
+    assert scene.plan(tmp_path, snapshot_id=snapshot_id)["counts"]["planned"] == 2, "half of five"
+
+
+def test_a_snapshot_that_was_not_judged_makes_no_plan(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup()}
+    with pytest.raises(SnapshotError, match="not judged"):
+        scene.plan(tmp_path, snapshot_id=scene.take_snapshot(tmp_path))
+
+
+def test_an_empty_storage_makes_no_plan(admin: FakeAdmin, tmp_path: Path) -> None:
+    with pytest.raises(MaintenanceError):
+        scene.plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("snapshot_id", "../../etc"),
+        ("snapshot_id", ""),
+        ("snapshot_id", "None"),
+        ("include", "orders-*"),
+        ("exclude", "[1]"),
+        ("exclude", ["re:("]),
+        ("min_idle_seconds", "0"),
+        ("min_idle_seconds", "a week"),
+        ("min_observations", 1),
+        ("min_observations", "2.5"),
+        ("max_groups", 0),
+        ("max_groups", True),
+        ("max_share", 1.5),
+        ("max_share", "nan"),
+        ("max_plan_age_seconds", -1),
+    ],
+)
+def test_bad_input_is_a_clear_error_and_no_plan(snapshot_id: str, tmp_path: Path, field: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        scene.plan(tmp_path, **{"snapshot_id": snapshot_id, field: value})
+    assert not (tmp_path / scene.CLUSTER / "plans").exists()
