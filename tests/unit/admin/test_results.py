@@ -1,0 +1,50 @@
+"""The verbs of results."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.admin import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
+from airflow_kafka_groups.models import GroupListing, GroupState, GroupType
+
+ERROR = KafkaGroupsError("no")
+
+
+def listing(group_id: str, coordinator: int = 1) -> GroupListing:
+    return GroupListing(
+        group_id=group_id, protocol_type="", state=GroupState.EMPTY, type=GroupType.CLASSIC, coordinator=coordinator
+    )
+
+
+def test_results_tell_apart_what_succeeded_and_what_failed() -> None:
+    results = GroupResults([GroupResult("b", 2), GroupResult("a", None, ERROR), GroupResult("c", None)])
+    assert results.succeeded == {"b": 2, "c": None}
+    assert results.failed == {"a": ERROR}
+    assert [result.group_id for result in results.sorted()] == ["a", "b", "c"]
+    assert repr(results) == "<GroupResults [3 groups | 2 succeeded | 1 failed]>"
+    assert results["b"].ok
+    with pytest.raises(KafkaGroupsError, match="no"):
+        results["a"].unwrap()
+
+
+def test_errors_are_raised_only_when_asked_for_and_name_the_first_groups() -> None:
+    GroupResults([GroupResult("a", 1)]).raise_for_errors()
+    results = GroupResults(GroupResult(f"g{i}", None, ERROR) for i in range(5))
+    with pytest.raises(GroupsFailedError, match=r"5 of 5 failed: 'g0': no; .*; and 2 more") as raised:
+        results.raise_for_errors()
+    assert len(raised.value.errors) == 5
+
+
+def test_a_group_listed_twice_is_there_once() -> None:
+    assert len(GroupListings([listing("a"), listing("b"), listing("a", 2)], {})) == 2
+
+
+def test_a_listing_that_lacks_a_broker_is_not_taken_for_a_whole_one() -> None:
+    short = GroupListings([listing("a")], {3: ERROR})
+    assert not short.complete
+    assert repr(short) == "<GroupListings [1 groups | 1 brokers missing]>"
+    with pytest.raises(IncompleteListingError, match="broker 3: no"):
+        short.require_complete()
+    whole = GroupListings([], {})
+    assert whole.require_complete() is whole

@@ -1,0 +1,136 @@
+"""librdkafka settings to ClientConfig: what is understood, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+SECRET = "s3cr3t-value"
+
+
+def parse(**overrides: Any) -> ClientConfig:
+    settings = {"bootstrap.servers": "b1:9092"} | {key.replace("_", "."): value for key, value in overrides.items()}
+    return ClientConfig.from_librdkafka(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        ("b1:9092", (("b1", 9092),)),
+        ("b1", (("b1", 9092),)),
+        ("b1:1, b2:2 ,b1:1", (("b1", 1), ("b2", 2))),
+        ("SASL_SSL://b1:9094,", (("b1", 9094),)),
+        ("[::1]:9092,[fe80::1]", (("::1", 9092), ("fe80::1", 9092))),
+    ],
+)
+def test_bootstrap_servers(text: str, servers: tuple[tuple[str, int], ...]) -> None:
+    assert parse(bootstrap_servers=text).bootstrap_servers == servers
+
+
+@pytest.mark.parametrize("text", [None, "", " , ", "b1:port", "b1:0", "b1:70000", ":9092", 9092, ["b1"], "b1:\uff19"])
+def test_bootstrap_servers_that_cannot_be_read_are_named(text: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
+        parse(bootstrap_servers=text)
+
+
+def test_missing_bootstrap_servers_say_what_to_give() -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers: is missing; give at least one broker"):
+        ClientConfig.from_librdkafka({})
+
+
+def test_settings_of_consumers_and_producers_are_let_through() -> None:
+    config = parse(group_id="g", enable_auto_commit=False, client_id="me", socket_timeout_ms="1500")
+    assert (config.client_id, config.request_timeout) == ("me", 1.5)
+
+
+@pytest.mark.parametrize("spelling", ["sasl_mechanism", "sasl_mechanisms"])
+def test_sasl(spelling: str) -> None:
+    security = parse(
+        security_protocol="sasl_ssl", sasl_username="u", sasl_password=SECRET, **{spelling: "scram-sha-512"}
+    ).security
+    assert (security.protocol, security.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
+    assert (security.username, security.password) == ("u", SECRET)
+    assert security.uses_tls
+    assert security.uses_sasl
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"security_protocol": "TLS"}, r"security\.protocol \(got 'TLS'\)"),
+        ({"security_protocol": "SASL_SSL"}, r"sasl\.mechanism"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "NTLM"}, r"sasl\.mechanism \(got 'NTLM'\)"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, r"sasl\.username"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "u"}, r"sasl\.password"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "oauth_cb"),
+        ({"request_timeout_ms": "soon"}, r"request\.timeout\.ms \(got 'soon'\)"),
+        ({"request_timeout_ms": 0}, r"request\.timeout\.ms"),
+        ({"enable_ssl_certificate_verification": "maybe"}, r"enable\.ssl\.certificate\.verification"),
+    ],
+)
+def test_bad_settings_are_named_with_their_value(settings: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        parse(**settings)
+
+
+@pytest.mark.parametrize("override", [{"batch_size": 0}, {"api_timeout": 0}, {"singles_in_flight": -1}])
+def test_bad_limits_are_named(override: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(override))):
+        ClientConfig.from_librdkafka({"bootstrap.servers": "b1"}, **override)
+
+
+def test_no_secret_is_ever_shown() -> None:
+    config = parse(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="u",
+        sasl_password=SECRET,
+        ssl_key_pem=SECRET,
+        ssl_key_password=SECRET,
+        ssl_certificate_pem=SECRET,
+        ssl_ca_pem=SECRET,
+    )
+    assert SECRET not in repr(config)
+    assert SECRET not in str(config)
+    with pytest.raises(ConfigurationError) as refused:
+        config.security.ssl_context()
+    assert SECRET not in str(refused.value)
+
+
+def test_an_oauth_callback_gives_the_token_as_librdkafkas_does() -> None:
+    config = ClientConfig.from_librdkafka(
+        {
+            "bootstrap.servers": "b1",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": lambda text: (f"token for {text}", 12.5),
+            "sasl.oauthbearer.config": "scope",
+        }
+    )
+    assert config.security.oauth_token is not None
+    assert config.security.oauth_token() == "token for scope"
+
+
+def test_plain_text_needs_no_tls_context() -> None:
+    assert parse().security.ssl_context() is None
+
+
+def test_certificates_are_checked_unless_it_is_switched_off() -> None:
+    checked = parse(security_protocol="SSL").security.ssl_context()
+    unchecked = parse(security_protocol="SSL", enable_ssl_certificate_verification="false").security.ssl_context()
+    no_name = parse(security_protocol="SSL", ssl_endpoint_identification_algorithm="none").security.ssl_context()
+    assert checked is not None
+    assert checked.check_hostname
+    assert unchecked is not None
+    assert unchecked.verify_mode.name == "CERT_NONE"
+    assert no_name is not None
+    assert (no_name.check_hostname, no_name.verify_mode.name) == (False, "CERT_REQUIRED")
+
+
+def test_a_ca_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location.*nowhere\.pem"):
+        parse(security_protocol="SSL", ssl_ca_location="nowhere.pem").security.ssl_context()

@@ -1,0 +1,42 @@
+"""Coordinators computed from group ids, as Kafka's own code computes them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.cluster.routing import OffsetsTopic, java_hash, offsets_partition
+
+
+def test_hashes_are_javas() -> None:
+    # What Java prints for "…".hashCode()
+    assert java_hash("") == 0
+    assert java_hash("a") == 97
+    assert java_hash("my-consumer-group") == 1513705513
+    assert java_hash("ünïcode-✓") == -1471483472
+    assert java_hash("𝄞") == 1772394, "a surrogate pair is two units"
+
+
+def test_the_smallest_integer_goes_to_partition_zero() -> None:
+    assert java_hash("polygenelubricants") == -(2**31)
+    assert offsets_partition("polygenelubricants", 50) == 0
+
+
+@given(st.text(max_size=40))
+def test_the_quick_way_for_ascii_is_the_same_as_the_long_one(text: str) -> None:
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for i in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[i : i + 2], "big")) % 2**32
+    assert java_hash(text) % 2**32 == value
+
+
+@given(st.text(max_size=40), st.integers(1, 200))
+def test_every_group_has_a_partition(group_id: str, partitions: int) -> None:
+    assert 0 <= offsets_partition(group_id, partitions) < partitions
+
+
+def test_a_group_whose_partition_has_no_leader_is_left_to_be_asked_for() -> None:
+    topic = OffsetsTopic((7, None))
+    groups = ["a", "b"]  # 97 and 98: partitions 1 and 0
+    assert topic.route(groups) == {"b": 7}

@@ -1,0 +1,197 @@
+"""Requests and answers survive the wire, at every version used; what cannot be asked is refused when it is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.index import load_request_schema
+from kio.serial import entity_reader
+
+from airflow_kafka_groups.exceptions import (
+    NoBatchedFindCoordinatorsError,
+    NoBatchedOffsetFetchError,
+    RemoteProtocolError,
+    UnsupportedVersionError,
+)
+from airflow_kafka_groups.models import (
+    CoordinatorType,
+    GroupState,
+    GroupType,
+    ListConsumerGroupOffsetsSpec,
+    OffsetSpec,
+    TopicPartition,
+)
+from airflow_kafka_groups.protocol import (
+    apis,
+    consumer_group_describe,
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_fetch,
+)
+from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.protocol.apis import ALL_APIS, FIND_COORDINATOR, OFFSET_FETCH, Api
+from airflow_kafka_groups.protocol.codec import decode_response, encode_body, encode_header, response_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.unit.admin import answers
+
+ALL = ListConsumerGroupOffsetsSpec()
+SOME = ListConsumerGroupOffsetsSpec((TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("t", 1)))
+GROUP = CoordinatorType.GROUP
+PART = TopicPartition("t", 0)
+
+
+def versions_of(api: Api) -> range:
+    return range(api.min_version, api.max_version + 1)
+
+
+REQUESTS: list[tuple[Api, int, Any]] = [
+    *((FIND_COORDINATOR, v, lambda v: find_coordinator.build(["g"], GROUP, v)) for v in versions_of(FIND_COORDINATOR)),
+    *((OFFSET_FETCH, v, lambda v: offset_fetch.build({"g": ALL}, False, v)) for v in versions_of(OFFSET_FETCH)),
+    *((OFFSET_FETCH, v, lambda v: offset_fetch.build({"g": SOME}, False, v)) for v in versions_of(OFFSET_FETCH)),
+    *((apis.DELETE_GROUPS, v, lambda v: delete_groups.build(["g", "h"], v)) for v in versions_of(apis.DELETE_GROUPS)),
+    *(
+        (apis.LIST_GROUPS, v, lambda v: list_groups.build([GroupState.EMPTY], [GroupType.CLASSIC], v))
+        for v in versions_of(apis.LIST_GROUPS)
+    ),
+    *(
+        (apis.DESCRIBE_GROUPS, v, lambda v: describe_groups.build(["g"], True, v))
+        for v in versions_of(apis.DESCRIBE_GROUPS)
+    ),
+    *(
+        (apis.CONSUMER_GROUP_DESCRIBE, v, lambda v: consumer_group_describe.build(["g"], True, v))
+        for v in versions_of(apis.CONSUMER_GROUP_DESCRIBE)
+    ),
+    *((apis.METADATA, v, lambda v: metadata.build(["t"], v)) for v in versions_of(apis.METADATA)),
+    *(
+        (apis.LIST_OFFSETS, v, lambda v: list_offsets.build({PART: OffsetSpec.latest()}, v))
+        for v in versions_of(apis.LIST_OFFSETS)
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "build"),
+    REQUESTS,
+    ids=[f"{api.name}-v{version}-{i}" for i, (api, version, _) in enumerate(REQUESTS)],
+)
+def test_every_request_survives_the_wire(api: Api, version: int, build: Any) -> None:
+    request = build(version)
+    data = encode_body(request)
+    read, size = entity_reader(load_request_schema(api.key, version))(data, 0)
+    assert read == request
+    assert size == len(data)
+
+
+@pytest.mark.parametrize("api", ALL_APIS, ids=repr)
+def test_headers_say_key_version_and_correlation(api: Api) -> None:
+    for version in versions_of(api):
+        header = encode_header(api, version, 77, "me")
+        assert int.from_bytes(header[0:2], "big") == api.key
+        assert int.from_bytes(header[2:4], "big") == version
+        assert int.from_bytes(header[4:8], "big") == 77
+        assert b"me" in header
+
+
+def frame(response: Any) -> bytes:
+    head = b"\x00\x00\x00\x07" + (b"\x00" if response.__header_schema__.__version__ == 1 else b"")
+    return head + encode_body(response)
+
+
+@pytest.mark.parametrize("version", versions_of(OFFSET_FETCH))
+def test_answers_survive_the_wire(version: int) -> None:
+    response = answers.offset_fetch(version, {"g": ErrorCode.none}, {("t", 0): (5, ErrorCode.none)})
+    assert decode_response(OFFSET_FETCH, version, frame(response)) == response
+
+
+@pytest.mark.parametrize("cut", [1, 7, 20])
+def test_half_an_answer_is_a_named_error(cut: int) -> None:
+    data = frame(answers.offset_fetch(8, {"g": ErrorCode.none}, {("t", 0): (5, ErrorCode.none)}))
+    with pytest.raises(RemoteProtocolError, match="OffsetFetch v8"):
+        decode_response(OFFSET_FETCH, 8, data[:-cut])
+
+
+def test_an_answer_with_something_after_it_is_a_named_error() -> None:
+    data = frame(answers.delete_groups(2, {"g": ErrorCode.none}))
+    with pytest.raises(RemoteProtocolError, match="3 bytes too many"):
+        decode_response(apis.DELETE_GROUPS, 2, data + b"abc")
+
+
+@given(st.binary(max_size=200))
+def test_noise_is_a_named_error_or_an_answer_but_never_a_crash(noise: bytes) -> None:
+    try:
+        decode_response(OFFSET_FETCH, 8, noise)
+    except RemoteProtocolError:
+        return
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("version", [0, 1, 2, 3])
+    def test_find_coordinator_takes_many_keys_from_v4_on(self, version: int) -> None:
+        with pytest.raises(NoBatchedFindCoordinatorsError, match=f"v{version} takes one key a request, not 2"):
+            find_coordinator.build(["a", "b"], GROUP, version)
+        assert find_coordinator.build(["a", "b"], GROUP, 4).coordinator_keys == ("a", "b")
+
+    @pytest.mark.parametrize("version", [2, 7])
+    def test_offset_fetch_takes_many_groups_from_v8_on(self, version: int) -> None:
+        with pytest.raises(NoBatchedOffsetFetchError, match="takes one group a request"):
+            offset_fetch.build({"a": ALL, "b": ALL}, False, version)
+        assert len(offset_fetch.build({"a": ALL, "b": ALL}, False, 8).groups) == 2
+
+    def test_a_broker_that_cannot_hold_unstable_offsets_back_is_not_asked_to(self) -> None:
+        with pytest.raises(UnsupportedVersionError, match="stable offsets"):
+            offset_fetch.build({"a": ALL}, True, 6)
+        assert offset_fetch.build({"a": ALL}, True, 7).require_stable is True
+
+    @pytest.mark.parametrize(("kind", "version"), [(CoordinatorType.TRANSACTION, 0), (CoordinatorType.SHARE, 5)])
+    def test_key_types_that_a_version_does_not_know(self, kind: CoordinatorType, version: int) -> None:
+        with pytest.raises(UnsupportedVersionError, match=kind.name):
+            find_coordinator.build(["k"], kind, version)
+
+    def test_the_max_timestamp_takes_v7(self) -> None:
+        with pytest.raises(UnsupportedVersionError, match="max timestamp"):
+            list_offsets.build({PART: OffsetSpec.max_timestamp()}, 6)
+
+
+class TestVersions:
+    def test_the_newest_common_version_is_chosen(self) -> None:
+        assert ApiVersions({9: (1, 10)}).choose(OFFSET_FETCH) == 9, "v10 wants topic ids"
+        assert ApiVersions({9: (0, 7)}).choose(OFFSET_FETCH) == 7
+
+    @pytest.mark.parametrize("ranges", [{}, {9: (0, 1)}, {9: (10, 12)}])
+    def test_no_common_version_says_so(self, ranges: dict[int, tuple[int, int]]) -> None:
+        with pytest.raises(UnsupportedVersionError, match="OffsetFetch"):
+            ApiVersions(ranges).choose(OFFSET_FETCH)
+        assert not ApiVersions(ranges).supports(OFFSET_FETCH, 2)
+
+
+class TestAssignments:
+    def test_an_assignment_is_read(self) -> None:
+        data = (
+            b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\x00\x00\x00\x02" + b"\x00\x00\x00\x03\x00\x00\x00\x05"
+        )
+        data += b"\xff\xff\xff\xff"
+        assert describe_groups.read_assignment(data) == (TopicPartition("t", 3), TopicPartition("t", 5))
+
+    @given(st.binary(max_size=60))
+    def test_whatever_a_client_wrote_is_no_error(self, data: bytes) -> None:
+        describe_groups.read_assignment(data)
+
+
+def test_metadata_with_errors_has_no_leaders_for_them() -> None:
+    schema = response_schema(apis.METADATA, 12)
+    topic = schema.MetadataResponseTopic(
+        error_code=ErrorCode.topic_authorization_failed, name="t", topic_id=None, partitions=()
+    )
+    broker = schema.MetadataResponseBroker(node_id=1, host="b", port=9092)
+    answer = metadata.parse(
+        schema.MetadataResponse(throttle_time=answers.NO_THROTTLE, brokers=(broker,), topics=(topic,))
+    )
+    assert answer.errors == {"t": ErrorCode.topic_authorization_failed}
+    assert answer.leaders == {}
