@@ -160,9 +160,10 @@ def newest(sequence: int) -> Transform:
     def keep(runs: DataFrame) -> DataFrame:
         last = runs.where(F.col("sequence") == sequence)
         idle = F.when(F.col("empty_since").isNotNull(), F.greatest("empty_since", "last_moved_at"))
+        idle_micros = F.unix_micros("observed_at") - F.unix_micros("idle_since")
         return last.withColumn("idle_since", idle).withColumns(
             {
-                "idle_micros": F.greatest(F.unix_micros("observed_at") - F.unix_micros("idle_since"), F.lit(0)),
+                "idle_micros": F.when(F.col("idle_since").isNotNull(), F.greatest(idle_micros, F.lit(0))),
                 "moved_micros": F.unix_micros("observed_at") - F.unix_micros("last_moved_at"),
                 "observations": F.coalesce(F.col("sequence") - F.col("idle_from") + 1, F.lit(0)),
             }

@@ -1,0 +1,82 @@
+"""Write histories of groups down in few words: what was seen in which hour, and what should be made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.transforms import judge, observations
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = 3600.0
+SnapshotRow = dict[str, Any]
+Committed = int | tuple[int, int | None, str | None]
+"""An offset, or (offset, leader epoch, metadata)."""
+
+
+def hour(number: float) -> datetime:
+    return START + timedelta(hours=number)
+
+
+def snapshot_id(number: float) -> str:
+    return f"{hour(number):%Y%m%dT%H%M%SZ}-0123abcd"
+
+
+def seen(
+    number: float,
+    *,
+    group: str = "g",
+    at: datetime | None = None,
+    offsets: Mapping[tuple[str, int], Committed] | None = None,
+    log_end: int | None = 100,
+    **fields: Any,
+) -> list[SnapshotRow]:
+    """Give the rows of one group in the snapshot of an hour; a group with offsets 10 in t[0], Empty, by default."""
+    row: SnapshotRow = {field.name: None for field in SNAPSHOT_SCHEMA}
+    row |= {"cluster": "c", "run_id": snapshot_id(number), "observed_at": at or hour(number), "group_id": group}
+    row |= {"group_type": "classic", "protocol_type": "consumer", "state": "Empty", "members": 0, "coordinator": 1}
+    row |= fields
+    rows = []
+    for (topic, partition), committed in ({("t", 0): 10} if offsets is None else offsets).items():
+        offset, epoch, metadata = committed if isinstance(committed, tuple) else (committed, None, "")
+        at_partition = {"topic": topic, "partition": partition, "log_start": 0, "log_end": log_end}
+        rows.append(row | at_partition | {"committed_offset": offset, "leader_epoch": epoch, "metadata": metadata})
+    return rows or [row]
+
+
+def frame(spark: SparkSession, rows: Sequence[SnapshotRow]) -> DataFrame:
+    names = SNAPSHOT_SCHEMA.names
+    return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SNAPSHOT_SCHEMA)
+
+
+def verdicts(
+    spark: SparkSession,
+    history: Sequence[Sequence[SnapshotRow]],
+    *,
+    policy: StalenessPolicy | None = None,
+    snapshots: Sequence[float] | None = None,
+) -> DataFrame:
+    """Judge a history; its snapshots are those of the rows, or of the hours named (some may have no rows)."""
+    rows = [row for observation in history for row in observation]
+    ids = [snapshot_id(number) for number in snapshots] if snapshots else sorted({row["run_id"] for row in rows})
+    rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
+    return frame(spark, rows).transform(observations()).transform(judge(rules, ids))
+
+
+def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:
+    """Compare the columns that are named in the expected rows, which must be all rows there are."""
+    names = list(expected[0])
+    rows = actual.select(*names).collect() if isinstance(actual, DataFrame) else actual
+    wanted = [Row(**{name: _as_collected(row[name]) for name in names}) for row in expected]
+    assertDataFrameEqual([Row(**{name: row[name] for name in names}) for row in rows], wanted)
+
+
+def _as_collected(value: Any) -> Any:
+    """Give a time as Spark hands it to Python: local and without a zone."""
+    return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) else value

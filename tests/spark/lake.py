@@ -1,0 +1,76 @@
+"""Write snapshots to disk as the package does: with pyarrow, data first and the manifest last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.spark.histories import SnapshotRow, hour, snapshot_id
+
+CLUSTER = "c"
+ARROW_SCHEMA = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("run_id", pa.string()),
+        ("observed_at", pa.timestamp("us", tz="UTC")),
+        ("group_id", pa.string()),
+        ("group_type", pa.string()),
+        ("protocol_type", pa.string()),
+        ("state", pa.string()),
+        ("members", pa.int32()),
+        ("coordinator", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("committed_offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("metadata", pa.string()),
+        ("log_start", pa.int64()),
+        ("log_end", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+def write_data(base: Path, name: str, rows: Sequence[SnapshotRow], *, schema: pa.Schema = ARROW_SCHEMA) -> Path:
+    folder = base / CLUSTER / "data" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / "part-00000.parquet"
+    pq.write_table(pa.Table.from_pylist(list(rows), schema), part, compression="zstd")
+    return part
+
+
+def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:
+    manifest: dict[str, Any] = {
+        "format": 1,
+        "snapshot_id": name,
+        "cluster": CLUSTER,
+        "kafka_cluster_id": "kafka-1",
+        "started_at": "2026-01-01T00:00:00+00:00",
+        "observed_at": "2026-01-01T00:00:01+00:00",
+        "airflow_run": "manual__2026-01-01T00:00:00+00:00",
+        "complete": True,
+        "missing_brokers": {},
+        "groups": 1,
+        "failed_groups": 0,
+        "rows": rows,
+        "scope": {"include": [], "exclude": []},
+        "files": [{"name": "part-00000.parquet", "rows": rows}],
+    }
+    path = base / CLUSTER / "manifests" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(manifest | changes))
+    return path
+
+
+def write_snapshot(base: Path, number: float, rows: Sequence[SnapshotRow], **changes: Any) -> str:
+    """Write the snapshot of an hour; its rows must be of that hour. Changes are to the manifest."""
+    assert all(row["observed_at"] >= hour(number) for row in rows)
+    name = snapshot_id(number)
+    write_data(base, name, rows)
+    write_manifest(base, name, len(rows), **changes)
+    return name

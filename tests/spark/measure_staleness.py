@@ -1,0 +1,138 @@
+"""Measure the job at size: ``python -m tests.spark.measure_staleness [--groups N] [--partitions N] [--snapshots N]``.
+
+Writes a made-up history to a temporary folder, submits the job to ``local[cores]`` as a user would, checks what it
+decided against what was made up, and prints wall time, the job's own time and the peak memory of all its processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_kafka_groups.spark.bundle import application_path
+from tests.spark.histories import START, snapshot_id
+from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_manifest
+
+IDLE_FROM = 4
+"""One group in four stands still, one in ten is never Empty; all others commit in every hour."""
+
+
+def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> int:
+    """Write the history and give the number of groups that are stale in it."""
+    rows = groups * partitions
+    group = np.repeat(np.arange(groups), partitions)
+    idle, live = group % IDLE_FROM == 0, group % 10 == 1
+    columns: dict[str, Any] = {
+        "group_id": pa.array([f"service-{number:06d}" for number in range(groups)]).take(pa.array(group)),
+        "state": pa.array(np.where(live, "Stable", "Empty")),
+        "members": pa.array(np.where(live, 3, 0), pa.int32()),
+        "coordinator": pa.array(group % 3, pa.int32()),
+        "topic": pa.array([f"topic-{number:03d}" for number in range(100)]).take(pa.array(group % 100)),
+        "partition": pa.array(np.tile(np.arange(partitions), groups), pa.int32()),
+    }
+    for number in range(snapshots):
+        name = snapshot_id(number)
+        offset = 1_000_000 + group + np.where(idle, 0, number * 17)
+        at = START + timedelta(hours=number)
+        constant = {"cluster": CLUSTER, "run_id": name, "group_type": "classic", "protocol_type": "consumer"}
+        columns |= {key: pa.repeat(pa.scalar(value), rows) for key, value in constant.items()}
+        columns |= {
+            "observed_at": pa.repeat(pa.scalar(at, pa.timestamp("us", tz="UTC")), rows),
+            "committed_offset": pa.array(offset, pa.int64()),
+            "leader_epoch": pa.repeat(pa.scalar(5, pa.int32()), rows),
+            "metadata": pa.repeat(pa.scalar(""), rows),
+            "log_start": pa.repeat(pa.scalar(0, pa.int64()), rows),
+            "log_end": pa.array(offset + 100, pa.int64()),
+            "error": pa.nulls(rows, pa.string()),
+        }
+        folder = base / CLUSTER / "data" / name
+        folder.mkdir(parents=True)
+        table = pa.table({field.name: columns[field.name] for field in ARROW_SCHEMA}, schema=ARROW_SCHEMA)
+        pq.write_table(table, folder / "part-00000.parquet", compression="zstd")
+        write_manifest(base, name, rows, groups=groups)
+    return len({int(number) for number in np.unique(group[idle & ~live])})
+
+
+def run_job(base: Path, min_idle: int, cores: int, memory: str) -> tuple[dict[str, Any], float, float]:
+    """Submit the job; give its summary, wall seconds and peak resident megabytes of its process group."""
+    program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert program, "spark-submit comes with pyspark"
+    command = [program, "--master", f"local[{cores}]", "--driver-memory", memory, "--conf", "spark.ui.enabled=false"]
+    command += [str(application_path("judge_staleness")), "--base", base.as_uri(), "--cluster", CLUSTER]
+    command += ["--min-idle-seconds", str(min_idle)]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    peak, started = 0.0, time.monotonic()
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        ) as job,
+    ):
+        done = threading.Event()
+
+        def watch() -> None:
+            nonlocal peak
+            while not done.wait(0.2):
+                peak = max(peak, resident_megabytes(job.pid))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        output, _ = job.communicate()
+        done.set()
+        watcher.join()
+        if job.returncode:
+            errors.seek(0)
+            sys.exit(f"{errors.read()[-4000:]}\n{output}\nthe job ended with exit code {job.returncode}")
+    return json.loads(output.splitlines()[-1]), time.monotonic() - started, peak
+
+
+def resident_megabytes(session: int) -> float:
+    """Add up what the processes of a session hold in memory."""
+    total = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended just now
+        if int(fields[3]) == session:
+            total += int(fields[21])
+    return total * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--partitions", type=int, default=20)
+    parser.add_argument("--snapshots", type=int, default=48)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--driver-memory", default="2g")
+    size = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        stale = write_history(base, size.groups, size.partitions, size.snapshots)
+        megabytes = sum(path.stat().st_size for path in base.rglob("*.parquet")) / 2**20
+        rows = size.groups * size.partitions * size.snapshots
+        print(f"{rows:,} rows, {megabytes:.0f} MB of Parquet; judging with local[{size.cores}] …", flush=True)
+        summary, wall, peak = run_job(base, (size.snapshots - 1) * 3600, size.cores, size.driver_memory)
+    assert summary["groups"] == size.groups
+    assert summary["verdicts"]["stale"] == stale, (summary["verdicts"], stale)
+    result = {"rows": rows, "wall_seconds": round(wall, 1), "job_seconds": summary["seconds"], "peak_mb": round(peak)}
+    print(json.dumps(result | {"verdicts": summary["verdicts"]}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""The job in the tests' own session: what it writes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import airflow_kafka_groups.spark.jobs as jobs
+from airflow_kafka_groups.spark.errors import JobError, SnapshotError
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.spark.preflight import prepare, version_warnings
+from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
+from tests.spark.histories import HOUR, seen, snapshot_id
+from tests.spark.lake import CLUSTER, write_data, write_snapshot
+
+pytestmark = pytest.mark.spark
+
+GOOD = ["--base", "/b", "--cluster", "c", "--min-idle-seconds", "60"]
+
+
+def judge(spark: SparkSession, base: Path, *more: str) -> dict[str, Any]:
+    arguments = ["--base", f"{base.as_uri()}/", "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR), *more]
+    return run(spark, parse_arguments(arguments))
+
+
+def two_hours(base: Path) -> None:
+    """Of five groups: one stale, one live, one moving, one that cannot be read, one of a share."""
+    for number in (0, 1):
+        write_snapshot(
+            base,
+            number,
+            [
+                *seen(number, group="stale"),
+                *seen(number, group="live", state="Stable", members=1, offsets={("t", 0): 40, ("t", 1): 90}),
+                *seen(number, group="moving", offsets={("t", 0): 50 + number}),
+                *seen(number, group="torn", log_end=None, error="TOPIC_AUTHORIZATION_FAILED"),
+                *seen(number, group="share", group_type="share", protocol_type="share", offsets={}),
+            ],
+        )
+
+
+def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSession, tmp_path: Path) -> None:
+    two_hours(tmp_path)
+    write_snapshot(tmp_path, 0.5, seen(0.5), complete=False)
+    summary = judge(spark, tmp_path)
+    verdicts = tmp_path / CLUSTER / "verdicts"
+    table = pq.read_table(verdicts / snapshot_id(1))
+    assert table.column_names == VERDICT_SCHEMA.names
+    assert dict(zip(*table.select(["group_id", "verdict"]).to_pydict().values(), strict=True)) == {
+        "live": "live",
+        "moving": "moving",
+        "share": "untouchable",
+        "stale": "stale",
+        "torn": "unreadable",
+    }
+    assert len(list((verdicts / snapshot_id(1)).glob("*.parquet"))) == 1
+    assert summary.pop("seconds") > 0
+    assert summary.pop("warnings") == []
+    assert summary == {
+        "job": "judge_staleness",
+        "cluster": CLUSTER,
+        "snapshot_id": snapshot_id(1),
+        "kafka_cluster_id": "kafka-1",
+        "groups": 5,
+        "verdicts": {
+            "unreadable": 1,
+            "untouchable": 1,
+            "live": 1,
+            "no_offsets": 0,
+            "moving": 1,
+            "settling": 0,
+            "stale": 1,
+        },
+        "lag": 90 + 70 + 49,
+        "lag_by_verdict": {
+            "unreadable": 0,
+            "untouchable": 0,
+            "live": 70,
+            "no_offsets": 0,
+            "moving": 49,
+            "settling": 0,
+            "stale": 90,
+        },
+        "oldest_observation": "2026-01-01T00:00:00.000000Z",
+        "newest_observation": "2026-01-01T01:00:00.000000Z",
+        "snapshots_used": 2,
+        "first_snapshot": snapshot_id(0),
+        "snapshots_skipped": 1,
+        "skipped": [
+            {"name": snapshot_id(0.5), "why": "is not complete (brokers that did not answer: not named)"},
+        ],
+        "policy": {"min_idle_seconds": HOUR, "min_observations": 2, "max_gap_seconds": 0.0},
+        "output": f"{tmp_path.as_uri()}/{CLUSTER}/verdicts/{snapshot_id(1)}",
+    }
+    written = json.loads((verdicts / f"{snapshot_id(1)}.json").read_text())
+    assert {name: written[name] for name in summary} == summary
+
+
+def test_a_second_run_replaces_the_first(spark: SparkSession, tmp_path: Path) -> None:
+    two_hours(tmp_path)
+    assert judge(spark, tmp_path)["verdicts"]["stale"] == 1
+    assert judge(spark, tmp_path, "--min-observations", "3")["verdicts"]["stale"] == 0
+    verdicts = tmp_path / CLUSTER / "verdicts"
+    assert pq.read_table(verdicts / snapshot_id(1)).num_rows == 5
+    assert json.loads((verdicts / f"{snapshot_id(1)}.json").read_text())["verdicts"]["stale"] == 0
+
+
+def test_a_job_that_fails_leaves_no_verdicts_of_this_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    two_hours(tmp_path)
+    write_data(tmp_path, snapshot_id(0), seen(0))
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is half written"):
+        judge(spark, tmp_path)
+    assert not (tmp_path / CLUSTER / "verdicts").exists()
+
+
+def test_output_and_summary_go_where_they_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    judge(spark, tmp_path, "--output", f"{tmp_path}/out", "--summary", f"{tmp_path}/deep/down/summary.json")
+    assert pq.read_table(tmp_path / "out").num_rows == 1
+    assert json.loads((tmp_path / "deep/down/summary.json").read_text())["verdicts"]["settling"] == 1
+
+
+def test_a_cluster_without_groups_has_no_verdicts(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    write_snapshot(tmp_path, 1, [], files=[])
+    summary = judge(spark, tmp_path)
+    assert (summary["groups"], summary["lag"], set(summary["verdicts"].values())) == (0, 0, {0})
+    assert pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(1)).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (["--min-idle-seconds", "soon"], "argument --min-idle-seconds: 'soon' is not a number"),
+        (["--min-idle-seconds", "0"], "--min-idle-seconds (got 0.0): give the idle time as seconds"),
+        (["--min-observations", "1.5"], "argument --min-observations: '1.5' is not a whole number"),
+        (["--min-observations", "1"], "--min-observations (got 1): give 2 or more"),
+        (["--max-snapshots", "0"], "--max-snapshots (got 0): give 1 or more"),
+        (["--max-days", "nan"], "--max-days (got nan): give 0"),
+        (["--max-gap-seconds", "-1"], "--max-gap-seconds (got -1.0): give 0"),
+        (["--snapshot-id", "newest"], "--snapshot-id (got 'newest'): give an id as"),
+        (["--cluster", "../prod"], "--cluster (got '../prod'): give a folder's name"),
+        (["--base", "/a/*"], "--base (got '/a/*'): give a folder or URI"),
+        (["--base", ""], "--base (got ''): give a folder or URI"),
+        (["--bsae", "/a"], "unrecognized arguments: --bsae"),
+    ],
+)
+def test_a_bad_argument_is_named_with_its_value_and_the_remedy(
+    capsys: pytest.CaptureFixture[str], changed: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments([*GOOD, *changed])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_spark_that_was_not_tested_is_warned_of() -> None:
+    assert version_warnings("4.2.0", "4.2.0") == []
+    assert "tested with Spark 4.2.x and runs on 4.3.0" in version_warnings("4.3.0", "4.3.0")[0]
+    assert "pyspark 4.2.0 drives Spark 4.2.1" in version_warnings("4.2.0", "4.2.1")[0]
+
+
+def test_a_spark_connect_session_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    with pytest.raises(JobError, match="run the job by spark-submit"):
+        prepare(spark)
+
+
+def test_no_job_shadows_the_standard_library() -> None:
+    """spark-submit puts the folder of the job first on sys.path."""
+    names = {path.stem for path in Path(jobs.__path__[0]).glob("*.py")} - {"__init__"}
+    assert names
+    assert not names & sys.stdlib_module_names

@@ -1,0 +1,222 @@
+"""Which snapshots on disk are judged by, and what is wrong with the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
+from airflow_kafka_groups.spark.manifests import is_snapshot_id, parse_manifest
+from airflow_kafka_groups.spark.snapshots import History, check_rows, find_history, read_rows
+from airflow_kafka_groups.spark.transforms import observations
+from tests.spark.histories import seen, snapshot_id
+from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_data, write_manifest, write_snapshot
+
+pytestmark = pytest.mark.spark
+
+
+def find(spark: SparkSession, base: Path, **options: Any) -> History:
+    return find_history(spark, base.as_uri(), CLUSTER, **options)
+
+
+def read(spark: SparkSession, base: Path) -> None:
+    history = find(spark, base)
+    check_rows(read_rows(spark, history).transform(observations()), history)
+
+
+def ids(*numbers: float) -> tuple[str, ...]:
+    return tuple(snapshot_id(number) for number in numbers)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hours 0, 1, 3 and 30 are good; 2 is not complete, 4 of another cluster, 5 without manifest; stray files too."""
+    base = tmp_path_factory.mktemp("lake")
+    for number in (0, 1, 3, 30):
+        write_snapshot(base, number, seen(number))
+    write_snapshot(base, 2, seen(2), complete=False, missing_brokers={"2": "timed out"})
+    write_snapshot(base, 4, seen(4), kafka_cluster_id="kafka-2")
+    write_data(base, snapshot_id(5), seen(5))
+    (base / CLUSTER / "data" / snapshot_id(1) / "part-00007.parquet").write_bytes(b"of an attempt that failed")
+    (base / CLUSTER / "manifests" / "notes.json").write_text("{}")
+    (base / CLUSTER / "manifests" / "README").write_text("hello")
+    return base
+
+
+def test_complete_snapshots_of_the_same_cluster_are_used_oldest_first(spark: SparkSession, lake: Path) -> None:
+    history = find(spark, lake)
+    assert history.snapshot_ids == ids(0, 1, 3, 30)
+    check_rows(read_rows(spark, history).transform(observations()), history)
+
+
+def test_what_is_not_used_is_told_with_the_reason(spark: SparkSession, lake: Path) -> None:
+    assert find(spark, lake).skipped == (
+        ("notes", "its name is not a snapshot id"),
+        (snapshot_id(5), "data without a manifest: half written, ignored"),
+        (snapshot_id(4), "is of another Kafka cluster (kafka-2, judged: kafka-1)"),
+        (snapshot_id(2), "is not complete (brokers that did not answer: 2: timed out)"),
+    )
+
+
+def test_a_named_snapshot_is_judged_by_the_ones_before_it(spark: SparkSession, lake: Path) -> None:
+    assert find(spark, lake, snapshot_id=snapshot_id(3)).snapshot_ids == ids(0, 1, 3)
+
+
+def test_the_newest_complete_snapshots_are_taken_up_to_the_number_asked_for(spark: SparkSession, lake: Path) -> None:
+    assert find(spark, lake, max_snapshots=3).snapshot_ids == ids(1, 3, 30)
+    assert find(spark, lake, max_snapshots=1).snapshot_ids == ids(30)
+
+
+def test_snapshots_are_taken_up_to_the_age_asked_for(spark: SparkSession, lake: Path) -> None:
+    assert find(spark, lake, max_days=29 / 24).snapshot_ids == ids(1, 3, 30)
+
+
+def test_a_snapshot_that_is_not_complete_is_never_judged(spark: SparkSession, lake: Path, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match=r"is not complete .*2: timed out.*--snapshot-id"):
+        find(spark, lake, snapshot_id=snapshot_id(2))
+    write_snapshot(tmp_path, 0, seen(0))
+    write_snapshot(tmp_path, 1, seen(1), complete=False)
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is not complete"):
+        find(spark, tmp_path)
+
+
+def test_a_snapshot_that_is_not_there_is_an_error_that_names_the_newest(spark: SparkSession, lake: Path) -> None:
+    with pytest.raises(
+        SnapshotError, match=rf"{snapshot_id(5)} has no manifest.*newest one there is {snapshot_id(30)}"
+    ):
+        find(spark, lake, snapshot_id=snapshot_id(5))
+
+
+def test_an_empty_or_missing_folder_says_to_take_a_snapshot_first(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match=r"no snapshot of cluster c .*snapshot_group_offsets\) first"):
+        find(spark, tmp_path)
+    (tmp_path / CLUSTER / "manifests").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(SnapshotError, match=r"first, or check --base and --cluster\. Clusters there: c, other"):
+        find(spark, tmp_path)
+
+
+def test_data_without_any_manifest_is_half_written(spark: SparkSession, tmp_path: Path) -> None:
+    write_data(tmp_path, snapshot_id(0), seen(0))
+    with pytest.raises(SnapshotError, match=r"has data but no manifest .*half written"):
+        find(spark, tmp_path)
+
+
+def test_a_lost_data_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    write_snapshot(tmp_path, 1, seen(1))
+    (tmp_path / CLUSTER / "data" / snapshot_id(0) / "part-00000.parquet").unlink()
+    with pytest.raises(
+        SnapshotError, match=rf"{snapshot_id(0)} is half written.*missing: part-00000.*delete manifests/"
+    ):
+        find(spark, tmp_path)
+
+
+def test_other_rows_than_the_manifest_says_stop_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    write_snapshot(tmp_path, 1, seen(1))
+    write_manifest(tmp_path, snapshot_id(0), 2)
+    with pytest.raises(SnapshotError, match=rf"{snapshot_id(0)} is half written.*1 rows where its manifest says 2"):
+        read(spark, tmp_path)
+
+
+def test_a_snapshot_without_a_row_must_say_so(spark: SparkSession, tmp_path: Path) -> None:
+    write_data(tmp_path, snapshot_id(0), [])
+    write_manifest(tmp_path, snapshot_id(0), 1)
+    with pytest.raises(SnapshotError, match="0 rows where its manifest says 1"):
+        read(spark, tmp_path)
+    write_manifest(tmp_path, snapshot_id(0), 0)
+    read(spark, tmp_path)
+    write_manifest(tmp_path, snapshot_id(0), 0, files=[])
+    read(spark, tmp_path)
+
+
+def test_rows_of_another_snapshot_stop_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    write_data(tmp_path, snapshot_id(1), seen(0))
+    write_manifest(tmp_path, snapshot_id(1), 1)
+    with pytest.raises(SnapshotError, match=f"rows of snapshot '{snapshot_id(0)}' in the folder of another one"):
+        read(spark, tmp_path)
+
+
+def test_a_damaged_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    for number in (1, 2):
+        write_snapshot(tmp_path, number, seen(number))
+    middle = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
+    middle.write_bytes(middle.read_bytes()[:-20])
+    with pytest.raises(SnapshotError, match=r"cannot be read: .*part-00000.parquet"):
+        read(spark, tmp_path)
+    middle.rename(tmp_path / CLUSTER / "data" / snapshot_id(2) / "part-00000.parquet")
+    write_snapshot(tmp_path, 1, seen(1))
+    with pytest.raises(SnapshotError, match=rf"{snapshot_id(2)} is half written.*not readable Parquet"):
+        read(spark, tmp_path)
+
+
+@pytest.mark.parametrize("broken", ["missing", "of another type", "null"])
+def test_a_column_that_is_not_as_the_contract_says_stops_the_job(
+    spark: SparkSession, tmp_path: Path, broken: str
+) -> None:
+    rows, schema = seen(0), ARROW_SCHEMA
+    at = ARROW_SCHEMA.get_field_index("error")
+    if broken == "missing":
+        schema = ARROW_SCHEMA.remove(at)
+    elif broken == "of another type":
+        schema = ARROW_SCHEMA.set(at, pa.field("error", pa.int32()))
+    else:
+        rows[0]["state"] = None
+    write_data(tmp_path, snapshot_id(0), rows, schema=schema)
+    write_manifest(tmp_path, snapshot_id(0), 1)
+    found = {"missing": "error is missing", "of another type": "error is int", "null": "1 rows lack"}[broken]
+    with pytest.raises(SnapshotError, match=found):
+        read(spark, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"format": 2}, "has format 2, this job reads 1"),
+        ({"cluster": "d"}, "belongs to snapshot .* of cluster d"),
+        ({"snapshot_id": snapshot_id(9)}, f"belongs to snapshot {snapshot_id(9)}"),
+        ({"complete": "yes"}, "complete is 'yes'"),
+        ({"rows": -1}, "rows is -1"),
+        ({"rows": 5}, "its files have 1 rows by their own count, 5 in all"),
+        ({"files": None}, "cannot be used"),
+        ({"files": [{"name": "../x", "rows": 1}]}, "are not plain"),
+        ({"files": [{"name": "x", "rows": 0}, {"name": "x", "rows": 1}]}, "different from each other"),
+    ],
+)
+def test_a_manifest_that_is_not_as_the_contract_says_is_refused(
+    tmp_path: Path, changes: dict[str, Any], problem: str
+) -> None:
+    text = write_manifest(tmp_path, snapshot_id(0), 1, **changes).read_text()
+    with pytest.raises(SnapshotError, match=problem):
+        parse_manifest(text, snapshot_id=snapshot_id(0), cluster=CLUSTER)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
+def test_a_manifest_that_is_cut_off_is_half_written(text: str) -> None:
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is half written"):
+        parse_manifest(text, snapshot_id=snapshot_id(0), cluster=CLUSTER)
+
+
+def test_an_empty_manifest_on_disk_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    write_manifest(tmp_path, snapshot_id(1), 1).write_text("")
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is half written"):
+        find(spark, tmp_path)
+
+
+@pytest.mark.parametrize("base", ["s3://bucket/x", "nosuch://bucket/x"])
+def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: SparkSession, base: str) -> None:
+    with pytest.raises(StorageError, match=r"No FileSystem for scheme.*(s3a|--packages)"):
+        find_history(spark, base, CLUSTER)
+
+
+@pytest.mark.parametrize("name", ["", "x", "20260101T000000Z", "20261301T000000Z-0123abcd", snapshot_id(0) + "x"])
+def test_ids_are_those_of_the_contract(name: str) -> None:
+    assert is_snapshot_id(snapshot_id(0))
+    assert not is_snapshot_id(name)

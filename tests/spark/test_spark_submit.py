@@ -1,0 +1,98 @@
+"""The job as users and Airflow start it: by spark-submit, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.spark.bundle import application_path, write_bundle
+from tests.spark.histories import seen, snapshot_id
+from tests.spark.lake import CLUSTER, write_snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+JOB = application_path("judge_staleness")
+PACKAGE_ROOT = JOB.parents[3]
+
+
+def submit(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert program, "spark-submit comes with pyspark"
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    own = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    quick = ["--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2", "--driver-memory", "1g"]
+    return subprocess.run(
+        [program, "--master", "local[2]", *quick, *arguments],
+        cwd=cwd,
+        env=inherited | own | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_shipped_by_py_files_the_job_needs_no_installed_package(tmp_path: Path) -> None:
+    """A copy of the job elsewhere finds its siblings in the zip only: what a cluster does."""
+    for number in (0, 1):
+        write_snapshot(tmp_path, number, seen(number))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    job = shutil.copy(JOB, elsewhere)
+    bundle = write_bundle(tmp_path / "jobs.zip")
+    done = submit(
+        *("--py-files", str(bundle), str(job), "--base", tmp_path.as_uri(), "--cluster", CLUSTER),
+        *("--min-idle-seconds", "3600"),
+        cwd=elsewhere,
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert (summary["job"], summary["groups"], summary["verdicts"]["stale"]) == ("judge_staleness", 1, 1)
+    table = pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(1))
+    assert table.column("verdict").to_pylist() == ["stale"]
+    assert summary["warnings"] == []
+
+
+def test_with_the_package_on_the_path_a_failure_is_explained_with_exit_code_1(tmp_path: Path) -> None:
+    done = submit(
+        *(str(JOB), "--base", tmp_path.as_uri(), "--cluster", "nowhere", "--min-idle-seconds", "60"),
+        cwd=tmp_path,
+        PYTHONPATH=str(PACKAGE_ROOT),
+    )
+    assert done.returncode == 1
+    last_line = done.stdout.splitlines()[-1]  # spark-submit hands on both streams of the program as its stdout
+    assert last_line.startswith("judge_staleness: error: no snapshot of cluster nowhere")
+    assert "Traceback" not in done.stdout
+
+
+def test_straight_from_a_checkout_a_bad_argument_ends_with_exit_code_2(tmp_path: Path) -> None:
+    done = submit(str(JOB), "--base", "/b", "--cluster", "c", "--min-idle-seconds", "never", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--min-idle-seconds: 'never' is not a number: give e.g. 604800" in done.stdout
+
+
+def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_each_time(tmp_path: Path) -> None:
+    first, second = write_bundle(tmp_path / "a.zip"), write_bundle(tmp_path / "b.zip")
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        names = archive.namelist()
+    assert {"airflow_kafka_groups/__init__.py", "airflow_kafka_groups/spark/transforms.py"} <= set(names)
+    assert all(name.startswith("airflow_kafka_groups/spark/") for name in names[1:])
+    imported = "import airflow_kafka_groups.spark.jobs.judge_staleness as job; print(job.__file__)"
+    environment = os.environ | {"PYTHONPATH": str(first)}
+    done = subprocess.run(
+        [sys.executable, "-c", imported], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(str(first))
+
+
+def test_a_job_that_does_not_exist_has_no_application_path() -> None:
+    with pytest.raises(FileNotFoundError, match="no job named 'nothing'"):
+        application_path("nothing")
