@@ -30,7 +30,7 @@ def test_results_tell_apart_what_succeeded_and_what_failed() -> None:
 
 def test_errors_are_raised_only_when_asked_for_and_name_the_first_groups() -> None:
     GroupResults([GroupResult("a", 1)]).raise_for_errors()
-    results = GroupResults(GroupResult(f"g{i}", None, ERROR) for i in range(5))
+    results: GroupResults[int] = GroupResults(GroupResult(f"g{i}", None, ERROR) for i in range(5))
     with pytest.raises(GroupsFailedError, match=r"5 of 5 failed: 'g0': no; .*; and 2 more") as raised:
         results.raise_for_errors()
     assert len(raised.value.errors) == 5
