@@ -8,7 +8,7 @@ from typing import Any
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.maintenance.outcomes import DeletionReport
 from airflow_kafka_groups.maintenance.plan import DeletionPlan
-from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, write_json
+from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, check_id, read_json, write_json
 from airflow_kafka_groups.maintenance.verify import Verification
 
 
@@ -51,3 +51,12 @@ def write_audit(layout: Layout, record: Mapping[str, Any]) -> StoragePath:
     if path.exists():
         raise MaintenanceError(f"{path} exists: every run has its own record")
     return write_json(layout.root / "audit", path.name, record)
+
+
+def load_audits(layout: Layout, plan_id: str) -> list[dict[str, Any]]:
+    """Read the records of every run of a plan, oldest first; raises ``MaintenanceError`` for one that is damaged."""
+    folder = layout.root / "audit"
+    prefix = f"{check_id('plan_id', plan_id)}-"
+    found = sorted(folder.iterdir(), key=lambda path: path.name) if folder.exists() else []
+    paths = [path for path in found if path.name.startswith(prefix) and path.name.endswith(".json")]
+    return [read_json(path, "the record of a run", MaintenanceError) for path in paths]

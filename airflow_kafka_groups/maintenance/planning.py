@@ -63,9 +63,10 @@ def make_plan(verdicts: Iterable[Verdict], snapshot: SnapshotReader, policy: Pla
             planned.append(_planned(group, verdict))
         else:
             kept.append(KeptGroup(group_id=group.group_id, verdict="doubt", reason=doubt))
-    for group_id in eligible.keys() - found:
+    strangers = eligible.keys() - found
+    for group_id in strangers:
         kept.append(KeptGroup(group_id=group_id, verdict="doubt", reason="judged, and not in the snapshot"))
-    unjudged = max(manifest.groups - len(judged), 0)
+    unjudged = max(manifest.groups - (len(judged) - len(strangers)), 0)
     planned, over, warnings = _capped(planned, manifest.groups, policy)
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
@@ -110,8 +111,9 @@ def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetim
 def _by_group(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
     judged: dict[str, Verdict] = {}
     for verdict in verdicts:
-        if judged.setdefault(verdict.group_id, verdict) is not verdict:
+        if verdict.group_id in judged:
             raise PlanError(f"group {verdict.group_id!r} has two verdicts: run the Spark job again")
+        judged[verdict.group_id] = verdict
     return judged
 
 
