@@ -117,7 +117,7 @@ async def test_groups_on_one_side_only_are_kept(tmp_path: Path) -> None:
     plan = make_plan([replace(of_a, group_id="elsewhere")], reader, POLICY, LATER)
     assert plan.groups == ()
     assert reasons(plan) == {"elsewhere": "doubt"}
-    assert (plan.counts["unjudged"], len(plan.warnings)) == (1, 1)
+    assert (plan.counts["unjudged"], len(plan.warnings)) == (2, 1)
     with pytest.raises(PlanError, match="two verdicts"):
         make_plan([of_a, of_a], reader, POLICY, LATER)
 

@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -70,7 +71,7 @@ async def test_many_groups_across_batches_and_row_groups(tmp_path: Path, monkeyp
     assert [group.group_id for group in reader.groups(["g07", "g33", "nowhere"])] == ["g07", "g33"]
 
 
-Damage = Callable[[Path, Path, dict[str, Any]], None]
+Damage = Callable[[Path, Path, dict[str, Any]], object]
 
 
 def rewrite(manifest: Path, data: dict[str, Any], **changes: Any) -> None:
@@ -95,8 +96,8 @@ def unsorted(parquet: Path) -> None:
 
 DAMAGES: list[tuple[str, Damage, str]] = [
     ("no manifest", lambda m, p, d: m.unlink(), "half written"),
-    ("nothing at all", lambda m, p, d: (m.unlink(), p.unlink(), p.parent.rmdir())[0], "missing"),
-    ("half a manifest", lambda m, p, d: m.write_text(json.dumps(d)[:60]) and None, "half written"),
+    ("nothing at all", lambda m, p, d: remove(m, p.parent), "missing"),
+    ("half a manifest", lambda m, p, d: m.write_text(json.dumps(d)[:60]), "half written"),
     ("empty manifest", lambda m, p, d: (m.write_text("") and None) or None, "half written"),
     ("a key is missing", lambda m, p, d: rewrite(m, {k: v for k, v in d.items() if k != "complete"}), "damaged"),
     ("complete is a text", lambda m, p, d: rewrite(m, d, complete="yes"), "damaged"),
@@ -110,7 +111,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ("other rows", lambda m, p, d: rewrite(m, d, files=[{**d["files"][0], "rows": 7}]), "should have 7"),
     ("other sum", lambda m, p, d: rewrite(m, d, rows=7), "add up"),
     ("no data", lambda m, p, d: p.unlink(), "lacks its file"),
-    ("half the data", lambda m, p, d: p.write_bytes(p.read_bytes()[:200]) and None, "cannot be read"),
+    ("half the data", lambda m, p, d: p.write_bytes(p.read_bytes()[:200]), "cannot be read"),
     ("empty data", lambda m, p, d: (p.write_bytes(b"") and None) or None, "cannot be read"),
     ("rows of another run", lambda m, p, d: other_run(p), "rows of another snapshot"),
     ("rows out of order", lambda m, p, d: unsorted(p), "not sorted"),
