@@ -56,7 +56,7 @@ def judge(storage: Path, snapshot_id: str, stale: Collection[str]) -> None:
             }
         )
     folder = layout.root / "verdicts" / snapshot_id
-    folder.mkdir(parents=True)  # type: ignore[call-arg]  # a pathlib.Path here
+    folder.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows), str(folder / "part-0.parquet"))
     (layout.root / "verdicts" / f"{snapshot_id}.json").write_bytes(json.dumps({"groups": len(rows)}).encode())
 

@@ -1,0 +1,94 @@
+"""Tell people what a clean-up did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.operators.base import StoredOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+
+class CleanupReportOperator(StoredOperator):
+    """Write the report of a plan and of all its runs: one HTML file without outside assets.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param plan_id: the plan. An empty text skips the task: there is nothing to report (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default``; only its id is used (templated).
+
+    Returns ``{"report_path", "plan_id", "dry_run", "counts", "outcomes", "verified_gone", "runs", "warnings"}``:
+    ``counts`` is the plan's, ``outcomes`` counts what became of its groups, ``dry_run`` is null when it was never run.
+    Fails when the plan or a record is missing or damaged.
+    """
+
+    template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id")
+    ui_color = "#d8f0d4"
+
+    def __init__(self, *, plan_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan_id = plan_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the plan and its records, write the page."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from airflow_kafka_groups.hooks.arguments import read_text
+        from airflow_kafka_groups.maintenance.plan import load_plan
+        from airflow_kafka_groups.maintenance.report import render_report, write_report
+        from airflow_kafka_groups.maintenance.storage import utc_now
+
+        if self.plan_id == "":
+            raise AirflowSkipException("There is no plan to report on: a task before it failed")
+        layout = self.layout()
+        plan = load_plan(layout, read_text("plan_id", self.plan_id))
+        records = _read_records(layout, plan.plan_id)
+        files = _files(layout, plan, list(records))
+        page = render_report(plan, list(records.values()), files=files, now=utc_now())
+        path = str(write_report(layout, plan.plan_id, page))
+        self.log.info("Report: %s", path)
+        return {"report_path": path, **_summary(plan, list(records.values()))}
+
+
+def _read_records(layout: Layout, plan_id: str) -> dict[str, dict[str, Any]]:
+    """Give the audit records of all runs of a plan by their paths, oldest first."""
+    from airflow_kafka_groups.exceptions import MaintenanceError
+    from airflow_kafka_groups.maintenance.storage import read_json
+
+    folder = layout.root / "audit"
+    paths = [path for path in folder.iterdir() if path.name.startswith(f"{plan_id}-")] if folder.exists() else []
+    paths.sort(key=lambda path: path.name)
+    return {str(path): read_json(path, "the audit record", MaintenanceError) for path in paths}
+
+
+def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, str]:
+    from airflow_kafka_groups.maintenance.explicit import EXPLICIT_SNAPSHOT
+
+    paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_data(plan.plan_id)}
+    if plan.snapshot_id != EXPLICIT_SNAPSHOT:
+        paths["snapshot"] = layout.manifest(plan.snapshot_id)
+    files = {name: str(path) for name, path in paths.items() if path.exists()}
+    return files | {f"record {number}": path for number, path in enumerate(audits, start=1)}
+
+
+def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:
+    from airflow_kafka_groups.maintenance.report import merge_outcomes
+
+    real = [record for record in records if not record["dry_run"]]
+    used = real or records
+    outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())
+    return {
+        "plan_id": plan.plan_id,
+        "dry_run": (not real) if records else None,
+        "counts": dict(plan.counts),
+        "outcomes": dict(outcomes),
+        "verified_gone": sum((record["verification"] or {}).get("gone", 0) for record in used),
+        "runs": len(records),
+        "warnings": [*plan.warnings, *(warning for record in used for warning in record["warnings"])],
+    }

@@ -1,0 +1,73 @@
+"""Find stale consumer groups, back up their offsets and delete them. A dry run unless told otherwise.
+
+Groups are judged by the history of snapshots, so this run's own is not enough: enable `snapshot_group_offsets` first.
+Every step checks what the one before has left; the report is made whatever happens.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, chain
+
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.dag_params import dag_params, scope_arguments, spark_arguments
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.operators.report import CleanupReportOperator
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+
+# [START cleanup_stale_groups]
+with DAG(
+    dag_id="cleanup_stale_groups",
+    description="Find stale Kafka consumer groups, back up their offsets and delete them.",
+    schedule="@daily",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    params=dag_params(),
+    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    tags=["kafka", "consumer-groups"],
+    doc_md=__doc__,
+):
+    find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")
+    list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")
+    snapshot_id = "{{ ti.xcom_pull('list_offsets')['snapshot_id'] }}"
+    judge_staleness = SparkSubmitOperator(
+        task_id="judge_staleness",
+        application_args=[
+            *("--base", "{{ params.storage_path }}", "--cluster", "{{ params.cluster }}"),
+            *("--snapshot-id", snapshot_id),
+            *("--min-idle-seconds", "{{ params.min_idle_seconds }}"),
+            *("--min-observations", "{{ params.min_observations }}"),
+        ],
+        **spark_arguments(),
+    )
+    plan = PlanCleanupOperator(
+        task_id="plan",
+        snapshot_id=snapshot_id,
+        include="{{ params.include | tojson }}",
+        exclude="{{ params.exclude | tojson }}",
+        min_idle_seconds="{{ params.min_idle_seconds }}",
+        min_observations="{{ params.min_observations }}",
+        max_groups="{{ params.max_groups }}",
+        max_share="{{ params.max_share }}",
+    )
+    of_plan = {
+        "plan_id": "{{ ti.xcom_pull('plan')['plan_id'] }}",
+        "plan_digest": "{{ ti.xcom_pull('plan')['digest'] }}",
+    }
+    backup = BackupGroupOffsetsOperator(task_id="backup", **of_plan)
+    delete = DeleteGroupsOperator(task_id="delete", dry_run="{{ params.dry_run }}", retries=0, **of_plan)
+    verify = DeleteGroupsSensor(
+        task_id="verify", audit_path="{{ ti.xcom_pull('delete')['audit_path'] }}", poke_interval=10, timeout=600
+    )
+    report = CleanupReportOperator(
+        task_id="report", plan_id="{{ (ti.xcom_pull('plan') or {}).get('plan_id', '') }}"
+    ).as_teardown(on_failure_fail_dagrun=True)  # runs whatever happens, and hides no failure of the others
+
+    chain(find_coordinators, list_offsets, judge_staleness, plan, backup, delete, verify, report)
+# [END cleanup_stale_groups]

@@ -1,0 +1,154 @@
+"""The shipped DAG files: they parse quickly, are wired as promised, and are safe by default."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dags.airflow_env import ROOT
+
+DAGS = ROOT / "dags"
+CLEANUP = [
+    "find_coordinators",
+    "list_offsets",
+    "judge_staleness",
+    "plan",
+    "backup",
+    "delete",
+    "verify",
+    "report",
+]
+
+
+def parse(monkeypatch: pytest.MonkeyPatch | None = None, defaults: dict[str, Any] | None = None) -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+
+    if monkeypatch is not None:
+        monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(defaults))
+    return DagBag(dag_folder=str(DAGS), collect_dags=True)
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, Any]:
+    bag = parse()
+    assert bag.import_errors == {}
+    return dict(bag.dags)
+
+
+def test_both_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
+    assert sorted(dags) == ["cleanup_stale_groups", "snapshot_group_offsets"]
+
+
+def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:
+    cleanup = dags["cleanup_stale_groups"]
+    assert [task.task_id for task in cleanup.topological_sort()] == CLEANUP
+    for before, after in itertools.pairwise(CLEANUP):
+        assert cleanup.get_task(before).downstream_task_ids == {after}
+    snapshot = dags["snapshot_group_offsets"]
+    assert [task.task_id for task in snapshot.topological_sort()] == CLEANUP[:2]
+
+
+def test_defaults_are_safe(dags: dict[str, Any]) -> None:
+    cleanup = dags["cleanup_stale_groups"]
+    params = cleanup.params.dump()
+    assert params["dry_run"] is True
+    assert params["min_idle_seconds"] == 7 * 86_400
+    assert params["max_share"] <= 0.5
+    assert params["min_observations"] >= 2
+    assert cleanup.get_task("delete").retries == 0
+    for dag in dags.values():
+        assert dag.max_active_runs == 1
+        assert dag.catchup is False
+
+
+def test_the_report_comes_whatever_happens_and_hides_no_failure(dags: dict[str, Any]) -> None:
+    report = dags["cleanup_stale_groups"].get_task("report")
+    assert report.is_teardown, "a plain trigger rule would make a run with a failed delete look like a success"
+    assert report.on_failure_fail_dagrun
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("min_idle_seconds", 0),
+        ("min_observations", 1),
+        ("max_groups", 0),
+        ("max_share", 1.5),
+        ("max_share", 0),
+        ("dry_run", "yes"),
+        ("include", "*"),
+        ("cluster", "../up"),
+        ("storage_path", ""),
+        ("kafka_groups_conn_id", ""),
+    ],
+)
+def test_the_form_refuses_values_that_make_no_sense(dags: dict[str, Any], name: str, value: object) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    param = dags["cleanup_stale_groups"].params.get_param(name)
+    param.resolve()
+    with pytest.raises(ParamValidationError):
+        param.resolve(value)
+
+
+def test_every_parameter_has_a_title_and_a_description(dags: dict[str, Any]) -> None:
+    for dag in dags.values():
+        for name in dag.params:
+            param = dag.params.get_param(name)
+            assert param.description, name
+            assert param.schema["title"], name
+            assert param.schema["type"], name
+
+
+def test_defaults_come_from_one_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"kafka_groups_conn_id": "prod", "dry_run": False, "spark_conn_id": "my_spark", "spark_binary": "/x/submit"}
+    bag = parse(monkeypatch, given)
+    cleanup = bag.dags["cleanup_stale_groups"]
+    assert (cleanup.params["kafka_groups_conn_id"], cleanup.params["dry_run"]) == ("prod", False)
+    judge = cleanup.get_task("judge_staleness")
+    assert (judge._conn_id, judge._spark_binary) == ("my_spark", "/x/submit")
+
+
+@pytest.mark.parametrize("given", [{"exclud": ["a"]}, ["dry_run"], {"dry_run": "no"}, {"max_share": 7}])
+def test_wrong_defaults_break_the_file_and_not_the_cluster(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
+    bag = parse(monkeypatch, given)
+    assert any("cleanup_stale_groups" in path for path in bag.import_errors)
+
+
+@pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.stem)
+def test_a_file_is_short_and_marked_for_the_docs(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) < 80
+    assert f"# [START {path.stem}]" in text
+    assert f"# [END {path.stem}]" in text
+
+
+MEASURE = """
+import sys, time
+import airflow.sdk
+from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Param
+started = time.perf_counter()
+from airflow_kafka_groups.provider_info import get_provider_info
+for kind in ("operators", "sensors"):
+    for entry in get_provider_info()[kind]:
+        for module in entry["python-modules"]:
+            __import__(module)
+import airflow_kafka_groups.operators.dag_params
+print(time.perf_counter() - started)
+heavy = ("kio", "aiokafka", "confluent_kafka", "pyarrow", "pyspark", "pandas", "airflow_kafka_groups.admin")
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def test_importing_the_operators_is_cheap() -> None:
+    done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True, cwd=ROOT)
+    seconds, heavy = done.stdout.splitlines()[-2:]
+    print(f"importing all operators and sensors took {float(seconds):.3f} s on top of Airflow")
+    assert heavy == "[]", "these belong inside the functions that use them"
+    assert float(seconds) < 0.3

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.report import CleanupReportOperator
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+
+@pytest.fixture
+def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    admin.groups = {name: FakeGroup() for name in ("a", "<script>", "live")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "<script>"})
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    scene.back_up(tmp_path, planned)
+    return planned
+
+
+def report(storage: Path, plan_id: str) -> dict[str, Any]:
+    operator = CleanupReportOperator(task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, plan_id=plan_id)
+    return operator.execute({})
+
+
+def delete(storage: Path, planned: dict[str, Any], **arguments: Any) -> None:
+    of_plan = {"plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
+    DeleteGroupsOperator(task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, **of_plan, **arguments).execute(
+        {}
+    )
+
+
+def test_a_plan_that_never_ran_is_reported(planned: dict[str, Any], tmp_path: Path) -> None:
+    summary = report(tmp_path, planned["plan_id"])
+    assert (summary["dry_run"], summary["runs"], summary["outcomes"]) == (None, 0, {})
+    assert summary["counts"] == planned["counts"]
+
+
+def test_a_dry_run_is_reported_as_one(planned: dict[str, Any], tmp_path: Path) -> None:
+    delete(tmp_path, planned, dry_run=True)
+    summary = report(tmp_path, planned["plan_id"])
+    assert (summary["dry_run"], summary["outcomes"]) == (True, {"would_delete": 2})
+
+
+def test_a_deletion_is_reported_with_its_files_and_escaped_ids(planned: dict[str, Any], tmp_path: Path) -> None:
+    delete(tmp_path, planned, dry_run=True)
+    delete(tmp_path, planned)
+    summary = report(tmp_path, planned["plan_id"])
+    assert (summary["dry_run"], summary["outcomes"], summary["verified_gone"]) == (False, {"deleted": 2}, 2)
+    assert json.loads(json.dumps(summary)) == summary
+    page = Path(summary["report_path"]).read_text()
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+    assert f"backups/{planned['plan_id']}.parquet" in page
+
+
+def test_no_plan_skips_the_task(tmp_path: Path) -> None:
+    with pytest.raises(AirflowSkipException):
+        report(tmp_path, "")
+
+
+def test_a_plan_or_record_that_cannot_be_read_fails_the_task(planned: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(MaintenanceError):
+        report(tmp_path, "20200101T000000Z-00000000")
+    with pytest.raises(ConfigurationError):
+        report(tmp_path, "../../x")
+    delete(tmp_path, planned, dry_run=True)
+    (record,) = (tmp_path / scene.CLUSTER / "audit").iterdir()
+    record.write_text("{")
+    with pytest.raises(MaintenanceError, match="damaged"):
+        report(tmp_path, planned["plan_id"])
