@@ -98,7 +98,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ("no manifest", lambda m, p, d: m.unlink(), "half written"),
     ("nothing at all", lambda m, p, d: remove(m, p.parent), "missing"),
     ("half a manifest", lambda m, p, d: m.write_text(json.dumps(d)[:60]), "half written"),
-    ("empty manifest", lambda m, p, d: (m.write_text("") and None) or None, "half written"),
+    ("empty manifest", lambda m, p, d: m.write_text("") and None, "half written"),
     ("a key is missing", lambda m, p, d: rewrite(m, {k: v for k, v in d.items() if k != "complete"}), "damaged"),
     ("complete is a text", lambda m, p, d: rewrite(m, d, complete="yes"), "damaged"),
     ("rows is a bool", lambda m, p, d: rewrite(m, d, rows=True), "damaged"),
@@ -112,7 +112,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ("other sum", lambda m, p, d: rewrite(m, d, rows=7), "add up"),
     ("no data", lambda m, p, d: p.unlink(), "lacks its file"),
     ("half the data", lambda m, p, d: p.write_bytes(p.read_bytes()[:200]), "cannot be read"),
-    ("empty data", lambda m, p, d: (p.write_bytes(b"") and None) or None, "cannot be read"),
+    ("empty data", lambda m, p, d: p.write_bytes(b"") and None, "cannot be read"),
     ("rows of another run", lambda m, p, d: other_run(p), "rows of another snapshot"),
     ("rows out of order", lambda m, p, d: unsorted(p), "not sorted"),
 ]
