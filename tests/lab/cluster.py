@@ -24,7 +24,7 @@ from tests.lab.reaper import Reaper
 
 START_TIMEOUT_S = 120.0
 _PORT_TRIES = 3
-_PORT_TAKEN = ("Address already in use", "SocketServer failed to bind")
+_PORT_TAKEN = "address already in use"
 _NODE_EXISTS = "NodeExists"  # ZooKeeper still remembers the killed broker's session
 _POLL_S = 0.1
 
@@ -130,11 +130,11 @@ class KafkaCluster:
                 self._start_once(libs)
                 return self
             except LabError as exc:
-                self._clean(keep=False)
-                if attempt == _PORT_TRIES or not any(sign in str(exc) for sign in _PORT_TAKEN):
+                self._clean(keep=self._keep)
+                if attempt == _PORT_TRIES or _PORT_TAKEN not in str(exc).lower():
                     raise
             except BaseException:  # Ctrl-C while starting
-                self._clean(keep=False)
+                self._clean(keep=self._keep)
                 raise
         raise AssertionError("unreachable")
 

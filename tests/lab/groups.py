@@ -7,6 +7,7 @@ connection alone manages some 200 commits a second; many connections share each 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 from array import array
 from collections import defaultdict
@@ -21,7 +22,7 @@ from kio.serial import entity_reader
 from kio.static.primitive import i32, i64
 
 from tests.lab.errors import LabError
-from tests.lab.wire import OFFSETS_TOPIC, Connection, encode, frame, leaders
+from tests.lab.wire import OFFSETS_TOPIC, Connection, connect_any, encode, frame, leaders
 
 Offsets = Mapping[tuple[str, int], int]
 """(topic, partition) -> offset."""
@@ -146,8 +147,7 @@ def _shares(group_ids: Sequence[str]) -> list[Sequence[str]]:
 
 def _routes(bootstrap: str) -> dict[int, tuple[str, int] | None]:
     """Return offsets partition -> address of its leader, ``None`` while it has none."""
-    host, _, port = bootstrap.split(",")[0].rpartition(":")
-    with Connection(host, int(port), timeout=_TIMEOUT_S) as connection:
+    with connect_any(bootstrap, timeout=_TIMEOUT_S) as connection:
         connection.find_group_coordinator("lab-seed")  # creates the offsets topic on a new cluster
         metadata = connection.metadata((OFFSETS_TOPIC,))
     addresses = {int(broker.node_id): (str(broker.host), int(broker.port)) for broker in metadata.brokers}
@@ -157,30 +157,33 @@ def _routes(bootstrap: str) -> dict[int, tuple[str, int] | None]:
 
 
 async def _send(host: str, port: int, group_ids: Sequence[str], tails: Mapping[str, bytes]) -> list[str]:
-    reader, writer = await asyncio.open_connection(host, port)
-    moved = []
-    room = asyncio.Semaphore(WINDOW)
+    """Commit over one connection; return the groups to try again, those of a lost connection among them."""
+    moved = set(group_ids)
+    with contextlib.suppress(OSError, EOFError):  # a commit may be repeated: it says the same again
+        reader, writer = await asyncio.open_connection(host, port)
+        writing = asyncio.create_task(_write(writer, group_ids, tails, room := asyncio.Semaphore(WINDOW)))
+        try:
+            for group_id in group_ids:
+                async with asyncio.timeout(_TIMEOUT_S):
+                    (size,) = struct.unpack(">i", await reader.readexactly(4))
+                    answer = await reader.readexactly(size)
+                room.release()
+                if not _has_moved(group_id, answer):
+                    moved.discard(group_id)
+        finally:
+            writing.cancel()
+            writer.close()
+    return [group_id for group_id in group_ids if group_id in moved]
 
-    async def write() -> None:
+
+async def _write(
+    writer: asyncio.StreamWriter, group_ids: Sequence[str], tails: Mapping[str, bytes], room: asyncio.Semaphore
+) -> None:
+    with contextlib.suppress(OSError):  # the reading side notices
         for group_id in group_ids:
             await room.acquire()
             writer.write(_request(group_id, tails[group_id]))
             await writer.drain()
-
-    writing = asyncio.create_task(write())
-    try:
-        for group_id in group_ids:
-            async with asyncio.timeout(_TIMEOUT_S):
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                answer = await reader.readexactly(size)
-            room.release()
-            if _has_moved(group_id, answer):
-                moved.append(group_id)
-        await writing
-    finally:
-        writing.cancel()
-        writer.close()
-    return moved
 
 
 def _has_moved(group_id: str, answer: bytes) -> bool:

@@ -124,7 +124,7 @@ def _copy_dependencies(version: str, home: Path) -> Path:
 def _maven_reason(output: str) -> str:
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in output.splitlines()]
     errors = [line.removeprefix("[ERROR]").strip() for line in lines if line.startswith("[ERROR]")]
-    reason = next((line for line in errors if line), "it said nothing.")
+    reason = next((line for line in errors if line), "it said nothing.").partition(" -> [Help")[0]
     return reason if reason.endswith(".") else reason + "."
 
 

@@ -107,8 +107,8 @@ def _format(layout: Layout) -> None:
     )
     done = run_tool(tool, timeout=FORMAT_TIMEOUT_S)
     if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip()
-        raise LabError(f"Kafka {layout.version} could not format its data folder:\n{said[-2000:]}")
+        said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("\tat ")]
+        raise LabError(f"Kafka {layout.version} does not accept its configuration: {' '.join(said)[-1000:]}")
     for node in others:
         shutil.copytree(first.data, node.data, dirs_exist_ok=True)
         meta = node.data / "meta.properties"

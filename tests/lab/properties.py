@@ -131,10 +131,7 @@ def _kraft(version: str, node: Node, nodes: tuple[Node, ...]) -> Properties:
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
     }
-    number = parse_version(version)
-    if (3, 9, 0) <= number < (4, 0, 0):
-        made["group.coordinator.rebalance.protocols"] = "classic,consumer"
-    if number >= (4, 1, 0):
+    if parse_version(version) >= (4, 1, 0):
         copies = str(min(3, len(nodes)))
         made["share.coordinator.state.topic.replication.factor"] = copies
         made["share.coordinator.state.topic.num.partitions"] = "8"

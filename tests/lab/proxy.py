@@ -24,16 +24,16 @@ def command(routes: Sequence[tuple[int, int]], delay_ms: float) -> list[str]:
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
-    """Carry one direction of a connection, every chunk ``delay_s`` later."""
+    """Carry one direction of a connection, every chunk ``delay_s`` later, its end as well."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(MAX_CHUNKS)
 
     async def read() -> None:
-        data = b" "
-        while data:  # the empty chunk of the connection's end is carried, too
-            with contextlib.suppress(ConnectionError):
-                data = await reader.read(CHUNK)
+        while True:
+            data = await reader.read(CHUNK)
             await chunks.put((loop.time() + delay_s, data))
+            if not data:
+                return
 
     async def write() -> None:
         while True:
@@ -41,31 +41,32 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay
             if (wait := due - loop.time()) > 0:
                 await asyncio.sleep(wait)
             if not data:
+                writer.write_eof()
                 return
             writer.write(data)
             await writer.drain()
 
-    reading = asyncio.create_task(read())
-    try:
-        await write()
-    except ConnectionError:
-        pass
-    finally:
-        reading.cancel()
-        with contextlib.suppress(ConnectionError, RuntimeError):
-            writer.close()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(read())
+        tasks.create_task(write())
 
 
 async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, target: int, delay_s: float) -> None:
-    """Connect a client through to the broker; a broker that is down closes the client's connection."""
-    _no_nagle(writer)
+    """Connect a client through to the broker; a broker that is down, or goes down, closes the client's connection."""
+    ends = [writer]
     try:
         there_reader, there_writer = await asyncio.open_connection(HOST, target)
-    except OSError:
-        writer.close()
-        return
-    _no_nagle(there_writer)
-    await asyncio.gather(pump(reader, there_writer, delay_s), pump(there_reader, writer, delay_s))
+        ends.append(there_writer)
+        for end in ends:
+            _no_nagle(end)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(pump(reader, there_writer, delay_s))
+            tasks.create_task(pump(there_reader, writer, delay_s))
+    except* OSError:
+        pass  # one side is gone, and the other is told so
+    finally:
+        for end in ends:
+            end.close()
 
 
 def _no_nagle(writer: asyncio.StreamWriter) -> None:

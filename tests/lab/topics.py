@@ -66,7 +66,8 @@ def _knows(host: str, port: int, partitions: Mapping[str, int]) -> bool:
 
 def delete_topics(bootstrap: str, topics: Iterable[str]) -> None:
     """Delete topics; raises LabError when one is not there."""
-    for topic, future in AdminClient(quiet(bootstrap)).delete_topics(list(topics)).items():
+    admin = AdminClient(quiet(bootstrap))  # its futures fail once it is gone
+    for topic, future in admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).items():
         try:
             future.result(TIMEOUT_S)
         except KafkaException as exc:

@@ -23,6 +23,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i8
 from kio.static.protocol import Payload
 
+from tests.lab.errors import LabError
+
 OFFSETS_TOPIC = "__consumer_offsets"
 CLIENT_ID = b"lab"
 _Response = TypeVar("_Response", bound=Payload)
@@ -86,6 +88,18 @@ class Connection:
                 raise ConnectionResetError("the broker closed the connection")
             parts += part
         return bytes(parts)
+
+
+def connect_any(bootstrap: str, *, timeout: float) -> Connection:
+    """Connect to the first of the bootstrap servers that is there; raises LabError when none is."""
+    reasons = []
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            return Connection(host, int(port), timeout=timeout)
+        except OSError as exc:
+            reasons.append(f"{address}: {exc}")
+    raise LabError(f"No broker answers at {'; '.join(reasons)}.")
 
 
 def leaders(metadata: MetadataResponse, topic: str) -> Mapping[int, int]:

@@ -1,0 +1,72 @@
+"""The distance to a broker: later, but in order, whole and not slower."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.lab import proxy
+
+DELAY_S = 0.05
+
+
+async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    """Serve an echo behind the proxy, and give the proxy's port."""
+    async with await asyncio.start_server(_echo, proxy.HOST, 0) as echo:
+        target = echo.sockets[0].getsockname()[1]
+        serve_one = functools.partial(proxy.serve_one, target=target, delay_s=DELAY_S)
+        async with await asyncio.start_server(serve_one, proxy.HOST, 0) as server:
+            yield server.sockets[0].getsockname()[1]
+
+
+async def test_an_answer_takes_the_delay_twice(port: int) -> None:
+    reader, writer = await asyncio.open_connection(proxy.HOST, port)
+    started = asyncio.get_running_loop().time()
+    writer.write(b"ping")
+    assert await reader.readexactly(4) == b"ping"
+    assert asyncio.get_running_loop().time() - started >= 2 * DELAY_S
+    writer.close()
+
+
+async def test_a_pipeline_is_delayed_once_and_stays_in_order(port: int) -> None:
+    reader, writer = await asyncio.open_connection(proxy.HOST, port)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    sent = b""
+    for number in range(100):
+        part = f"{number:04d}".encode() * 256
+        writer.write(part)
+        sent += part
+        await asyncio.sleep(0)
+    assert await reader.readexactly(len(sent)) == sent
+    assert loop.time() - started < 100 * DELAY_S / 2
+    writer.close()
+
+
+async def test_the_end_of_a_connection_is_passed_on_after_its_last_bytes(port: int) -> None:
+    reader, writer = await asyncio.open_connection(proxy.HOST, port)
+    writer.write(b"last")
+    writer.write_eof()
+    assert await reader.read() == b"last"
+    writer.close()
+
+
+async def test_a_broker_that_is_down_closes_the_connection() -> None:
+    async with await asyncio.start_server(_echo, proxy.HOST, 0) as gone:
+        target = gone.sockets[0].getsockname()[1]
+    serve_one = functools.partial(proxy.serve_one, target=target, delay_s=DELAY_S)
+    async with await asyncio.start_server(serve_one, proxy.HOST, 0) as server:
+        reader, writer = await asyncio.open_connection(proxy.HOST, server.sockets[0].getsockname()[1])
+        assert await reader.read() == b""
+        writer.close()
