@@ -44,8 +44,8 @@ def render_report(
         _header(plan, used, now),
         _banners(plan, used, dry_run=not real, present=present),
         _headline(plan, outcomes, verified),
-        _done(plan, outcomes),
         _not_done(plan, outcomes),
+        _done(plan, outcomes),
         _kept_by_plan(plan),
         _policy(plan),
         _runs(used),
@@ -165,8 +165,10 @@ def _groups_table(title: str, groups: Sequence[PlannedGroup]) -> str:
 
 
 def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> str:
+    if not outcomes:
+        return ""
     items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
-    unasked = [group.group_id for group in plan.groups if outcomes and group.group_id not in outcomes]
+    unasked = [group.group_id for group in plan.groups if group.group_id not in outcomes]
     items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
     rows = [[_id(item["group_id"]), _pill(item["outcome"]), _text(item["reason"])] for item in items]
     rows += [[_id(group_id), _pill("kept"), "the run did not come to it"] for group_id in unasked]

@@ -35,6 +35,8 @@ td.num,th.num{text-align:right;font-variant-numeric:tabular-nums;white-space:now
 white-space:nowrap}
 .pill.failed,.pill.unknown{color:var(--bad);border-color:currentColor}
 .pill.over_cap,.pill.doubt{color:var(--warn);border-color:currentColor}
+td:first-child{min-width:200px}
+td:last-child:not(:first-child){min-width:170px}
 a{color:var(--dry);overflow-wrap:anywhere}
 @media print{body{background:#fff}.card,.scroll{break-inside:avoid}}
 """
