@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -32,7 +31,10 @@ def test_closing_kills_what_is_watched_and_removes_its_folder(tmp_path: Path) ->
         reaper.watch(process.pid)
         reaper.watch_folder(str(folder))
         reaper.close()
-        assert process.wait(10) == -signal.SIGKILL
+        try:
+            assert process.wait(10) == -signal.SIGKILL
+        finally:
+            process.kill()
     assert not folder.exists()
 
 
@@ -56,7 +58,7 @@ def test_a_killed_owner_leaves_nothing_behind(tmp_path: Path) -> None:
         import os, signal, subprocess
         from tests.lab.reaper import Reaper
         reaper = Reaper()
-        process = subprocess.Popen({SLEEP}, start_new_session=True)
+        process = subprocess.Popen({SLEEP}, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         reaper.watch(process.pid)
         reaper.watch_folder({str(folder)!r})
         print(process.pid, flush=True)
@@ -66,6 +68,6 @@ def test_a_killed_owner_leaves_nothing_behind(tmp_path: Path) -> None:
     assert owner.returncode == -signal.SIGKILL
     deadline = time.monotonic() + 10
     while (is_running(int(owner.stdout)) or folder.exists()) and time.monotonic() < deadline:
-        os.sched_yield()
+        time.sleep(0.02)
     assert not is_running(int(owner.stdout))
     assert not folder.exists()
