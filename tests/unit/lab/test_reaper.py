@@ -58,7 +58,7 @@ def test_a_killed_owner_leaves_nothing_behind(tmp_path: Path) -> None:
         import os, signal, subprocess
         from tests.lab.reaper import Reaper
         reaper = Reaper()
-        process = subprocess.Popen({SLEEP}, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen({SLEEP}, stdout=subprocess.DEVNULL, start_new_session=True)
         reaper.watch(process.pid)
         reaper.watch_folder({str(folder)!r})
         print(process.pid, flush=True)
