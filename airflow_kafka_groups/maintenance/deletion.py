@@ -17,7 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MissingAnswerError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    KafkaGroupsError,
+    MissingAnswerError,
+    OutcomeUnknownError,
+)
 from airflow_kafka_groups.maintenance.backup import require_backup_of
 from airflow_kafka_groups.maintenance.backup_file import Backup, BackupEntry
 from airflow_kafka_groups.maintenance.checks import check_seconds, check_whole
@@ -37,6 +42,7 @@ from airflow_kafka_groups.models import GroupDescription, GroupOffsets
 
 CHUNK_SIZE = 100
 MAX_READ_AGE_SECONDS = 15.0
+MAX_DELETE_SECONDS = 30.0
 _READ_TRIES = 2
 
 
@@ -55,6 +61,8 @@ class DeletionOptions:
 
     :param chunk_size: groups read and deleted together, at least 1. Default 100.
     :param max_read_age_seconds: how old the last reading of a group may be when the delete request leaves. Default 15.
+    :param max_delete_seconds: how long one delete request may take, tries of the client included: a coordinator that is
+        loading must not make it come minutes after the last reading. Default 30.
     :param now: gives the time of day.
     :param monotonic: gives seconds that only grow.
     :param progress: called with (stage, done, total).
@@ -64,6 +72,7 @@ class DeletionOptions:
 
     chunk_size: int = CHUNK_SIZE
     max_read_age_seconds: float = MAX_READ_AGE_SECONDS
+    max_delete_seconds: float = MAX_DELETE_SECONDS
     now: Clock = field(default=utc_now)
     monotonic: Callable[[], float] = field(default=time.monotonic)
     progress: Progress = field(default=ignore_progress)
@@ -73,6 +82,7 @@ class DeletionOptions:
     def __post_init__(self) -> None:
         check_whole("chunk_size", self.chunk_size, 1, "give a whole number of groups, at least 1")
         check_seconds("max_read_age_seconds", self.max_read_age_seconds)
+        check_seconds("max_delete_seconds", self.max_delete_seconds)
 
 
 DEFAULT_OPTIONS = DeletionOptions()
@@ -223,12 +233,19 @@ class DeletionRun:
         }
 
     async def _delete_now(self, group_ids: list[str]) -> list[GroupOutcome]:
+        seconds = self._options.max_delete_seconds
         try:
-            results = await self._admin.delete_consumer_groups(group_ids)
+            async with asyncio.timeout(seconds):
+                results = await self._admin.delete_consumer_groups(group_ids)
         except KafkaGroupsError as exc:
-            self.warnings.append(f"deleting failed: {exc}")
-            return [of_deletion(group_id, MissingAnswerError(str(exc))) for group_id in group_ids]
+            return self._lost(group_ids, f"deleting failed: {exc}")
+        except TimeoutError:
+            return self._lost(group_ids, f"deleting took longer than {seconds:g} s and was given up")
         return [of_deletion(group_id, _error(results, group_id)) for group_id in group_ids]
+
+    def _lost(self, group_ids: list[str], why: str) -> list[GroupOutcome]:
+        self.warnings.append(why)
+        return [of_deletion(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
 
 
 async def read_groups(

@@ -170,17 +170,20 @@ def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:
 
 
 def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFacts:
-    """Add what the coordinator says; what the listing said stays, since both were true when they were read."""
-    unknown_state = facts.state == GroupState.UNKNOWN.value
-    unknown_type = facts.group_type == GroupType.UNKNOWN.value
-    return replace(
-        facts,
-        group_type=described.type.value if unknown_type else facts.group_type,
-        protocol_type=facts.protocol_type or described.protocol_type,
-        state=described.state.value if unknown_state else facts.state,
-        members=len(described.members),
-        coordinator=described.coordinator if facts.coordinator is None else facts.coordinator,
-    )
+    """Add what the listing does not say: the members, and the state if it has none.
+
+    A type that the listing left unknown stays so: only some groups are described, and a type that came and went with
+    the state would look like another group to whoever compares snapshots.
+    """
+    if facts.coordinator is None:  # it was not listed
+        facts = replace(
+            facts,
+            group_type=described.type.value,
+            protocol_type=described.protocol_type,
+            coordinator=described.coordinator,
+        )
+    state = described.state.value if facts.state == GroupState.UNKNOWN.value else facts.state
+    return replace(facts, state=state, members=len(described.members))
 
 
 def _needs_describing(facts: GroupFacts) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -67,6 +68,7 @@ class FakeAdmin:
         self.delete_errors: dict[str, KafkaGroupsError] = {}
         self.silent: set[str] = set()
         self.without_states = False
+        self.delete_hangs = False
         self.calls: list[tuple[str, list[str]]] = []
         self.deleted: list[str] = []
         self.before: Callable[[str], None] = lambda call: None
@@ -120,6 +122,8 @@ class FakeAdmin:
 
     async def delete_consumer_groups(self, group_ids: list[str], /) -> GroupResults[None]:
         self._note("delete", group_ids)
+        if self.delete_hangs:
+            await asyncio.Event().wait()
         return GroupResults([self._delete(group_id) for group_id in group_ids if group_id not in self.silent])
 
     async def list_offsets(

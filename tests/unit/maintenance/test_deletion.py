@@ -290,6 +290,19 @@ async def test_a_call_that_fails_as_a_whole_stops_the_run(call: str, outcome: st
     assert len(admin.groups) == 2
 
 
+async def test_a_delete_request_does_not_wait_for_ever_on_a_reading_that_gets_old(tmp_path: Path) -> None:
+    admin = cluster("a", "b")
+    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    admin.delete_hangs = True
+    how = options(chunk_size=1, max_delete_seconds=0.01)
+    report = await delete_planned(admin, plan, backup, dry_run=False, options=how)
+    assert [f"{item.outcome.value}:{item.code}" for item in report.outcomes] == [
+        "unknown:outcome_unknown",
+        "kept:stopped",
+    ]
+    assert "given up" in report.warnings[0]
+
+
 async def test_a_repeated_run_finds_its_work_done(tmp_path: Path) -> None:
     admin = cluster("a", "b")
     plan, backup = await backed_up(admin, layout_in(tmp_path))
@@ -305,7 +318,9 @@ async def test_an_empty_plan_deletes_nothing(tmp_path: Path) -> None:
     assert report.outcomes == ()
 
 
-@pytest.mark.parametrize("bad", [{"chunk_size": 0}, {"chunk_size": True}, {"max_read_age_seconds": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"chunk_size": 0}, {"chunk_size": True}, {"max_read_age_seconds": 0}, {"max_delete_seconds": -1}]
+)
 def test_options_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(bad))):
         DeletionOptions(**bad)

@@ -158,8 +158,8 @@ async def test_states_come_from_the_coordinators_when_the_listing_has_none(tmp_p
     rows, _ = await rows_of(admin, tmp_path)
     found = [(row["group_id"], row["state"], row["members"], row["group_type"], row["error"]) for row in rows]
     assert found == [
-        ("busy", "Stable", 1, "classic", None),
-        ("empty", "Empty", 0, "classic", None),
+        ("busy", "Stable", 1, "unknown", None),
+        ("empty", "Empty", 0, "unknown", None),
         ("secret", "Unknown", None, "unknown", None),
     ]
 
