@@ -18,7 +18,8 @@
     │   └── MissingAnswerError        the broker left out a key it was asked for
     ├── BrokerError                   the broker answered with an error code
     ├── OutcomeUnknownError           a change was sent and its answer was lost: it may or may not have happened
-    ├── PartitionOffsetsError         some partitions of a group could not be read
+    ├── PartitionsFailedError         some partitions of a group failed; it says which, and why
+    │   └── PartitionOffsetsError     some of them could not be read; it carries the others
     ├── IncompleteListingError        some brokers did not answer a listing that has to be complete
     ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
     └── MaintenanceError              snapshot, plan, backup and deletion
@@ -143,24 +144,36 @@ class OutcomeUnknownError(KafkaGroupsError):
     """Say that a change was sent but its answer was lost: look again before you decide anything."""
 
 
-class PartitionOffsetsError(KafkaGroupsError):
-    """Say that some partitions of a group could not be read, so its offsets are not complete.
+class PartitionsFailedError(KafkaGroupsError):
+    """Say which partitions of a group failed; those that are not named succeeded.
 
     :param group_id: the group.
-    :param partition_errors: the error of each partition that could not be read.
+    :param partition_errors: the error of each partition that failed.
+    :param what: what was to be done with them, as the end of "could not be".
+    """
+
+    def __init__(
+        self, group_id: str, partition_errors: Mapping[TopicPartition, KafkaGroupsError], what: str = "changed"
+    ) -> None:
+        first, error = next(iter(partition_errors.items()))
+        super().__init__(
+            f"group {group_id!r}: {len(partition_errors)} partition(s) could not be {what}, first "
+            f"{first.topic}[{first.partition}]: {error}"
+        )
+        self.group_id = group_id
+        self.partition_errors = dict(partition_errors)
+
+
+class PartitionOffsetsError(PartitionsFailedError):
+    """Say that some partitions of a group could not be read, so its offsets are not complete.
+
     :param partial: the offsets that could be read. Never take them for the whole group.
     """
 
     def __init__(
         self, group_id: str, partition_errors: Mapping[TopicPartition, KafkaGroupsError], partial: GroupOffsets
     ) -> None:
-        first, error = next(iter(partition_errors.items()))
-        super().__init__(
-            f"group {group_id!r}: {len(partition_errors)} partition(s) could not be read, first "
-            f"{first.topic}[{first.partition}]: {error}"
-        )
-        self.group_id = group_id
-        self.partition_errors = dict(partition_errors)
+        super().__init__(group_id, partition_errors, "read")
         self.partial = partial
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetSpec, TopicPartition
+from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetAndMetadata, OffsetSpec, TopicPartition
 
 _MAX_ID_BYTES = 32767  # a Kafka string has a two-byte length
 
@@ -45,8 +45,40 @@ def partition_specs_of(specs: Mapping[TopicPartition, OffsetSpec]) -> dict[Topic
     for key, spec in specs.items():
         if not isinstance(spec, OffsetSpec):
             raise ConfigurationError(f"specs[{key!r}]", spec, "give an OffsetSpec, e.g. OffsetSpec.latest()")
-        checked[TopicPartition(*key)] = spec
+        checked[_partition(key)] = spec
     return checked
+
+
+def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Give the partitions without duplicates, as real ``TopicPartition`` (plain pairs are accepted)."""
+    return list(dict.fromkeys(_partition(item) for item in partitions))
+
+
+def commits_of(
+    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+    """Check what is to be committed.
+
+    Raises ``ConfigurationError`` for an offset below 0: -1 reads as "no commit", and is not a way to delete one.
+    """
+    checked = {}
+    for group_id in group_ids_of(offsets, "offsets"):
+        of_group = {_partition(key): value for key, value in offsets[group_id].items()}
+        for partition, value in of_group.items():
+            name = f"offsets[{group_id!r}][{partition.topic}[{partition.partition}]]"
+            if not isinstance(value, OffsetAndMetadata):
+                raise ConfigurationError(name, value, "give an OffsetAndMetadata")
+            if value.offset < 0:
+                raise ConfigurationError(name, value.offset, "an offset is 0 or more")
+        checked[group_id] = of_group
+    return checked
+
+
+def _partition(key: object) -> TopicPartition:
+    match key:
+        case (str(topic), int(partition)) if partition >= 0:
+            return TopicPartition(topic, partition)
+    raise ConfigurationError("partition", key, "give TopicPartition(topic, partition number of 0 or more)")
 
 
 def pattern_of(text: str | None) -> re.Pattern[str] | None:

@@ -6,30 +6,38 @@ names are those of confluent-kafka's AdminClient where it has them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from types import TracebackType
 from typing import overload
 
 from airflow_kafka_groups.admin import runner
-from airflow_kafka_groups.admin.arguments import group_ids_of, one_or_many, partition_specs_of, pattern_of
-from airflow_kafka_groups.admin.driver import AdminDriver, DriverLimits
-from airflow_kafka_groups.admin.fates import K, Outcome, V
-from airflow_kafka_groups.admin.handler import AdminHandler
+from airflow_kafka_groups.admin.arguments import (
+    commits_of,
+    group_ids_of,
+    one_or_many,
+    partition_specs_of,
+    partitions_of,
+    pattern_of,
+)
+from airflow_kafka_groups.admin.calls import Calls, in_order
+from airflow_kafka_groups.admin.driver import AdminDriver
+from airflow_kafka_groups.admin.handlers.change_group_offsets import (
+    AlterGroupOffsetsHandler,
+    DeleteGroupOffsetsHandler,
+)
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.admin.handlers.describe_groups import (
     DescribeClassicGroupsHandler,
-    DescribeConsumerGroupsHandler,
+    DescribeModernGroupsHandler,
 )
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
 from airflow_kafka_groups.admin.lookup import CoordinatorStrategy, PartitionLeaderStrategy
+from airflow_kafka_groups.admin.requests import DriverLimits
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.cluster.client import ClusterClient
-from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.admin.weights import GroupWeights
 from airflow_kafka_groups.exceptions import KafkaGroupsError, UnsupportedVersionError
 from airflow_kafka_groups.models import (
     Broker,
@@ -42,11 +50,12 @@ from airflow_kafka_groups.models import (
     GroupType,
     ListConsumerGroupOffsetsSpec,
     ListedOffset,
+    OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
 )
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.transport.base import Connector
+from airflow_kafka_groups.protocol.modern_group_describe import GROUP_TYPES
 
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
 _LISTING_TRIES = 5
@@ -62,7 +71,7 @@ class ClusterDescription:
     errors: Mapping[BrokerId, KafkaGroupsError]
 
 
-class AdminClient:
+class AdminClient(Calls):
     """Ask a Kafka cluster about its groups, many at a time. Use it as an async context manager.
 
     :param config: how to reach the cluster.
@@ -71,19 +80,6 @@ class AdminClient:
     Entering raises ``NoBrokerAvailableError`` when no broker can be used, ``AuthenticationFailedError`` when it refuses
     the credentials. The calls raise only for bad arguments; what goes wrong with a group is in that group's result.
     """
-
-    def __init__(self, config: ClientConfig, connect: Connector | None = None) -> None:
-        self._cluster = ClusterClient(config, connect)
-        self._config = config
-
-    async def __aenter__(self) -> AdminClient:
-        await self._cluster.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._cluster.aclose()
 
     # The cluster
 
@@ -121,7 +117,7 @@ class AdminClient:
         wanted = group_ids_of(keys, "keys")
         lookup = CoordinatorStrategy(CoordinatorType(key_type))
         driver: AdminDriver[str, Broker] = self._driver(wanted, lookup=lookup, handler=None)
-        return _in_order(wanted, await runner.collect(driver, self._cluster))
+        return in_order(wanted, await runner.collect(driver, self._cluster))
 
     async def list_groups(
         self,
@@ -165,26 +161,33 @@ class AdminClient:
                 and (not wanted_types or listing.type in wanted_types)
                 and (pattern is None or pattern.fullmatch(listing.group_id))
             )
+        if not (wanted_states or wanted_types or pattern):
+            self._remember(listings)
         return GroupListings(listings, errors)
 
     async def describe_consumer_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
     ) -> GroupResults[GroupDescription]:
-        """Describe classic groups and those of the consumer protocol (KIP-848), grouped by coordinator (KIP-347).
+        """Describe groups of every type, grouped by coordinator (KIP-347).
 
         :param group_ids: the groups; duplicates are removed.
         :param include_authorized_operations: also say what this user may do with each. Default false.
 
-        A group that does not exist is a success with the state ``DEAD``. Groups that fail are in ``.failed``.
+        Classic groups are asked for first, and what is not found there as consumer (KIP-848), share (KIP-932) and
+        streams groups (KIP-1071), where the brokers know those. A group that does not exist is a success with the state
+        ``DEAD``. Groups that fail are in ``.failed``.
         """
         wanted = group_ids_of(group_ids)
-        classic = DescribeClassicGroupsHandler(include_authorized_operations)
-        results = dict(await self._ask_coordinators(wanted, classic))
-        not_found = [key for key, result in results.items() if result.ok and result.unwrap().state is GroupState.DEAD]
-        if not_found:
-            modern = DescribeConsumerGroupsHandler(include_authorized_operations)
+        results = dict(
+            await self._ask_coordinators(wanted, DescribeClassicGroupsHandler(include_authorized_operations))
+        )
+        for api in GROUP_TYPES:
+            not_found = [key for key in wanted if results[key].ok and results[key].unwrap().state is GroupState.DEAD]
+            if not not_found:
+                break
+            modern = DescribeModernGroupsHandler(api, include_authorized_operations)
             for group_id, result in (await self._ask_coordinators(not_found, modern)).items():
-                # A broker that does not know the API has no such groups: what DescribeGroups said stands.
+                # A broker that does not know the API has no such groups: what was said before stands.
                 if not isinstance(result.error, UnsupportedVersionError):
                     results[group_id] = result
         return GroupResults(results.values())
@@ -232,16 +235,71 @@ class AdminClient:
             async for outcome in results:
                 yield GroupResult(*outcome)
 
-    async def delete_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[None]:
+    async def delete_consumer_groups(
+        self, group_ids: Iterable[str], *, offsets: Mapping[str, GroupOffsets] | None = None
+    ) -> GroupResults[None]:
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
         :param group_ids: the groups; duplicates are removed.
+        :param offsets: their committed offsets, where they have just been read: requests are then cut by what they
+            make the broker write, and a group that is more than one batch is emptied in slices first (KIP-496).
+            Without it sizes are estimated, and such a group fails with UNKNOWN_SERVER_ERROR.
 
         This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
         fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, and a lost answer as
         ``OutcomeUnknownError``, never sent again by itself.
         """
-        return await self._ask_coordinators(group_ids_of(group_ids), DeleteGroupsHandler())
+        wanted = group_ids_of(group_ids)
+        topic = self._cluster.metadata.offsets_topic
+        weights = GroupWeights(offsets or {}, len(topic.leaders) if topic is not None else None)
+        emptied = dict[str, GroupResult[None]]()
+        for group_id, known in weights.known.items():
+            if group_id in wanted and not weights.fits(group_id):
+                emptied[group_id] = await self._empty_in_slices(known, weights)
+        ready = [group_id for group_id in wanted if group_id not in emptied or emptied[group_id].ok]
+        deleted = await self._ask_coordinators(ready, DeleteGroupsHandler(), weights=weights.without(emptied))
+        return GroupResults(deleted.get(group_id) or emptied[group_id] for group_id in wanted)
+
+    async def _empty_in_slices(self, offsets: GroupOffsets, weights: GroupWeights) -> GroupResult[None]:
+        """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
+        group_id = offsets.group_id
+        for partitions in weights.slices(offsets):
+            handler = DeleteGroupOffsetsHandler({group_id: partitions})
+            result = (await self._ask_coordinators([group_id], handler))[group_id]
+            if not result.ok:
+                return result
+        return GroupResult(group_id)
+
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget a group's committed offsets of some partitions (KIP-496), also while it has members elsewhere.
+
+        :param group_id: the group.
+        :param partitions: the partitions; a topic that a member is subscribed to is refused by the broker.
+
+        Raises ``PartitionsFailedError`` naming the partitions that failed (the others are done), ``BrokerError`` for
+        the group, or ``OutcomeUnknownError`` when the answer was lost.
+        """
+        (group,) = group_ids_of([group_id], "group_id")
+        wanted = partitions_of(partitions)
+        if wanted:
+            handler = DeleteGroupOffsetsHandler({group: wanted})
+            (await self._ask_coordinators([group], handler))[group].unwrap()
+
+    async def alter_consumer_group_offsets(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    ) -> GroupResults[None]:
+        """Set committed offsets of groups that have no members; a group that does not exist is created.
+
+        :param offsets: what to commit for which group.
+
+        Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
+        UNKNOWN_MEMBER_ID means that the group has members. A lost answer is ``OutcomeUnknownError``.
+        """
+        wanted = commits_of(offsets)
+        handler = AlterGroupOffsetsHandler(wanted)
+        busy = [group_id for group_id, of_group in wanted.items() if of_group]
+        results = await self._ask_coordinators(busy, handler, batch_size=1)
+        return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
 
     # Partitions
 
@@ -262,47 +320,3 @@ class AdminClient:
         for key, value, error in await runner.collect(driver, self._cluster):
             results[key] = error or value  # type: ignore[assignment]  # one of the two is there
         return {key: results[key] for key in wanted}
-
-    # How a call is driven
-
-    def _deadline(self) -> float:
-        return asyncio.get_running_loop().time() + self._config.api_timeout
-
-    def _driver(
-        self,
-        keys: Iterable[K],
-        *,
-        lookup: AdminHandler[K, Broker],
-        handler: AdminHandler[K, V] | None,
-        mapping: Mapping[K, BrokerId] | None = None,
-        batch_size: int | None = None,
-    ) -> AdminDriver[K, V]:
-        config = self._config
-        limits = DriverLimits(
-            batch_size=batch_size or config.batch_size,
-            batches_in_flight=config.batches_in_flight,
-            singles_in_flight=config.singles_in_flight,
-        )
-        return AdminDriver(
-            keys,
-            brokers=list(self._cluster.metadata.brokers),
-            lookup=lookup,
-            handler=handler,
-            deadline=self._deadline(),
-            mapping=mapping,
-            limits=limits,
-        )
-
-    def _group_driver(self, group_ids: list[str], handler: AdminHandler[str, V]) -> AdminDriver[str, V]:
-        topic = self._cluster.metadata.offsets_topic
-        guesses = topic.route(group_ids) if topic is not None and self._config.route_by_hash else None
-        return self._driver(group_ids, lookup=CoordinatorStrategy(), handler=handler, mapping=guesses)
-
-    async def _ask_coordinators(self, group_ids: list[str], handler: AdminHandler[str, V]) -> GroupResults[V]:
-        driver = self._group_driver(group_ids, handler)
-        return _in_order(group_ids, await runner.collect(driver, self._cluster))
-
-
-def _in_order(keys: Iterable[str], results: Iterable[Outcome[str, V]]) -> GroupResults[V]:
-    by_key = {outcome.key: GroupResult(*outcome) for outcome in results}
-    return GroupResults(by_key[key] for key in keys)

@@ -11,7 +11,9 @@ leave by ``take_results`` as they are known. ``wake_at`` says when to poll again
 3. Every answer sorts its keys by fate (handler.py). A key that the broker left out is an error with its name.
 4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
    most of a first answer is NOT_COORDINATOR, the guesses are wrong for this cluster: the rest are looked up too.
-5. Pauses grow with the failures of that key, and only with failures. At the deadline, what is left fails with the
+5. Keys of a request that was too much for the broker go again in halves, down to one. ``weights`` keep that rare: a
+   request is cut when a bucket (a partition of ``__consumer_offsets``) would get more bytes than its budget.
+6. Pauses grow with the failures of that key, and only with failures. At the deadline, what is left fails with the
    broker it waited for and the last reason.
 """
 
@@ -21,12 +23,12 @@ import heapq
 import random
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic
 
 from airflow_kafka_groups.admin.fates import Fates, K, Outcome, V
 from airflow_kafka_groups.admin.handler import AdminHandler
+from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConnectionFailedError,
@@ -43,34 +45,6 @@ from airflow_kafka_groups.models import Broker, BrokerId
 from airflow_kafka_groups.protocol.codec import Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverLimits:
-    """Bound what is asked at once, and how long for.
-
-    After ``give_up_after`` failures a key fails with its last error; ``None`` goes on until the deadline. A group with
-    partitions that an open transaction holds back is asked ``unstable_tries`` times (some seconds).
-    """
-
-    batch_size: int = 200
-    lookup_batch_size: int = 1000
-    batches_in_flight: int = 3
-    singles_in_flight: int = 64
-    first_pause: float = 0.05
-    longest_pause: float = 1.0
-    give_up_after: int | None = None
-    unstable_tries: int = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestSpec(Generic[K]):
-    """Be one request to send: to which broker, for which keys, by which handler."""
-
-    broker_id: BrokerId
-    keys: tuple[K, ...]
-    handler: AdminHandler[K, Any] = field(repr=False)
-    is_lookup: bool
-
-
 class AdminDriver(Generic[K, V]):
     """Drive one call from its keys to their results.
 
@@ -79,6 +53,7 @@ class AdminDriver(Generic[K, V]):
     :param lookup: finds the broker of a key; ``None`` when every key's broker is given and cannot change.
     :param handler: asks the question; ``None`` when the broker itself is the answer (``find_coordinators``).
     :param mapping: brokers already known or guessed, by key.
+    :param weights: how much a key makes the broker write; ``None`` when it does not matter.
     :param deadline: the time, on the clock of ``now``, at which what is left fails.
     """
 
@@ -92,14 +67,17 @@ class AdminDriver(Generic[K, V]):
         deadline: float,
         mapping: Mapping[K, BrokerId] | None = None,
         limits: DriverLimits | None = None,
+        weights: KeyWeights[K] | None = None,
     ) -> None:
         self._lookup, self._handler = lookup, handler
         self._deadline = deadline
         self._limits = limits or DriverLimits()
+        self._weights = weights
         self._brokers = list(brokers)
         random.shuffle(self._brokers)  # so that many clients do not all ask the same broker first
         self._lookup_queue: deque[K] = deque()
         self._queues: dict[BrokerId, deque[K]] = {}
+        self._halves: dict[BrokerId, deque[tuple[K, ...]]] = {}
         self._paused: list[tuple[float, int, BrokerId | None, tuple[K, ...]]] = []
         self._order = count()
         self._in_flight: Counter[tuple[BrokerId, bool]] = Counter()
@@ -160,6 +138,9 @@ class AdminDriver(Generic[K, V]):
             while self._lookup_queue and (chosen := self._lookup_broker(now)) is not None:
                 specs.append(self._cut(chosen, self._lookup_queue, self._lookup, is_lookup=True))
         if self._handler is not None:
+            for broker_id, halves in self._halves.items():
+                while halves and self._has_room(broker_id, False, now):
+                    specs.append(self._launch(broker_id, halves.popleft(), self._handler, is_lookup=False))
             for broker_id, queue in self._queues.items():
                 while queue and self._has_room(broker_id, False, now):
                     specs.append(self._cut(broker_id, queue, self._handler, is_lookup=False))
@@ -176,10 +157,28 @@ class AdminDriver(Generic[K, V]):
     ) -> RequestSpec[K]:
         size = self._limits.lookup_batch_size if is_lookup else self._limits.batch_size
         size = 1 if (broker_id, is_lookup) in self._unbatched else min(size, len(queue))
-        spec = RequestSpec(broker_id, tuple(queue.popleft() for _ in range(size)), handler, is_lookup)
+        if self._weights is not None and not is_lookup:
+            size = self._within_budget(queue, size, self._weights)
+        return self._launch(broker_id, tuple(queue.popleft() for _ in range(size)), handler, is_lookup=is_lookup)
+
+    def _launch(
+        self, broker_id: BrokerId, keys: tuple[K, ...], handler: AdminHandler[K, Any], *, is_lookup: bool
+    ) -> RequestSpec[K]:
+        spec = RequestSpec(broker_id, keys, handler, is_lookup)
         self._flying.add(spec)
         self._in_flight[broker_id, is_lookup] += 1
         return spec
+
+    @staticmethod
+    def _within_budget(queue: deque[K], size: int, weights: KeyWeights[K]) -> int:
+        """Count how many of the next keys fit into one request; at least one."""
+        filled: Counter[int] = Counter()
+        for position in range(size):
+            key = queue[position]
+            filled[weights.bucket(key)] += weights.weight(key)
+            if filled[weights.bucket(key)] > weights.budget and position > 0:
+                return position
+        return size
 
     def _has_room(self, broker_id: BrokerId, is_lookup: bool, now: float) -> bool:
         limits = self._limits
@@ -202,7 +201,7 @@ class AdminDriver(Generic[K, V]):
         if throttle:  # brokers answer first and expect the client to keep quiet for this long (KIP-219)
             self._silent_until[spec.broker_id] = now + throttle.total_seconds()
         self._landed(spec)
-        answered = {*fates.completed, *fates.failed, *fates.unmapped, *fates.retry}
+        answered = {*fates.completed, *fates.failed, *fates.unmapped, *fates.retry, *fates.too_much}
         for key in spec.keys:
             if key not in answered:
                 fates.failed[key] = MissingAnswerError(
@@ -215,6 +214,7 @@ class AdminDriver(Generic[K, V]):
         for key, error in fates.failed.items():
             if key in asked:
                 self._finish(key, None, error)
+        self._halve(spec, {key: error for key, error in fates.too_much.items() if key in asked})
         self._apply_unmapped(now, spec, {key: error for key, error in fates.unmapped.items() if key in asked})
         self._pause(now, spec, {key: error for key, error in fates.retry.items() if key in asked}, spec.broker_id)
 
@@ -266,6 +266,15 @@ class AdminDriver(Generic[K, V]):
     def _fail_all(self, keys: Iterable[K], error: KafkaGroupsError) -> None:
         for key in keys:
             self._finish(key, None, error)
+
+    def _halve(self, spec: RequestSpec[K], too_much: dict[K, KafkaGroupsError]) -> None:
+        keys = tuple(key for key in too_much if key in self._open)
+        if len(spec.keys) == 1:
+            for key in keys:
+                self._finish(key, None, too_much[key])
+            return
+        middle = (len(keys) + 1) // 2
+        self._halves.setdefault(spec.broker_id, deque()).extend(half for half in (keys[:middle], keys[middle:]) if half)
 
     def _apply_unmapped(self, now: float, spec: RequestSpec[K], unmapped: dict[K, KafkaGroupsError]) -> None:
         if self._guessed and 2 * len(unmapped) > len(spec.keys):

@@ -1,9 +1,12 @@
-"""What becomes of the keys of a request: four fates that add up.
+"""What becomes of the keys of a request: four fates that add up, and one that cuts.
 
 - *completed*: here is the value
 - *failed*: final, with the reason
 - *unmapped*: this broker is not (or no longer) the one to ask; look the key up again
 - *retry*: the right broker, at the wrong moment; ask it again after a pause
+
+A fifth is for a request, not a key: *too_much* are keys of a request that was more than the broker could do at once.
+They are asked again in halves; a single key that is too much fails.
 
 ``coordinator_fate`` sorts the error codes that mean the same for every API that asks a coordinator. Never decided by a
 generic "retriable" flag: libraries disagree about it.
@@ -48,6 +51,7 @@ class Fates(Generic[K, V]):
     failed: dict[K, KafkaGroupsError] = field(default_factory=dict)
     unmapped: dict[K, KafkaGroupsError] = field(default_factory=dict)
     retry: dict[K, KafkaGroupsError] = field(default_factory=dict)
+    too_much: dict[K, KafkaGroupsError] = field(default_factory=dict)
 
     def add_error(self, fate: Fate, key: K, error: KafkaGroupsError) -> None:
         """Put a key with an error where its fate says; a fate without an error has no place here."""

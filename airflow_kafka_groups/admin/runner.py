@@ -12,8 +12,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from airflow_kafka_groups.admin.driver import AdminDriver, RequestSpec
+from airflow_kafka_groups.admin.driver import AdminDriver
 from airflow_kafka_groups.admin.fates import K, Outcome, V
+from airflow_kafka_groups.admin.requests import RequestSpec
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 

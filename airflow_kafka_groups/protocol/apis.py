@@ -25,22 +25,30 @@ class Api:
 
 LIST_OFFSETS = Api(2, "ListOffsets", 1, 9)
 METADATA = Api(3, "Metadata", 1, 12)
+OFFSET_COMMIT = Api(8, "OffsetCommit", 2, 9)
 OFFSET_FETCH = Api(9, "OffsetFetch", 2, 9)
 FIND_COORDINATOR = Api(10, "FindCoordinator", 0, 6)
 DESCRIBE_GROUPS = Api(15, "DescribeGroups", 0, 6)
 LIST_GROUPS = Api(16, "ListGroups", 0, 5)
 API_VERSIONS = Api(18, "ApiVersions", 0, 3)
 DELETE_GROUPS = Api(42, "DeleteGroups", 0, 2)
+OFFSET_DELETE = Api(47, "OffsetDelete", 0, 0)
 CONSUMER_GROUP_DESCRIBE = Api(69, "ConsumerGroupDescribe", 0, 1)
+SHARE_GROUP_DESCRIBE = Api(77, "ShareGroupDescribe", 1, 1)
+STREAMS_GROUP_DESCRIBE = Api(89, "StreamsGroupDescribe", 0, 0)
 
 ALL_APIS = (
     LIST_OFFSETS,
     METADATA,
+    OFFSET_COMMIT,
     OFFSET_FETCH,
     FIND_COORDINATOR,
     DESCRIBE_GROUPS,
     LIST_GROUPS,
     API_VERSIONS,
     DELETE_GROUPS,
+    OFFSET_DELETE,
     CONSUMER_GROUP_DESCRIBE,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
 )

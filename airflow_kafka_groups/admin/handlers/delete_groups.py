@@ -15,7 +15,7 @@ from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol import delete_groups
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
-from airflow_kafka_groups.protocol.error_codes import broker_error
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,11 @@ class DeleteGroupsHandler:
             fate = coordinator_fate(code)
             if fate is Fate.COMPLETED:
                 fates.completed[group_id] = None
+                continue
+            error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
+            if code is ErrorCode.unknown_server_error:
+                # More tombstones than one batch holds (weights.py): all groups of an offsets partition fail together.
+                fates.too_much[group_id] = error
             else:
-                error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
                 fates.add_error(fate, group_id, error)
         return fates

@@ -1,7 +1,7 @@
-"""State and members of groups: DescribeGroups for classic ones, ConsumerGroupDescribe for those of KIP-848.
+"""State and members of groups: DescribeGroups for classic ones, an API of its own for each newer type.
 
-Each API answers GROUP_ID_NOT_FOUND (or state Dead) for the other's groups, so a group is dead only when both say so:
-the client asks the second about what the first did not find.
+Each API answers GROUP_ID_NOT_FOUND (or state Dead) for the others' groups, so a group is dead only when all say so: the
+client asks the next one about what the one before did not find.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState
-from airflow_kafka_groups.protocol import consumer_group_describe, describe_groups
-from airflow_kafka_groups.protocol.apis import CONSUMER_GROUP_DESCRIBE, DESCRIBE_GROUPS, Api
+from airflow_kafka_groups.protocol import describe_groups, modern_group_describe
+from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.describe_groups import DescriptionAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
@@ -39,22 +39,25 @@ class DescribeClassicGroupsHandler:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeConsumerGroupsHandler:
-    """Ask coordinators about groups of the consumer protocol (KIP-848)."""
+class DescribeModernGroupsHandler:
+    """Ask coordinators about groups of one of the newer protocols.
 
+    :param api: ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe.
+    """
+
+    api: Api
     include_authorized_operations: bool = False
-    api: ClassVar[Api] = CONSUMER_GROUP_DESCRIBE
     resend_after_loss: ClassVar[bool] = True
 
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Make one request for all the groups."""
-        return consumer_group_describe.build(keys, self.include_authorized_operations, version)
+        return modern_group_describe.build(self.api, keys, self.include_authorized_operations, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
     ) -> Fates[str, GroupDescription]:
         """Sort the groups by fate; one that is not there is completed, with the state ``DEAD``."""
-        return _sort(consumer_group_describe.parse(response, broker_id), self.api, broker_id)
+        return _sort(modern_group_describe.parse(self.api, response, broker_id), self.api, broker_id)
 
 
 def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -> Fates[str, GroupDescription]:

@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_groups.protocol.apis import (
-    CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     LIST_GROUPS,
     LIST_OFFSETS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
     OFFSET_FETCH,
     Api,
 )
@@ -118,10 +119,11 @@ def describe_groups(version: int, groups: dict[str, ErrorCode], state: str = "Em
     return _throttled(schema, "DescribeGroupsResponse", groups=described)
 
 
-def consumer_group_describe(version: int, groups: dict[str, ErrorCode]) -> Any:
-    schema = response_schema(CONSUMER_GROUP_DESCRIBE, version)
+def modern_group_describe(api: Api, version: int, groups: dict[str, ErrorCode]) -> Any:
+    schema = response_schema(api, version)
     described = tuple(
-        schema.DescribedGroup(
+        _fits(
+            schema.DescribedGroup,
             error_code=code,
             error_message=None,
             group_id=group_id,
@@ -134,7 +136,7 @@ def consumer_group_describe(version: int, groups: dict[str, ErrorCode]) -> Any:
         )
         for group_id, code in groups.items()
     )
-    return _throttled(schema, "ConsumerGroupDescribeResponse", groups=described)
+    return _throttled(schema, f"{api.name}Response", groups=described)
 
 
 def list_offsets(version: int, partitions: dict[tuple[str, int], tuple[int, ErrorCode]]) -> Any:
@@ -156,6 +158,30 @@ def list_offsets(version: int, partitions: dict[tuple[str, int], tuple[int, Erro
         for (topic, partition), (offset, code) in partitions.items()
     )
     return _throttled(schema, "ListOffsetsResponse", topics=topics)
+
+
+def offset_commit(version: int, partitions: dict[tuple[str, int], ErrorCode]) -> Any:
+    schema = response_schema(OFFSET_COMMIT, version)
+    topics = tuple(
+        schema.OffsetCommitResponseTopic(
+            name=topic,
+            partitions=(schema.OffsetCommitResponsePartition(partition_index=partition, error_code=code),),
+        )
+        for (topic, partition), code in partitions.items()
+    )
+    return _throttled(schema, "OffsetCommitResponse", topics=topics)
+
+
+def offset_delete(code: ErrorCode, partitions: dict[tuple[str, int], ErrorCode]) -> Any:
+    schema = response_schema(OFFSET_DELETE, 0)
+    topics = tuple(
+        schema.OffsetDeleteResponseTopic(
+            name=topic,
+            partitions=(schema.OffsetDeleteResponsePartition(partition_index=partition, error_code=item),),
+        )
+        for (topic, partition), item in partitions.items()
+    )
+    return _throttled(schema, "OffsetDeleteResponse", error_code=code, topics=topics)
 
 
 ALL_CODES = tuple(ErrorCode)

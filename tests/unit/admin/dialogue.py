@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_groups.admin.driver import AdminDriver, DriverLimits, RequestSpec
+from airflow_kafka_groups.admin.driver import AdminDriver
 from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH, Api
@@ -51,6 +52,7 @@ class Dialogue:
     limits: DriverLimits = field(default_factory=lambda: DriverLimits(batch_size=10, lookup_batch_size=10))
     lookup: bool = True
     handler: ToyHandler | None = field(default_factory=ToyHandler)
+    weights: KeyWeights[str] | None = None
     now: float = 0.0
 
     def __post_init__(self) -> None:
@@ -62,6 +64,7 @@ class Dialogue:
             deadline=TIMEOUT,
             mapping=self.mapping,
             limits=self.limits,
+            weights=self.weights,
         )
         self.flying: list[RequestSpec[str]] = []
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
-from airflow_kafka_groups.admin.driver import DriverLimits
+from airflow_kafka_groups.admin.requests import DriverLimits
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConnectionFailedError,
@@ -210,6 +212,39 @@ class TestFates:
                 talk.sleep()
         assert talk.results() == {"a": unstable}
         assert talk.now < TIMEOUT / 4, "long before the deadline of the whole call"
+
+
+class TestTooMuch:
+    def test_a_request_that_was_too_much_goes_again_in_halves(self) -> None:
+        talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1))
+        assert talk.asks() == [("ask", 1, "abcde")]
+        talk.answer("abcde", completed={"e": 5}, too_much=dict.fromkeys("abcd", MOVED))
+        assert talk.asks() == [("ask", 1, "ab"), ("ask", 1, "cd")]
+        talk.answer("ab", completed={"a": 1, "b": 2})
+        talk.answer("cd", too_much={"c": MOVED, "d": MOVED})
+        assert talk.asks() == [("ask", 1, "c"), ("ask", 1, "d")]
+        talk.answer("c", completed={"c": 3})
+        talk.answer("d", too_much={"d": MOVED})
+        assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": MOVED}
+
+    def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
+        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), weights=ToyWeights(budget=20))
+        assert talk.asks() == [("ask", 1, "aAbB"), ("ask", 1, "cC")], "10 each: two of a bucket fit"
+
+    def test_a_key_that_is_heavier_than_the_budget_goes_alone(self) -> None:
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), weights=ToyWeights(budget=5))
+        assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b"), ("ask", 1, "c")]
+
+
+@dataclass(frozen=True)
+class ToyWeights:
+    budget: int
+
+    def bucket(self, key: str) -> int:
+        return int(key.isupper())
+
+    def weight(self, key: str) -> int:
+        return 10
 
 
 class TestFailures:

@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.admin.handlers.change_group_offsets import (
+    AlterGroupOffsetsHandler,
+    DeleteGroupOffsetsHandler,
+)
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.admin.handlers.describe_groups import (
     DescribeClassicGroupsHandler,
-    DescribeConsumerGroupsHandler,
+    DescribeModernGroupsHandler,
 )
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
@@ -20,6 +24,7 @@ from airflow_kafka_groups.exceptions import (
     BrokerError,
     MissingAnswerError,
     PartitionOffsetsError,
+    PartitionsFailedError,
     RemoteProtocolError,
 )
 from airflow_kafka_groups.models import (
@@ -30,12 +35,14 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
+from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.modern_group_describe import GROUP_TYPES
 from tests.unit.admin import answers
 from tests.unit.admin.answers import ALL_CODES, NONE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-COMPLETED, FAILED, UNMAPPED, RETRY = "completed", "failed", "unmapped", "retry"
+COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH = "completed", "failed", "unmapped", "retry", "too_much"
 
 COORDINATOR_TABLE = {
     ErrorCode.none: COMPLETED,
@@ -43,6 +50,7 @@ COORDINATOR_TABLE = {
     ErrorCode.coordinator_not_available: UNMAPPED,
     ErrorCode.coordinator_load_in_progress: RETRY,
 }
+DELETE_TABLE = {**COORDINATOR_TABLE, ErrorCode.unknown_server_error: TOO_MUCH}
 DESCRIBE_TABLE = {**COORDINATOR_TABLE, ErrorCode.group_id_not_found: COMPLETED}
 LOOKUP_TABLE = {
     ErrorCode.none: COMPLETED,
@@ -68,8 +76,8 @@ OFFSETS_TABLE = {
 
 
 def fate_of(fates: Fates[Any, Any], key: Any) -> str:
-    """Say which of the four fates a key has; exactly one."""
-    (fate,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY) if key in getattr(fates, name)]
+    """Say which of the fates a key has; exactly one."""
+    (fate,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH) if key in getattr(fates, name)]
     return fate
 
 
@@ -132,7 +140,7 @@ def test_group_errors_in_one_answer_are_never_mixed() -> None:
 @pytest.mark.parametrize("code", ALL_CODES)
 def test_delete_groups(code: ErrorCode, version: int) -> None:
     fates = DeleteGroupsHandler().parse(3, ["g"], version, answers.delete_groups(version, {"g": code}))
-    check(fates, "g", code, COORDINATOR_TABLE)
+    check(fates, "g", code, DELETE_TABLE)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
@@ -145,14 +153,17 @@ def test_describe_groups(code: ErrorCode, version: int) -> None:
         assert fates.completed["g"].state is GroupState.DEAD, "whatever else the answer says"
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("api", GROUP_TYPES, ids=repr)
 @pytest.mark.parametrize("code", ALL_CODES)
-def test_consumer_group_describe(code: ErrorCode, version: int) -> None:
-    response = answers.consumer_group_describe(version, {"g": code})
-    fates = DescribeConsumerGroupsHandler().parse(3, ["g"], version, response)
-    check(fates, "g", code, DESCRIBE_TABLE)
-    if code is ErrorCode.group_id_not_found:
-        assert fates.completed["g"].state is GroupState.DEAD
+def test_newer_describes(code: ErrorCode, api: Api) -> None:
+    for version in range(api.min_version, api.max_version + 1):
+        response = answers.modern_group_describe(api, version, {"g": code})
+        fates = DescribeModernGroupsHandler(api).parse(3, ["g"], version, response)
+        check(fates, "g", code, DESCRIBE_TABLE)
+        if code is ErrorCode.group_id_not_found:
+            assert fates.completed["g"].state is GroupState.DEAD
+        if code is NONE:
+            assert fates.completed["g"].type is GROUP_TYPES[api]
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
@@ -181,3 +192,47 @@ def test_list_offsets(code: ErrorCode, version: int) -> None:
     response = answers.list_offsets(version, {("t", 0): (7, code)})
     handler = ListOffsetsHandler({T0: OffsetSpec.latest()})
     check(handler.parse(3, [T0], version, response), T0, code, OFFSETS_TABLE)
+
+
+@pytest.mark.parametrize("version", [2, 5, 8, 9])
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_alter_offsets(code: ErrorCode, version: int) -> None:
+    """OffsetCommit has no error for the group: a coordinator in trouble says so for each partition."""
+    handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
+    fates = handler.parse(3, ["g"], version, answers.offset_commit(version, {("t", 0): code, ("t", 1): code}))
+    fate = fate_of(fates, "g")
+    assert fate == COORDINATOR_TABLE.get(code, FAILED)
+    if fate == FAILED:
+        error = fates.failed["g"]
+        assert isinstance(error, PartitionsFailedError)
+        assert set(error.partition_errors) == {T0, T1}
+
+
+@pytest.mark.parametrize("code", [code for code in ALL_CODES if code is not NONE])
+def test_a_commit_that_was_half_done_is_never_sent_again(code: ErrorCode) -> None:
+    handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
+    error = handler.parse(3, ["g"], 8, answers.offset_commit(8, {("t", 0): NONE, ("t", 1): code})).failed["g"]
+    assert isinstance(error, PartitionsFailedError)
+    assert set(error.partition_errors) == {T1}
+
+
+def test_a_partition_left_out_of_a_commits_answer_is_an_error() -> None:
+    handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
+    error = handler.parse(3, ["g"], 8, answers.offset_commit(8, {("t", 0): NONE})).failed["g"]
+    assert isinstance(error, PartitionsFailedError)
+    assert isinstance(error.partition_errors[T1], MissingAnswerError)
+
+
+@pytest.mark.parametrize("code", ALL_CODES)
+def test_delete_offsets_group_errors(code: ErrorCode) -> None:
+    handler = DeleteGroupOffsetsHandler({"g": [T0]})
+    partitions = {("t", 0): NONE} if code is NONE else {}
+    check(handler.parse(3, ["g"], 0, answers.offset_delete(code, partitions)), "g", code, COORDINATOR_TABLE)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.group_subscribed_to_topic, ErrorCode.unknown_topic_or_partition])
+def test_delete_offsets_partition_errors(code: ErrorCode) -> None:
+    handler = DeleteGroupOffsetsHandler({"g": [T0, T1]})
+    error = handler.parse(3, ["g"], 0, answers.offset_delete(NONE, {("t", 0): NONE, ("t", 1): code})).failed["g"]
+    assert isinstance(error, PartitionsFailedError)
+    assert set(error.partition_errors) == {T1}

@@ -21,18 +21,21 @@ from airflow_kafka_groups.models import (
     GroupState,
     GroupType,
     ListConsumerGroupOffsetsSpec,
+    OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
 )
 from airflow_kafka_groups.protocol import (
     apis,
-    consumer_group_describe,
     delete_groups,
     describe_groups,
     find_coordinator,
     list_groups,
     list_offsets,
     metadata,
+    modern_group_describe,
+    offset_commit,
+    offset_delete,
     offset_fetch,
 )
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
@@ -65,9 +68,15 @@ REQUESTS: list[tuple[Api, int, Any]] = [
         for v in versions_of(apis.DESCRIBE_GROUPS)
     ),
     *(
-        (apis.CONSUMER_GROUP_DESCRIBE, v, lambda v: consumer_group_describe.build(["g"], True, v))
-        for v in versions_of(apis.CONSUMER_GROUP_DESCRIBE)
+        (api, v, lambda v, api=api: modern_group_describe.build(api, ["g"], True, v))
+        for api in modern_group_describe.GROUP_TYPES
+        for v in versions_of(api)
     ),
+    *(
+        (apis.OFFSET_COMMIT, v, lambda v: offset_commit.build("g", {PART: OffsetAndMetadata(7, "m", 3)}, v))
+        for v in versions_of(apis.OFFSET_COMMIT)
+    ),
+    (apis.OFFSET_DELETE, 0, lambda v: offset_delete.build("g", [PART], v)),
     *((apis.METADATA, v, lambda v: metadata.build(["t"], v)) for v in versions_of(apis.METADATA)),
     *(
         (apis.LIST_OFFSETS, v, lambda v: list_offsets.build({PART: OffsetSpec.latest()}, v))

@@ -1,0 +1,122 @@
+"""How a call of the AdminClient is driven: its connections, its deadline, its driver, its results in order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from airflow_kafka_groups.admin import runner
+from airflow_kafka_groups.admin.driver import AdminDriver
+from airflow_kafka_groups.admin.fates import K, Outcome, V
+from airflow_kafka_groups.admin.handler import AdminHandler
+from airflow_kafka_groups.admin.lookup import CoordinatorStrategy
+from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.cluster.client import ClusterClient
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.models import Broker, BrokerId, GroupListing
+from airflow_kafka_groups.transport.base import Connector
+
+_LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
+
+
+class Calls:
+    """Drive calls over one cluster's connections."""
+
+    def __init__(self, config: ClientConfig, connect: Connector | None = None) -> None:
+        self._cluster = ClusterClient(config, connect)
+        self._config = config
+        self._listed: dict[str, BrokerId] = {}
+        self._listed_at = -_LISTING_IS_FRESH
+
+    async def __aenter__(self) -> Self:
+        await self._cluster.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._cluster.aclose()
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._config.api_timeout
+
+    def _driver(
+        self,
+        keys: Iterable[K],
+        *,
+        lookup: AdminHandler[K, Broker],
+        handler: AdminHandler[K, V] | None,
+        mapping: Mapping[K, BrokerId] | None = None,
+        batch_size: int | None = None,
+        weights: KeyWeights[K] | None = None,
+    ) -> AdminDriver[K, V]:
+        config = self._config
+        limits = DriverLimits(
+            batch_size=batch_size or config.batch_size,
+            batches_in_flight=config.batches_in_flight,
+            singles_in_flight=config.singles_in_flight,
+        )
+        return AdminDriver(
+            keys,
+            brokers=list(self._cluster.metadata.brokers),
+            lookup=lookup,
+            handler=handler,
+            deadline=self._deadline(),
+            mapping=mapping,
+            limits=limits,
+            weights=weights,
+        )
+
+    def _group_driver(
+        self,
+        group_ids: list[str],
+        handler: AdminHandler[str, V],
+        *,
+        batch_size: int | None = None,
+        weights: KeyWeights[str] | None = None,
+    ) -> AdminDriver[str, V]:
+        return self._driver(
+            group_ids,
+            lookup=CoordinatorStrategy(),
+            handler=handler,
+            mapping=self._guess(group_ids),
+            batch_size=batch_size,
+            weights=weights,
+        )
+
+    def _guess(self, group_ids: list[str]) -> dict[str, BrokerId]:
+        """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently)."""
+        if not self._config.route_by_hash:
+            return {}
+        topic = self._cluster.metadata.offsets_topic
+        guesses = topic.route(group_ids) if topic is not None else {}
+        if time.monotonic() - self._listed_at < _LISTING_IS_FRESH:
+            listed = self._listed
+            guesses |= {group_id: listed[group_id] for group_id in group_ids if group_id in listed}
+        return guesses
+
+    def _remember(self, listings: Iterable[GroupListing]) -> None:
+        """Keep who listed which group: each broker lists the groups that it coordinates."""
+        self._listed = {listing.group_id: listing.coordinator for listing in listings}
+        self._listed_at = time.monotonic()
+
+    async def _ask_coordinators(
+        self,
+        group_ids: list[str],
+        handler: AdminHandler[str, V],
+        *,
+        batch_size: int | None = None,
+        weights: KeyWeights[str] | None = None,
+    ) -> GroupResults[V]:
+        driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights)
+        return in_order(group_ids, await runner.collect(driver, self._cluster))
+
+
+def in_order(keys: Iterable[str], results: Iterable[Outcome[str, V]]) -> GroupResults[V]:
+    """Give results in the order in which their keys were asked for."""
+    by_key = {outcome.key: GroupResult(*outcome) for outcome in results}
+    return GroupResults(by_key[key] for key in keys)

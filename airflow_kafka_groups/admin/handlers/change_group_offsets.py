@@ -1,0 +1,99 @@
+"""Change a group's committed offsets from outside: OffsetCommit sets some, OffsetDelete (KIP-496) forgets some.
+
+Both take one group a request, and an answer that was lost is not sent again: meanwhile a consumer may have started, and
+what was meant for an empty group would rewind a live one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionsFailedError
+from airflow_kafka_groups.models import BrokerId, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol import offset_commit, offset_delete
+from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_DELETE, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+
+
+@dataclass(frozen=True, slots=True)
+class AlterGroupOffsetsHandler:
+    """Set committed offsets.
+
+    :param offsets: what to commit for which group.
+    """
+
+    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    api: ClassVar[Api] = OFFSET_COMMIT
+    resend_after_loss: ClassVar[bool] = False
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Make a request for one group."""
+        (group_id,) = keys
+        return offset_commit.build(group_id, self.offsets[group_id], version)
+
+    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, None]:
+        """Sort the group by fate: by its partitions, since OffsetCommit has no error for the group."""
+        (group_id,) = keys
+        return _sort(self.api, broker_id, group_id, self.offsets[group_id], dict(offset_commit.parse(response)))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupOffsetsHandler:
+    """Forget committed offsets.
+
+    :param partitions: which partitions of which group.
+    """
+
+    partitions: Mapping[str, Sequence[TopicPartition]]
+    api: ClassVar[Api] = OFFSET_DELETE
+    resend_after_loss: ClassVar[bool] = False
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Make a request for one group."""
+        (group_id,) = keys
+        return offset_delete.build(group_id, self.partitions[group_id], version)
+
+    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, None]:
+        """Sort the group by fate: its own error first, then those of its partitions."""
+        (group_id,) = keys
+        fate = coordinator_fate(response.error_code)
+        if fate is Fate.COMPLETED:
+            return _sort(self.api, broker_id, group_id, self.partitions[group_id], dict(offset_delete.parse(response)))
+        fates: Fates[str, None] = Fates()
+        error = broker_error(response.error_code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
+        fates.add_error(fate, group_id, error)
+        return fates
+
+
+def _sort(
+    api: Api,
+    broker_id: BrokerId,
+    group_id: str,
+    asked: Iterable[TopicPartition],
+    codes: dict[TopicPartition, ErrorCode],
+) -> Fates[str, None]:
+    fates: Fates[str, None] = Fates()
+    errors: dict[TopicPartition, KafkaGroupsError] = {}
+    whole: set[Fate] = set()
+    for partition in asked:
+        code = codes.get(partition)
+        subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
+        if code is None:
+            errors[partition] = MissingAnswerError(f"broker {broker_id} left {subject} out of its answer to {api.name}")
+            continue
+        if code is ErrorCode.none:
+            continue
+        errors[partition] = broker_error(code, api, broker_id=broker_id, subject=subject)
+        whole.add(coordinator_fate(code))
+    if not errors:
+        fates.completed[group_id] = None
+    elif len(whole) == 1 and len(errors) == len(set(asked)) and whole != {Fate.FAILED}:
+        # The coordinator's own trouble: it says so for every partition, and nothing was changed.
+        fates.add_error(whole.pop(), group_id, next(iter(errors.values())))
+    else:
+        fates.failed[group_id] = PartitionsFailedError(group_id, errors)
+    return fates

@@ -1,0 +1,75 @@
+"""How much a deletion makes a broker write, and how much it can.
+
+Kafka 4.x writes the tombstones of one DeleteGroups request as ONE atomic batch for each partition of
+``__consumer_offsets``: 120 groups with 200 offsets each in one request all failed with UNKNOWN_SERVER_ERROR (in the
+log: RecordTooLargeException), nothing was deleted. So a request is cut by the bytes it makes each partition write, to
+at most half of what a batch may hold. What is not known is estimated, and the driver halves what was still too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_kafka_groups.cluster.routing import offsets_partition
+from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+
+MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told otherwise
+BUDGET_BYTES = MAX_BATCH_BYTES // 2
+_TOMBSTONE_BYTES = 24  # measured: about 18, and a little for the varints of a long batch
+_GROUP_TOMBSTONE_BYTES = 16
+_DEFAULT_OFFSETS = 50
+_DEFAULT_TOPIC_BYTES = 40
+_DEFAULT_PARTITIONS = 50  # offsets.topic.num.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWeights:
+    """Weigh groups for the driver: which bucket their tombstones go to, and how many bytes they are.
+
+    :param known: the offsets of groups that have been read; others are estimated.
+    :param partitions: number of partitions of ``__consumer_offsets``; ``None`` when not known.
+    :param budget: bytes that one request may make one partition write.
+    """
+
+    known: Mapping[str, GroupOffsets]
+    partitions: int | None = None
+    budget: int = BUDGET_BYTES
+
+    def bucket(self, group_id: str) -> int:
+        """Give the partition that the group's tombstones are written to."""
+        return offsets_partition(group_id, self.partitions or _DEFAULT_PARTITIONS)
+
+    def weight(self, group_id: str) -> int:
+        """Give the bytes of the group's tombstones."""
+        size = len(group_id.encode())
+        offsets = self.known.get(group_id)
+        if offsets is None:
+            return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)
+        return (
+            size
+            + _GROUP_TOMBSTONE_BYTES
+            + sum(len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics)
+        )
+
+    def without(self, emptied: Iterable[str]) -> GroupWeights:
+        """Give the weights after some groups' offsets have been deleted."""
+        return replace(self, known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}})
+
+    def fits(self, group_id: str) -> bool:
+        """Say whether the group fits into one request."""
+        return self.weight(group_id) <= self.budget
+
+    def slices(self, offsets: GroupOffsets) -> list[list[TopicPartition]]:
+        """Cut the offsets of one big group into parts that each fit into one request."""
+        size = len(offsets.group_id.encode())
+        parts: list[list[TopicPartition]] = [[]]
+        filled = 0
+        for partition in offsets:
+            weight = _TOMBSTONE_BYTES + size + len(partition.topic.encode())
+            if filled + weight > self.budget and parts[-1]:
+                parts.append([])
+                filled = 0
+            parts[-1].append(partition)
+            filled += weight
+        return parts if parts[-1] else []

@@ -1,0 +1,32 @@
+"""OffsetDelete: forget a group's offsets of some partitions (KIP-496).
+
+v0 one group; an error for the group, and one for each partition
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.protocol.apis import OFFSET_DELETE
+from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+
+def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:
+    """Make a request for one group; no version takes more."""
+    schema = request_schema(OFFSET_DELETE, version)
+    by_topic: dict[str, list[Any]] = {}
+    for topic, partition in partitions:
+        item = schema.OffsetDeleteRequestPartition(partition_index=partition)
+        by_topic.setdefault(topic, []).append(item)
+    topics = tuple(schema.OffsetDeleteRequestTopic(name=topic, partitions=tuple(p)) for topic, p in by_topic.items())
+    return schema.OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+
+def parse(response: Message) -> Iterator[tuple[TopicPartition, ErrorCode]]:
+    """Give each partition's outcome."""
+    for topic in response.topics:
+        for part in topic.partitions:
+            yield TopicPartition(topic.name, part.partition_index), part.error_code

@@ -1,0 +1,32 @@
+"""Lag with its four flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.admin.lag import LagFlag, PartitionLag, partition_lag
+from airflow_kafka_groups.models import ListedOffset
+
+
+@pytest.mark.parametrize(
+    ("committed", "start", "end", "lag"),
+    [
+        (5, 0, 10, PartitionLag(LagFlag.OK, 5)),
+        (10, 0, 10, PartitionLag(LagFlag.OK, 0)),
+        (0, 0, 0, PartitionLag(LagFlag.OK, 0)),
+        (3, 3, 10, PartitionLag(LagFlag.OK, 7)),
+        (2, 3, 10, PartitionLag(LagFlag.DATA_LOST, 7, lost=1)),
+        (0, 10, 10, PartitionLag(LagFlag.DATA_LOST, 0, lost=10)),
+        (11, 0, 10, PartitionLag(LagFlag.RECREATED)),
+        (None, 0, 10, PartitionLag(LagFlag.NO_COMMIT)),
+        (-1, 0, 10, PartitionLag(LagFlag.NO_COMMIT)),
+        (5, None, 10, PartitionLag(LagFlag.UNKNOWN)),
+        (5, 0, None, PartitionLag(LagFlag.UNKNOWN)),
+        (5, 0, -1, PartitionLag(LagFlag.UNKNOWN)),
+    ],
+)
+def test_lag_is_never_negative_and_never_guessed(
+    committed: int | None, start: int | None, end: int | None, lag: PartitionLag
+) -> None:
+    ends = [None if offset is None else ListedOffset(offset) for offset in (start, end)]
+    assert partition_lag(committed, *ends) == lag

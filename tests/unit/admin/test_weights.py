@@ -1,0 +1,48 @@
+"""How much a deletion makes a broker write."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.admin.weights import MAX_BATCH_BYTES, GroupWeights
+from airflow_kafka_groups.cluster.routing import offsets_partition
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+
+
+def offsets_of(group_id: str, count: int, topic: str = "t" * 30) -> GroupOffsets:
+    values = {TopicPartition(topic, partition): OffsetAndMetadata(1) for partition in range(count)}
+    return GroupOffsets.from_mapping(group_id, values)
+
+
+def test_what_failed_in_the_field_does_not_fit_and_what_passed_is_not_cut_to_crumbs() -> None:
+    """120 groups with 200 offsets each (60-character names, one partition) failed; a third of them is half a batch."""
+    groups = {f"group-{i:014d}": offsets_of(f"group-{i:014d}", 200, "t" * 40) for i in range(120)}
+    weights = GroupWeights(groups, 1)
+    total = sum(weights.weight(group_id) for group_id in groups)
+    assert total > MAX_BATCH_BYTES
+    assert 20 < weights.budget // (total // 120) < 60
+
+
+def test_a_group_is_weighed_by_its_offsets_where_they_are_known_and_guessed_where_not() -> None:
+    weights = GroupWeights({"small": offsets_of("small", 1), "big": offsets_of("big", 20_000)})
+    assert weights.weight("small") < weights.weight("not-read") < weights.weight("big")
+    assert weights.fits("small")
+    assert weights.fits("not-read")
+    assert not weights.fits("big")
+    assert weights.without(["big"]).fits("big")
+
+
+@given(st.text(max_size=20), st.integers(1, 100))
+def test_buckets_are_the_partitions_of_the_offsets_topic(group_id: str, partitions: int) -> None:
+    assert GroupWeights({}, partitions).bucket(group_id) == offsets_partition(group_id, partitions)
+
+
+@given(st.integers(0, 300), st.integers(100, 3000))
+def test_slices_hold_every_partition_once_and_each_fits(count: int, budget: int) -> None:
+    offsets = offsets_of("g", count)
+    weights = GroupWeights({"g": offsets}, budget=budget)
+    slices = weights.slices(offsets)
+    assert [partition for part in slices for partition in part] == list(offsets)
+    assert all(part for part in slices)
+    assert all(len(part) == 1 or len(part) * 55 <= budget for part in slices)
