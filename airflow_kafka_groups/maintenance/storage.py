@@ -184,11 +184,12 @@ def write_json(folder: StoragePath, name: str, data: Mapping[str, Any]) -> Stora
     return write_file(folder, name, (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: StoragePath, what: str, error: type[MaintenanceError]) -> dict[str, Any]:
+def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, formatted: bool = True) -> dict[str, Any]:
     """Read a JSON object.
 
     :param what: what the file is, for messages: ``"the plan"``.
     :param error: raised when the file is missing, half written, of a newer format or no JSON object.
+    :param formatted: whether it has to say its format.
     """
     try:
         data = json.loads(path.read_bytes())
@@ -200,7 +201,7 @@ def read_json(path: StoragePath, what: str, error: type[MaintenanceError]) -> di
         raise error(f"{what} in {path} is damaged or half written: {exc}") from exc
     if not isinstance(data, dict):
         raise error(f"{what} in {path} is not a JSON object")
-    if data.get("format") != FORMAT:
+    if formatted and data.get("format") != FORMAT:
         raise error(f"{what} in {path} has the format {data.get('format')!r}; this version reads {FORMAT}")
     return data
 

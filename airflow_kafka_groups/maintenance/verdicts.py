@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 
 STALE = "stale"
 
@@ -55,19 +55,26 @@ class Verdict:
 def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
     """Read every verdict about a snapshot, sorted by group id.
 
-    Raises ``SnapshotError`` when the job has not finished (no summary), a file cannot be read or a group is judged
-    twice.
+    Raises ``SnapshotError`` when the job has not finished (no summary), its summary is about something else, a file
+    cannot be read or a group is judged twice.
     """
-    summary = layout.verdict_summary(snapshot_id)
-    if not summary.exists():
-        raise SnapshotError(f"snapshot {snapshot_id} is not judged: there is no {summary}; run the Spark job first")
+    path = layout.verdict_summary(snapshot_id)
+    if not path.exists():
+        raise SnapshotError(f"snapshot {snapshot_id} is not judged: there is no {path}; run the Spark job first")
+    summary = read_json(path, "the summary of the Spark job", SnapshotError, formatted=False)
+    if (summary.get("snapshot_id"), summary.get("cluster")) != (snapshot_id, layout.cluster):
+        raise SnapshotError(f"{path} is not about snapshot {snapshot_id} of cluster {layout.cluster!r}")
     rows: dict[str, Verdict] = {}
-    for path in _parquet_files(layout.verdicts(snapshot_id)):
-        for row in _read(path):
-            verdict = _verdict(row, path)
+    for file in _parquet_files(layout.verdicts(snapshot_id)):
+        for row in _read(file):
+            verdict = _verdict(row, file)
             if verdict.group_id in rows:
                 raise SnapshotError(f"group {verdict.group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")
             rows[verdict.group_id] = verdict
+    if len(rows) != summary.get("groups"):
+        raise SnapshotError(
+            f"{path} speaks of {summary.get('groups')} groups and there are {len(rows)}: run the job again"
+        )
     return [rows[group_id] for group_id in sorted(rows)]
 
 

@@ -231,7 +231,7 @@ def test_an_exclude_does_not_lose_the_protected_patterns() -> None:
     assert PlanPolicy.from_json(policy.to_json()) == policy
 
 
-async def verdict_files(tmp_path: Path, rows: list[dict[str, Any]], *, summary: bool = True) -> tuple[Any, str]:
+async def verdict_files(tmp_path: Path, rows: list[dict[str, Any]], summary: dict[str, Any] | None) -> tuple[Any, str]:
     reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
     layout, snapshot_id = layout_in(tmp_path), reader.manifest.snapshot_id
     folder = tmp_path / "prod" / "verdicts" / snapshot_id
@@ -239,8 +239,9 @@ async def verdict_files(tmp_path: Path, rows: list[dict[str, Any]], *, summary: 
     if rows:
         pq.write_table(pa.Table.from_pylist(rows), folder / "part-0.snappy.parquet")
     (folder / "_SUCCESS").write_bytes(b"")
-    if summary:
-        write_json(tmp_path / "prod" / "verdicts", f"{snapshot_id}.json", {"format": 1})
+    if summary is not None:
+        about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": len(rows), **summary}
+        write_json(tmp_path / "prod" / "verdicts", f"{snapshot_id}.json", about)
     return layout, snapshot_id
 
 
@@ -268,30 +269,33 @@ def verdict_row(**changes: Any) -> dict[str, Any]:
 
 
 async def test_verdicts_are_read_from_what_spark_writes(tmp_path: Path) -> None:
-    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(group_id="b"), verdict_row(group_id="a")])
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(group_id="b"), verdict_row(group_id="a")], {})
     found = load_verdicts(layout, snapshot_id)
     assert [verdict.group_id for verdict in found] == ["a", "b"]
     assert (found[0].idle_seconds, found[0].observed_at, found[0].lag) == (10.5, NOW, None)
 
 
 async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
-    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(observed_at=NOW.replace(tzinfo=None))])
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(observed_at=NOW.replace(tzinfo=None))], {})
     assert load_verdicts(layout, snapshot_id)[0].observed_at == NOW
 
 
 @pytest.mark.parametrize(
     ("rows", "summary", "message"),
     [
-        ([verdict_row()], False, "not judged"),
-        ([], True, "empty"),
-        ([verdict_row(), verdict_row()], True, "judged twice"),
-        ([{"group_id": "g"}], True, "lacks a column"),
-        ([verdict_row(verdict=None)], True, "has no verdict"),
+        ([verdict_row()], None, "not judged"),
+        ([verdict_row()], {"snapshot_id": "another"}, "not about snapshot"),
+        ([verdict_row()], {"cluster": "another"}, "not about snapshot"),
+        ([verdict_row()], {"groups": 2}, "speaks of 2 groups and there are 1"),
+        ([], {}, "empty"),
+        ([verdict_row(), verdict_row()], {}, "judged twice"),
+        ([{"group_id": "g"}], {}, "lacks a column"),
+        ([verdict_row(verdict=None)], {}, "has no verdict"),
     ],
 )
 async def test_verdicts_that_are_not_whole_are_refused(
-    rows: list[dict[str, Any]], summary: bool, message: str, tmp_path: Path
+    rows: list[dict[str, Any]], summary: dict[str, Any] | None, message: str, tmp_path: Path
 ) -> None:
-    layout, snapshot_id = await verdict_files(tmp_path, rows, summary=summary)
+    layout, snapshot_id = await verdict_files(tmp_path, rows, summary)
     with pytest.raises(SnapshotError, match=message):
         load_verdicts(layout, snapshot_id)
