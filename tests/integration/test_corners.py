@@ -1,0 +1,141 @@
+"""What brokers really do in the corners, and that we get around them: on real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.exceptions import BrokerError, PartitionsFailedError
+from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from tests.integration.conftest import config_of
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets, seed_groups
+from tests.lab.live import LiveConsumer
+from tests.lab.tools import consumer_groups, share_consumer
+from tests.lab.topics import create_topics, delete_topics
+
+WIDE = "w" * 60
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[KafkaCluster]:
+    """Run one broker whose groups are all in one partition of ``__consumer_offsets``."""
+    with KafkaCluster(version="4.1.0", brokers=1, config={"offsets.topic.num.partitions": 1}) as cluster:
+        create_topics(cluster.bootstrap, {WIDE: 200})
+        yield cluster
+
+
+class TestTombstones:
+    """Kafka 4 writes a deletion as one batch for each partition, and fails all of it when that is too big."""
+
+    async def test_what_is_too_much_at_once_is_deleted_all_the_same(self, narrow: KafkaCluster) -> None:
+        groups = [f"too-much-{i:03d}" for i in range(120)]
+        await asyncio.to_thread(seed_groups, narrow.bootstrap, groups, {(WIDE, p): 1 for p in range(200)})
+        async with AdminClient(config_of(narrow, batch_size=500)) as admin:
+            results = await admin.delete_consumer_groups(groups)
+            left = (await admin.list_groups()).require_complete()
+        results.raise_for_errors()
+        assert not set(groups) & set(left)
+
+    async def test_groups_whose_deletion_failed_are_listed_twice_and_counted_once(self, narrow: KafkaCluster) -> None:
+        groups = [f"twice-{i:03d}" for i in range(120)]
+        await asyncio.to_thread(seed_groups, narrow.bootstrap, groups, {(WIDE, p): 1 for p in range(200)})
+        async with AdminClient(config_of(narrow, batch_size=500)) as admin:
+            known = (await admin.list_consumer_group_offsets(groups)).succeeded
+            nothing = {group: GroupOffsets(group) for group in groups}  # weighed as nothing: one request for all
+            await admin.delete_consumer_groups(groups[:1], offsets=nothing)
+            listing = await admin.list_groups(group_id_pattern="twice-.*")
+            assert len(listing) == 119
+            (await admin.delete_consumer_groups(groups[1:], offsets=known)).raise_for_errors()
+
+    async def test_one_group_that_is_too_big_is_emptied_in_slices_first(self, narrow: KafkaCluster) -> None:
+        giant = "giant-" + "g" * 6000  # the id is in every tombstone: 200 of these are more than a batch holds
+        for half in (range(100), range(100, 200)):  # a commit is a batch, too
+            await asyncio.to_thread(commit_offsets, narrow.bootstrap, {giant: {(WIDE, p): 1 for p in half}})
+        async with AdminClient(config_of(narrow)) as admin:
+            read = await admin.list_consumer_group_offsets(giant)
+            blind = (await admin.delete_consumer_groups([giant]))[giant].error
+            assert isinstance(blind, BrokerError)
+            assert blind.name == "UNKNOWN_SERVER_ERROR", "this is what every other client ends with"
+            (await admin.delete_consumer_groups([giant], offsets={giant: read})).raise_for_errors()
+            described = (await admin.describe_consumer_groups([giant]))[giant].unwrap()
+        assert described.state is GroupState.DEAD
+
+
+class TestChangingOffsets:
+    async def test_offsets_are_altered_and_forgotten(self, any_kafka: KafkaCluster) -> None:
+        topic = "corner-alter"
+        await asyncio.to_thread(create_topics, any_kafka.bootstrap, {topic: 3})
+        parts = [TopicPartition(topic, partition) for partition in range(3)]
+        values = {parts[0]: OffsetAndMetadata(3, "mëta", 0), parts[1]: OffsetAndMetadata(4)}
+        async with AdminClient(config_of(any_kafka)) as admin:
+            (await admin.alter_consumer_group_offsets({"corner-a": values, "corner-b": {}})).raise_for_errors()
+            read = await admin.list_consumer_group_offsets("corner-a")
+            assert dict(read) == values
+            await admin.delete_consumer_group_offsets("corner-a", parts[:1])
+            assert set(await admin.list_consumer_group_offsets("corner-a")) == {parts[1]}
+            with pytest.raises(PartitionsFailedError, match="corner-gone"):
+                await admin.delete_consumer_group_offsets("corner-a", [TopicPartition("corner-gone", 0), parts[1]])
+            with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+                await admin.delete_consumer_group_offsets("corner-nobody", parts)
+
+    async def test_a_live_group_is_not_altered(self, any_kafka: KafkaCluster) -> None:
+        topic = "corner-live-topic"
+        await asyncio.to_thread(create_topics, any_kafka.bootstrap, {topic: 1})
+        part = TopicPartition(topic, 0)
+        with LiveConsumer(any_kafka.bootstrap, "corner-live", [topic], commit_every=None):
+            async with AdminClient(config_of(any_kafka)) as admin:
+                altered = await admin.alter_consumer_group_offsets({"corner-live": {part: OffsetAndMetadata(0)}})
+                error = altered.failed["corner-live"]
+                assert isinstance(error, PartitionsFailedError)
+                assert "UNKNOWN_MEMBER_ID" in str(error.partition_errors[part])
+                with pytest.raises(PartitionsFailedError, match="GROUP_SUBSCRIBED_TO_TOPIC"):
+                    await admin.delete_consumer_group_offsets("corner-live", [part])
+
+
+async def test_the_empty_group_id_can_be_listed_and_is_not_there_to_delete(kafka41: KafkaCluster) -> None:
+    async with AdminClient(config_of(kafka41)) as admin:
+        assert (await admin.list_consumer_group_offsets([""]))[""].ok
+        error = (await admin.delete_consumer_groups([""])).failed[""]
+    assert isinstance(error, BrokerError)
+    assert error.name in ("GROUP_ID_NOT_FOUND", "INVALID_GROUP_ID")
+
+
+async def test_offsets_of_a_deleted_topic_vanish_by_themselves(kafka41: KafkaCluster) -> None:
+    await asyncio.to_thread(create_topics, kafka41.bootstrap, {"corner-short-lived": 1})
+    await asyncio.to_thread(commit_offsets, kafka41.bootstrap, {"corner-orphan": {("corner-short-lived", 0): 1}})
+    await asyncio.to_thread(delete_topics, kafka41.bootstrap, ["corner-short-lived"])
+    async with AdminClient(config_of(kafka41)) as admin:
+        async with asyncio.timeout(20):
+            while len(await admin.list_consumer_group_offsets("corner-orphan")):  # noqa: ASYNC110  # nothing to await
+                await asyncio.sleep(0.2)
+
+
+async def test_a_share_group_is_described_as_one(kafka41: KafkaCluster) -> None:
+    await asyncio.to_thread(create_topics, kafka41.bootstrap, {"corner-share-topic": 1})
+    with share_consumer(kafka41, "corner-share", "corner-share-topic"):
+        async with AdminClient(config_of(kafka41)) as admin:
+            described = (await admin.describe_consumer_groups(["corner-share"]))["corner-share"].unwrap()
+    assert described.type is GroupType.SHARE
+    assert len(described.members) == 1
+
+
+async def test_a_dead_broker_costs_its_own_groups_a_moment_and_no_other() -> None:
+    """Kill a coordinator while its groups are asked for: they are found at the broker that takes over."""
+    with KafkaCluster(version="4.1.0", brokers=3) as cluster:
+        await asyncio.to_thread(create_topics, cluster.bootstrap, {"corner-kill": 1}, replication_factor=3)
+        groups = [f"kill-{i:03d}" for i in range(300)]
+        await asyncio.to_thread(commit_offsets, cluster.bootstrap, {group: {("corner-kill", 0): 1} for group in groups})
+        async with AdminClient(config_of(cluster, batch_size=10)) as admin:
+            assert not (await admin.list_consumer_group_offsets(groups)).failed
+            cluster.kill(cluster.brokers[-1])
+            short = await admin.list_groups()
+            assert not short.complete or len(short) == len(groups), "short is not empty"
+            results = await admin.list_consumer_group_offsets(groups)
+            results.raise_for_errors()
+            assert all(len(offsets) == 1 for offsets in results.succeeded.values())
+        listed = await asyncio.to_thread(consumer_groups, cluster, "--list")
+    assert set(groups) <= set(listed.split())
