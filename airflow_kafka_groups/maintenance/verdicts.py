@@ -62,8 +62,9 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
     if not path.exists():
         raise SnapshotError(f"snapshot {snapshot_id} is not judged: there is no {path}; run the Spark job first")
     summary = read_json(path, "the summary of the Spark job", SnapshotError, formatted=False)
-    if (summary.get("snapshot_id"), summary.get("cluster")) != (snapshot_id, layout.cluster):
-        raise SnapshotError(f"{path} is not about snapshot {snapshot_id} of cluster {layout.cluster!r}")
+    for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
+        if summary.get(name, wanted) != wanted:
+            raise SnapshotError(f"{path} is not about snapshot {snapshot_id} of cluster {layout.cluster!r}")
     rows: dict[str, Verdict] = {}
     for file in _parquet_files(layout.verdicts(snapshot_id)):
         for row in _read(file):
