@@ -90,6 +90,15 @@ async def test_what_the_snapshot_says_against_it_outweighs_the_verdict(facts: di
     assert reasons(plan) == {"g": "doubt"}
 
 
+async def test_an_empty_group_with_a_member_is_a_contradiction_and_kept(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5), members=1)
+    admin.without_states = True
+    reader = await snapshot(admin, layout_in(tmp_path))
+    plan = make_plan(judge(reader), reader, POLICY, LATER)
+    assert [group.reason for group in plan.kept] == ["it had members, or nobody said that it had none"]
+
+
 async def test_a_group_without_visible_offsets_is_kept(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("bare")
