@@ -1,0 +1,79 @@
+"""kafka-python as a peer: ``KafkaAdminClient`` with its batched calls.
+
+Best use: ``list_group_offsets`` takes many groups and sends one OffsetFetch to each coordinator in turn (one to each
+group before Kafka 3.0); ``describe_groups`` and ``delete_groups`` do likewise. Coordinators stay cached in the client.
+Defaults but for the request timeout, which is raised. There is no public call for coordinators.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+
+from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, serve
+
+
+def _make() -> Any:
+    return KafkaAdminClient(bootstrap_servers=sys.argv[1].split(","), request_timeout_ms=int(CALL_TIMEOUT_S * 1000))
+
+
+def _list_offsets(admin: Any, group_ids: list[str]) -> Reading:
+    fetched = admin.list_group_offsets(group_ids)
+
+    def read(tally: Tally) -> None:
+        for offsets in fetched.values():
+            tally.groups += 1
+            for committed in offsets.values():
+                tally.offsets += 1
+                tally.checksum += committed.offset
+
+    return read
+
+
+def _describe(admin: Any, group_ids: list[str]) -> Reading:
+    described = admin.describe_groups(group_ids)
+
+    def read(tally: Tally) -> None:
+        for group in described.values():
+            if group["error"]:
+                tally.fail(group["error"])
+            else:
+                tally.groups += group["group_state"] == "Empty"
+
+    return read
+
+
+def _delete(admin: Any, group_ids: list[str]) -> Reading:
+    deleted = admin.delete_groups(group_ids)
+
+    def read(tally: Tally) -> None:
+        for outcome in deleted.values():
+            if outcome == "OK":
+                tally.groups += 1
+            else:
+                tally.fail(outcome)
+
+    return read
+
+
+def _list_groups(admin: Any, _group_ids: list[str]) -> Reading:
+    listed = admin.list_groups()
+
+    def read(tally: Tally) -> None:
+        tally.groups = len(listed)
+
+    return read
+
+
+CALLS: dict[str, Callable[[Any, list[str]], Reading]] = {
+    "list_offsets": _list_offsets,
+    "describe": _describe,
+    "delete": _delete,
+    "list_groups": _list_groups,
+}
+
+if __name__ == "__main__":
+    serve(_make, CALLS)

@@ -1,0 +1,102 @@
+"""Our own client as a peer: ``AdminClient`` with its defaults, one client kept on one event loop.
+
+The timeout of a whole call is raised, as for every other peer. All results are collected (the mapping, not the stream).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.models import GroupState
+from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, serve
+
+_loop = asyncio.new_event_loop()
+
+
+def _make() -> AdminClient:
+    config = ClientConfig.from_librdkafka(
+        {"bootstrap.servers": sys.argv[1]}, api_timeout=CALL_TIMEOUT_S, request_timeout=CALL_TIMEOUT_S
+    )
+    return _loop.run_until_complete(AdminClient(config).__aenter__())
+
+
+def _list_offsets(admin: AdminClient, group_ids: list[str]) -> Reading:
+    results = _loop.run_until_complete(admin.list_consumer_group_offsets(group_ids))
+
+    def read(tally: Tally) -> None:
+        for result in results.values():
+            if result.value is None:
+                tally.fail(result.error)
+                continue
+            tally.groups += 1
+            for committed in result.value.values():
+                if committed is not None:
+                    tally.offsets += 1
+                    tally.checksum += committed.offset
+
+    return read
+
+
+def _find_coordinators(admin: AdminClient, group_ids: list[str]) -> Reading:
+    results = _loop.run_until_complete(admin.find_coordinators(group_ids))
+
+    def read(tally: Tally) -> None:
+        for result in results.values():
+            if result.value is None:
+                tally.fail(result.error)
+            else:
+                tally.groups += 1
+                tally.checksum += result.value.broker_id
+
+    return read
+
+
+def _describe(admin: AdminClient, group_ids: list[str]) -> Reading:
+    results = _loop.run_until_complete(admin.describe_consumer_groups(group_ids))
+
+    def read(tally: Tally) -> None:
+        for result in results.values():
+            if result.value is None:
+                tally.fail(result.error)
+            else:
+                tally.groups += result.value.state is GroupState.EMPTY
+
+    return read
+
+
+def _delete(admin: AdminClient, group_ids: list[str]) -> Reading:
+    results = _loop.run_until_complete(admin.delete_consumer_groups(group_ids))
+
+    def read(tally: Tally) -> None:
+        for result in results.values():
+            if result.error is not None:
+                tally.fail(result.error)
+            else:
+                tally.groups += 1
+
+    return read
+
+
+def _list_groups(admin: AdminClient, _group_ids: list[str]) -> Reading:
+    listings = _loop.run_until_complete(admin.list_groups())
+
+    def read(tally: Tally) -> None:
+        tally.groups = len(listings)
+
+    return read
+
+
+CALLS: dict[str, Callable[[AdminClient, list[str]], Reading]] = {
+    "list_offsets": _list_offsets,
+    "find_coordinators": _find_coordinators,
+    "describe": _describe,
+    "delete": _delete,
+    "list_groups": _list_groups,
+}
+
+if __name__ == "__main__":
+    serve(_make, CALLS)

@@ -1,0 +1,148 @@
+"""Tables for people, in Markdown: printed at the end of a run, and put into docs/benchmarks.md. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tests.bench.scenarios import BROKER_KINDS, OURS, PEERS, TITLES
+from tests.bench.summary import Number, judge
+
+BEGIN, END = "<!-- results: written by python -m tests.bench --write-docs -->", "<!-- end of results -->"
+OPERATIONS = {
+    "list_offsets": "List offsets",
+    "find_coordinators": "Find coordinators",
+    "describe": "Describe",
+    "delete": "Delete",
+}
+
+
+def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -> str:
+    """Write everything: what has to be reached, the times, memory, requests and bytes, and who was left out."""
+    parts = [_targets(flat)]
+    for operation, title in OPERATIONS.items():
+        chosen = [scenario for scenario in scenarios if scenario["operation"] == operation]
+        if chosen:
+            parts.append(f"### {title}\n\n{_times(chosen)}")
+    for title, table in (("Memory and processor", _memory(scenarios)), ("Requests and bytes", _traffic(scenarios))):
+        if table:
+            parts.append(f"### {title}\n\n{table}")
+    left_out = _left_out(scenarios)
+    if left_out:
+        parts.append(f"### Left out\n\n{left_out}")
+    return "\n\n".join(parts) + "\n"
+
+
+def put_between_markers(page: str, text: str) -> str:
+    """Replace what is between the markers; raises ``ValueError`` when they are not there."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page has no {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n\n{text}\n{END}{after}"
+
+
+def _targets(flat: Mapping[str, Number]) -> str:
+    rows = []
+    for target, measured, reached in judge(flat):
+        value = "not measured" if measured is None else f"{measured:g}"
+        verdict = {None: "", True: "yes", False: "**no**"}[reached]
+        rows.append([target.says, f"{target.at_most:g}", value, verdict])
+    return "### Aims\n\n" + _table(
+        ["ours / theirs, where nothing else is said", "at most", "measured", "reached"], rows
+    )
+
+
+def _times(scenarios: Iterable[Mapping[str, Any]]) -> str:
+    header = ["Kafka", "groups", *(TITLES[peer] for peer in PEERS)]
+    rows = []
+    for scenario in scenarios:
+        rows.append([_where(scenario), f"{scenario['groups']:,}", *(_time(scenario, peer) for peer in PEERS)])
+    return _table(header, rows)
+
+
+def _where(scenario: Mapping[str, Any]) -> str:
+    kind = BROKER_KINDS[scenario["broker"]]
+    return kind.version + (f", {kind.round_trip_ms} ms away" if kind.round_trip_ms else "")
+
+
+def _time(scenario: Mapping[str, Any], peer: str) -> str:
+    result = scenario["peers"].get(peer)
+    if result is None or result["status"] == "skipped":
+        reason = "" if result is None else str(result["reason"])
+        return "n/a" if reason.startswith("n/a") else "left out"
+    if result["status"] == "failed":
+        return "failed"
+    if "warm" not in result:
+        return "no time"
+    warm = result["warm"]
+    said = f"{seconds(warm['median'])} ({_digits(warm['min'])}-{_digits(warm['max'])})"
+    if "cold" in result:
+        said += f", cold {_digits(result['cold']['median'])}"
+    key = "java_warm" if peer == "java" else peer
+    return f"**{said}**" if peer == OURS else f"{said}; {_digits(scenario['ratios'].get(key))}"
+
+
+def seconds(value: float) -> str:
+    """Write a time with as many digits as mean something."""
+    return f"{_digits(value)} s"
+
+
+def _digits(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def _memory(scenarios: Iterable[Mapping[str, Any]]) -> str:
+    rows = []
+    for scenario in scenarios:
+        if scenario["groups"] < 10_000:
+            continue
+        cells = []
+        for peer in PEERS:
+            result = scenario["peers"].get(peer, {})
+            measured = result.get("status") == "measured" and "peak_mb" in result
+            cpu = result.get("client_cpu", {}).get("median")
+            cells.append(f"{result['peak_mb']:.0f} MB, {_digits(cpu)} s" if measured else "")
+        rows.append([f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}", f"{scenario['groups']:,}", *cells])
+    return _table(["", "groups", *(TITLES[peer] for peer in PEERS)], rows) if rows else ""
+
+
+def _traffic(scenarios: Iterable[Mapping[str, Any]]) -> str:
+    rows = []
+    for scenario in scenarios:
+        for peer in PEERS:
+            traffic = scenario["peers"].get(peer, {}).get("traffic", {})
+            if "cold" not in traffic or "warm" not in traffic:
+                continue
+            cold, warm = traffic["cold"], traffic["warm"]
+            by_api = ", ".join(f"{name} {number:,}" for name, number in cold["by_api"].items())
+            size = f"{_kilobytes(warm['bytes_sent'])} / {_kilobytes(warm['bytes_received'])}"
+            where = f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}, {scenario['groups']:,} groups"
+            rows.append([where, TITLES[peer], f"{cold['requests']:,} ({by_api})", f"{warm['requests']:,}", size])
+    header = ["", "client", "requests of a first call", "of a later call", "kB sent / received (later call)"]
+    return _table(header, rows) if rows else ""
+
+
+def _kilobytes(size: int) -> str:
+    return f"{size / 1000:,.0f}"
+
+
+def _left_out(scenarios: Iterable[Mapping[str, Any]]) -> str:
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for scenario in scenarios:
+        for peer, result in scenario["peers"].items():
+            if result["status"] != "measured":
+                said = result["reason"] if result["status"] == "skipped" else f"failed: {result['reason']}"
+                reasons.setdefault((peer, said), []).append(str(scenario["scenario"]))
+    return "\n".join(
+        f"- {TITLES[peer]}, {', '.join(f'`{name}`' for name in names)}: {said}."
+        for (peer, said), names in reasons.items()
+    )
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""What a scenario comes to: samples of each peer, and the JSON made of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.bench.scenarios import BROKER_KINDS, BROKERS_IN_CLUSTER, OURS, PARTITIONS, Scenario
+from tests.bench.stats import Spread, ratio, spread
+
+
+@dataclass(slots=True)
+class PeerResult:
+    """Be the samples of one peer in one scenario, or the reason why there are none.
+
+    ``cold`` are first calls in a fresh process, client creation included; ``warm`` are later ones; ``read`` is the time
+    to read every value of a result; ``cpu`` is the client's processor time in warm calls; all in seconds. ``peak_mb``
+    is the most memory any of its processes has had.
+    """
+
+    name: str
+    version: str = ""
+    skipped: str | None = None
+    failed: str | None = None
+    cold: list[float] = field(default_factory=list)
+    warm: list[float] = field(default_factory=list)
+    read: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    peak_mb: float | None = None
+    traffic: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def warm_median(self) -> float | None:
+        """Give the median of the warm calls."""
+        return _median(self.warm)
+
+    @property
+    def cold_median(self) -> float | None:
+        """Give the median of the cold calls."""
+        return _median(self.cold)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give what goes into the scenario's file."""
+        if self.skipped is not None:
+            return {"status": "skipped", "reason": self.skipped, "version": self.version}
+        made: dict[str, Any] = {"status": "failed" if self.failed else "measured", "version": self.version}
+        if self.failed:
+            made["reason"] = self.failed
+        samples = {"cold": self.cold, "warm": self.warm, "read": self.read, "client_cpu": self.cpu}
+        made |= {name: found.as_json() for name, values in samples.items() if (found := spread(values))}
+        if self.peak_mb is not None:
+            made["peak_mb"] = self.peak_mb
+        if self.traffic:
+            made["traffic"] = self.traffic
+        return made
+
+
+def ratios(peers: Mapping[str, PeerResult]) -> dict[str, float]:
+    """Divide our medians by each peer's, warm by warm and cold by cold; ``best_peer`` is the fastest of the others.
+
+    A peer that failed has no ratio: the time of a wrong answer means nothing.
+    """
+    ours = peers.get(OURS)
+    if ours is None or ours.failed:
+        return {}
+    others = [peer for peer in peers.values() if peer.name != OURS and not peer.failed and not peer.skipped]
+    made: dict[str, float | None] = {}
+    for peer in others:
+        warm = ratio(ours.warm_median, peer.warm_median)
+        made[f"{peer.name}_warm" if peer.name == "java" else peer.name] = warm
+        made[f"{peer.name}_cold"] = ratio(ours.cold_median, peer.cold_median)
+        paired = [one for mine, theirs in zip(ours.warm, peer.warm, strict=False) if (one := ratio(mine, theirs))]
+        made[f"{peer.name}_by_round"] = _median(paired)
+        with_reading = ratio(_total(ours), _total(peer))
+        if peer.read and max(peer.read) > 0:
+            made[f"{peer.name}_with_reading"] = with_reading
+    fastest = min((peer.warm_median for peer in others if peer.warm_median is not None), default=None)
+    made["best_peer"] = ratio(ours.warm_median, fastest)
+    return {name: round(value, 4) for name, value in made.items() if value is not None}
+
+
+def scenario_json(
+    scenario: Scenario, peers: Mapping[str, PeerResult], environment: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give a scenario's whole file."""
+    kind = BROKER_KINDS[scenario.broker]
+    return {
+        "scenario": scenario.name,
+        "operation": scenario.operation,
+        "broker": scenario.broker,
+        "kafka": kind.version,
+        "brokers": BROKERS_IN_CLUSTER,
+        "round_trip_ms": kind.round_trip_ms,
+        "groups": scenario.groups,
+        "partitions": PARTITIONS,
+        "environment": dict(environment),
+        "peers": {name: peer.as_json() for name, peer in peers.items()},
+        "ratios": ratios(peers),
+    }
+
+
+def _median(values: list[float]) -> float | None:
+    found: Spread | None = spread(values)
+    return found.median if found else None
+
+
+def _total(peer: PeerResult) -> float | None:
+    warm, read = peer.warm_median, _median(peer.read)
+    return None if warm is None else warm + (read or 0.0)

@@ -1,0 +1,193 @@
+"""Run a scenario: every peer in turn, in an order that is shuffled anew each round, each answer checked.
+
+Cold calls come first, each in a fresh process that is then ended, but for the last, which goes on to the warm rounds.
+What drifts on the machine meets all peers alike, since a round of all peers takes seconds.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.bench import traffic
+from tests.bench.cluster import CHECKSUM_OF_GROUP, FilledCluster
+from tests.bench.process import Answer, PeerError, PeerProcess
+from tests.bench.results import PeerResult
+from tests.bench.scenarios import OURS, Scenario
+from tests.bench.skipping import has_enough, why_not
+from tests.bench.toolchains import REPOSITORY, Peer
+
+WARM_UP_CALLS = 5
+WARM_UP_GROUPS = 1_000
+TRAFFIC_MOST_CALLS_S = 15.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Run:
+    """Hold what a whole run of the benchmark shares.
+
+    ``history``: (operation, broker kind, peer) -> groups -> seconds, which later scenarios' skipping goes by.
+    """
+
+    peers: Mapping[str, Peer]
+    build: Path
+    say: Say
+    random: random.Random = field(default_factory=random.Random)
+    history: dict[tuple[str, str, str], dict[int, float]] = field(default_factory=dict)
+
+    def start(self, name: str, bootstrap: str) -> PeerProcess:
+        """Start a peer's process."""
+        log = self.build / "logs" / f"{name}.log"
+        return PeerProcess(name, list(self.peers[name].command), bootstrap, folder=REPOSITORY, log=log)
+
+
+def warm_up(run: Run, cluster: FilledCluster) -> None:
+    """Let the brokers' JVMs optimise what all peers are going to use, so that the first scenario is like the others."""
+    group_file = cluster.groups_to_read(max(WARM_UP_GROUPS, cluster.readable))
+    with run.start(OURS, cluster.bootstrap) as process:
+        for _ in range(WARM_UP_CALLS):
+            process.call("list_offsets", group_file)
+
+
+def run_scenario(run: Run, scenario: Scenario, cluster: FilledCluster) -> dict[str, PeerResult]:
+    """Measure every peer that takes part, and say of the others why they do not."""
+    results = {name: _entry(run, scenario, peer) for name, peer in run.peers.items()}
+    _Rounds(run, scenario, cluster, results).measure()
+    for name, result in results.items():
+        if result.warm_median is not None and not result.failed:
+            run.history.setdefault((scenario.operation, scenario.broker, name), {})[scenario.groups] = (
+                result.warm_median
+            )
+    if scenario.traffic:
+        _count_traffic(run, scenario, cluster, results)
+    return results
+
+
+def _entry(run: Run, scenario: Scenario, peer: Peer) -> PeerResult:
+    before = run.history.get((scenario.operation, scenario.broker, peer.name), {})
+    skipped = peer.missing or why_not(peer.name, scenario, before)
+    if skipped:
+        run.say(f"    {peer.name}: {skipped}")
+    return PeerResult(peer.name, peer.version, skipped=skipped)
+
+
+@dataclass(slots=True)
+class _Rounds:
+    run: Run
+    scenario: Scenario
+    cluster: FilledCluster
+    results: dict[str, PeerResult]
+    processes: dict[str, PeerProcess] = field(default_factory=dict)
+
+    def measure(self) -> None:
+        deadline = time.monotonic() + self.scenario.budget_s
+        try:
+            for cold in range(1, self.scenario.colds + 1):
+                self._cold_round(keep=cold == self.scenario.colds)
+            for warm in range(self.scenario.warms):
+                if warm and time.monotonic() > deadline:
+                    self.run.say(f"    (no more time: {warm} warm rounds instead of {self.scenario.warms})")
+                    break
+                self._warm_round()
+        finally:
+            for name in list(self.processes):
+                self._end(name)
+
+    def _cold_round(self, *, keep: bool) -> None:
+        names = [name for name, result in self.results.items() if not result.skipped and not result.failed]
+        files = self._files(names)
+        for name in self._shuffled(names):
+            if sum(self.results[name].cold) > TRAFFIC_MOST_CALLS_S and not keep:
+                continue  # one cold call of a slow peer is enough, and the last one's process is needed
+            try:
+                self.processes[name] = self.run.start(name, self.cluster.bootstrap)
+            except PeerError as error:
+                self._fail(name, str(error))
+                continue
+            answer = self._call(name, files[name])
+            if answer is not None:
+                self.results[name].cold.append(answer.seconds)
+            if not keep:
+                self._end(name)
+
+    def _warm_round(self) -> None:
+        names = [
+            name
+            for name in self.processes
+            if not has_enough(len(self.results[name].warm) + 1, sum(self.results[name].warm + self.results[name].cold))
+        ]
+        files = self._files(names)
+        for name in self._shuffled(names):
+            answer = self._call(name, files[name])
+            if answer is not None:
+                result = self.results[name]
+                result.warm.append(answer.seconds)
+                result.read.append(answer.read_seconds)
+                if answer.cpu_seconds is not None:
+                    result.cpu.append(answer.cpu_seconds)
+
+    def _call(self, name: str, group_file: Path) -> Answer | None:
+        try:
+            answer = self.processes[name].call(self.scenario.operation, group_file)
+            check(self.scenario, answer)
+        except PeerError as error:
+            self._fail(name, str(error))
+            return None
+        return answer
+
+    def _files(self, names: list[str]) -> dict[str, Path]:
+        if self.scenario.operation == "delete":
+            return dict(zip(names, self.cluster.groups_to_delete(self.scenario.groups, len(names)), strict=True))
+        return dict.fromkeys(names, self.cluster.groups_to_read(self.scenario.groups))
+
+    def _shuffled(self, names: list[str]) -> list[str]:
+        return self.run.random.sample(names, len(names))
+
+    def _fail(self, name: str, reason: str) -> None:
+        self.run.say(f"    {name} FAILED: {reason}")
+        self.results[name].failed = reason
+        if name in self.processes:
+            self._end(name)
+
+    def _end(self, name: str) -> None:
+        process = self.processes.pop(name)
+        peak = process.peak_mb()
+        if peak is not None:
+            self.results[name].peak_mb = max(peak, self.results[name].peak_mb or 0.0)
+        process.close()
+
+
+def check(scenario: Scenario, answer: Answer) -> None:
+    """Compare an answer with what was committed; raises ``PeerError`` when something is missing or wrong."""
+    if answer.errors:
+        raise PeerError(f"{answer.errors:,} errors, the first: {answer.error}")
+    if scenario.operation == "list_groups":
+        return
+    if answer.groups != scenario.groups:
+        raise PeerError(f"answered for {answer.groups:,} groups of {scenario.groups:,}")
+    if answer.offsets != scenario.offsets:
+        raise PeerError(f"gave {answer.offsets:,} offsets, and {scenario.offsets:,} are committed")
+    if scenario.operation == "list_offsets" and answer.checksum != scenario.groups * CHECKSUM_OF_GROUP:
+        raise PeerError("gave other offsets than were committed")
+
+
+def _count_traffic(run: Run, scenario: Scenario, cluster: FilledCluster, results: dict[str, PeerResult]) -> None:
+    """Count requests and bytes of a cold call and of a warm one, through proxies that slow everything down."""
+    with traffic.counting(cluster.bootstrap) as counter:
+        for name, result in results.items():
+            if result.skipped or result.failed:
+                continue
+            with run.start(name, counter.bootstrap) as process:
+                for kind in ("cold", "warm"):
+                    if scenario.operation == "delete":
+                        (group_file,) = cluster.groups_to_delete(scenario.groups, 1)
+                    else:
+                        group_file = cluster.groups_to_read(scenario.groups)
+                    counter.reset()
+                    check(scenario, process.call(scenario.operation, group_file))
+                    result.traffic[kind] = counter.report()

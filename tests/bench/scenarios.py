@@ -1,0 +1,141 @@
+"""What is measured: operation, broker and number of groups, and the peers' limits. Data, and the rules for skipping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+PARTITIONS = 20
+TOPIC = "bench"
+BROKERS_IN_CLUSTER = 3
+
+OURS = "ours"
+PEERS = (OURS, "franz_go", "java", "kafka_python", "confluent")
+TITLES = {
+    OURS: "this package",
+    "franz_go": "franz-go kadm",
+    "java": "Java Admin",
+    "kafka_python": "kafka-python",
+    "confluent": "confluent-kafka",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerKind:
+    """Be a kind of cluster: which Kafka, and how far away."""
+
+    label: str
+    version: str
+    round_trip_ms: int = 0
+
+
+BROKER_KINDS = {
+    kind.label: kind
+    for kind in (
+        BrokerKind("4x", "4.1.0"),
+        BrokerKind("4x_20ms", "4.1.0", 20),
+        BrokerKind("28", "2.8.2"),
+        BrokerKind("28_20ms", "2.8.2", 20),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Be one comparison.
+
+    :param colds: fresh processes of each peer, whose first call is a cold one.
+    :param warms: further calls of each peer in the last of these processes.
+    :param traffic: also count requests and bytes, in a run of its own.
+    :param budget_s: begin no further round after this time.
+    """
+
+    operation: str
+    broker: str
+    groups: int
+    colds: int = 3
+    warms: int = 7
+    traffic: bool = False
+    budget_s: float = 120.0
+
+    @property
+    def name(self) -> str:
+        """Give ``<operation>.<broker>.<groups>``, the name in files and on the command line."""
+        return f"{self.operation}.{self.broker}.{self.groups}"
+
+    @property
+    def offsets(self) -> int:
+        """Give how many offsets a correct answer has."""
+        return self.groups * PARTITIONS if self.operation == "list_offsets" else 0
+
+
+def _reads(operation: str, broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> list[Scenario]:
+    return [
+        Scenario(
+            operation,
+            broker,
+            size,
+            colds=2 if size > 10_000 else 3,
+            warms=4 if size > 10_000 else 7,
+            traffic=size in traffic,
+        )
+        for size in sizes
+    ]
+
+
+def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> list[Scenario]:
+    """Every run needs new groups, so there are fewer runs, and one process: its first call is the cold one."""
+    return [
+        Scenario(
+            "delete",
+            broker,
+            size,
+            colds=1,
+            warms=1 if size > 10_000 else 4,
+            traffic=size in traffic,
+            budget_s=240.0,
+        )
+        for size in sizes
+    ]
+
+
+FULL: tuple[Scenario, ...] = (
+    *_reads("list_offsets", "4x", (100, 1_000, 10_000), traffic=(1_000, 10_000)),
+    *_reads("find_coordinators", "4x", (100, 1_000, 10_000), traffic=(10_000,)),
+    *_reads("describe", "4x", (100, 1_000, 10_000), traffic=(10_000,)),
+    *_deletes("4x", (100, 1_000, 10_000), traffic=(1_000,)),
+    *_reads("list_offsets", "4x", (50_000,)),
+    *_reads("find_coordinators", "4x", (50_000,)),
+    *_reads("describe", "4x", (50_000,)),
+    *_deletes("4x", (50_000,)),
+    *_reads("list_offsets", "4x_20ms", (100, 1_000, 10_000)),
+    *_reads("find_coordinators", "4x_20ms", (1_000,)),
+    *_reads("describe", "4x_20ms", (1_000,)),
+    *_deletes("4x_20ms", (1_000,)),
+    *_reads("list_offsets", "28", (50, 100, 1_000, 2_000, 10_000), traffic=(1_000,)),
+    *_reads("find_coordinators", "28", (1_000,)),
+    *_reads("describe", "28", (1_000,)),
+    *_deletes("28", (1_000,)),
+    *_reads("list_offsets", "28_20ms", (50, 100, 1_000, 2_000)),
+    *_reads("find_coordinators", "28_20ms", (1_000,)),
+    *_reads("describe", "28_20ms", (1_000,)),
+    *_deletes("28_20ms", (1_000,)),
+)
+QUICK: tuple[Scenario, ...] = (
+    Scenario("list_offsets", "4x", 10_000, colds=2, warms=5, traffic=True, budget_s=60.0),
+    Scenario("delete", "4x", 10_000, colds=1, warms=2, budget_s=90.0),
+)
+
+
+def choose(patterns: Iterable[str], scenarios: Sequence[Scenario] = FULL) -> tuple[Scenario, ...]:
+    """Give the scenarios whose name is one of these, or fits one of these shell patterns.
+
+    Raises ``ValueError`` for a pattern that fits none.
+    """
+    wanted = list(patterns)
+    for pattern in wanted:
+        if not any(fnmatchcase(scenario.name, pattern) for scenario in scenarios):
+            names = ", ".join(scenario.name for scenario in scenarios)
+            raise ValueError(f"No scenario is called {pattern!r}. There are: {names}.")
+    return tuple(scenario for scenario in scenarios if any(fnmatchcase(scenario.name, one) for one in wanted))

@@ -1,0 +1,70 @@
+"""When a peer takes no part in a scenario, and the sentence that says so. Pure: from what is known to a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tests.bench.scenarios import Scenario
+
+TOO_LONG_S = 90.0
+"""A call that is expected to take longer is not made."""
+
+ENOUGH_S = 30.0
+"""A peer that has been called for this long in a scenario makes room for the others, as soon as it has a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Bound a peer, for a reason that was measured before."""
+
+    peer: str
+    scenarios: str
+    most_groups: int
+    reason: str
+
+
+NOT_OFFERED = {
+    ("java", "find_coordinators"): "the Admin interface has no call for coordinators",
+    ("kafka_python", "find_coordinators"): "KafkaAdminClient has no public call for coordinators",
+    ("confluent", "find_coordinators"): "AdminClient has no call for coordinators",
+}
+LIMITS = (
+    Limit(
+        "java",
+        "list_offsets.28*",
+        50,
+        "before Kafka 3.0 Java asks for one group at a time and pauses between them; measured: 50 groups 22 s, 100 "
+        "groups 92 s, 200 groups time out",
+    ),
+    Limit("confluent", "*", 10_000, "one request for each group; its time grows with them from 10,000 on as before"),
+)
+
+
+def why_not(peer: str, scenario: Scenario, before: Mapping[int, float]) -> str | None:
+    """Say why this peer takes no part in this scenario, or ``None`` when it does.
+
+    :param before: number of groups -> seconds (warm median) of this peer for the same operation and broker.
+    """
+    if (peer, scenario.operation) in NOT_OFFERED:
+        return f"n/a: {NOT_OFFERED[peer, scenario.operation]}"
+    for limit in LIMITS:
+        fits = limit.peer == peer and fnmatchcase(scenario.name, limit.scenarios)
+        if fits and scenario.groups > limit.most_groups:
+            return f"skipped: too slow beyond {limit.most_groups:,} groups ({limit.reason})"
+    smaller = [groups for groups in before if groups < scenario.groups]
+    if smaller:
+        basis = max(smaller)
+        expected = before[basis] * scenario.groups / basis
+        if expected > TOO_LONG_S:
+            return (
+                f"skipped: too slow (at {basis:,} groups {before[basis]:.1f} s a call, so {expected:.0f} s here, if "
+                "its time grows no faster than the groups)"
+            )
+    return None
+
+
+def has_enough(calls: int, seconds: float) -> bool:
+    """Say whether a peer needs no further rounds: it has a cold and a warm sample and took long for them."""
+    return calls >= 2 and seconds > ENOUGH_S
