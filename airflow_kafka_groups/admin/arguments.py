@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetAndMetadata, OffsetSpec, TopicPartition
 
@@ -30,12 +31,14 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
 def one_or_many(
     groups: Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec],
 ) -> tuple[list[str], Mapping[str, ListConsumerGroupOffsetsSpec]]:
-    """Give the ids and the specs of those that have one."""
+    """Give the ids, and the specs of those that have one. A listing (``list_groups``) is ids without specs."""
     wanted = group_ids_of(groups, "groups")
-    specs = groups if isinstance(groups, Mapping) else {}
-    for group_id, spec in specs.items():
-        if not isinstance(spec, ListConsumerGroupOffsetsSpec):
-            raise ConfigurationError(f"groups[{group_id!r}]", spec, "give a ListConsumerGroupOffsetsSpec")
+    specs: dict[str, ListConsumerGroupOffsetsSpec] = {}
+    if isinstance(groups, Mapping) and not isinstance(groups, GroupListings):
+        for group_id, spec in groups.items():
+            if not isinstance(spec, ListConsumerGroupOffsetsSpec):
+                raise ConfigurationError(f"groups[{group_id!r}]", spec, "give a ListConsumerGroupOffsetsSpec")
+            specs[group_id] = spec
     return wanted, specs
 
 

@@ -38,8 +38,8 @@ from airflow_kafka_groups.models import (
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.modern_group_describe import GROUP_TYPES
-from tests.unit.admin import answers
-from tests.unit.admin.answers import ALL_CODES, NONE
+from tests.fakes import answers
+from tests.fakes.answers import ALL_CODES, NONE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH = "completed", "failed", "unmapped", "retry", "too_much"

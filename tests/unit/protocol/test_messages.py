@@ -42,7 +42,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import ALL_APIS, FIND_COORDINATOR, OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import decode_response, encode_body, encode_header, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.unit.admin import answers
+from tests.fakes import answers
 
 ALL = ListConsumerGroupOffsetsSpec()
 SOME = ListConsumerGroupOffsetsSpec((TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("t", 1)))

@@ -1,16 +1,20 @@
-"""Broker answers made with kio, as a broker would send them: the fate tables and the fake broker both use them."""
+"""Broker answers made with kio, as a broker would send them: for fate tables and for the scripted cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from airflow_kafka_groups.protocol.apis import (
+    API_VERSIONS,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     LIST_GROUPS,
     LIST_OFFSETS,
+    METADATA,
     OFFSET_COMMIT,
     OFFSET_DELETE,
     OFFSET_FETCH,
@@ -49,6 +53,61 @@ def find_coordinator(version: int, errors: dict[str, ErrorCode], node: int = 1) 
     if version >= 1:
         fields["error_message"] = None
     return _throttled(schema, "FindCoordinatorResponse", **fields)
+
+
+def find_coordinators(version: int, found: Mapping[str, int], ports: Mapping[int, int]) -> Any:
+    """Name the coordinator of each key, with the broker's real address."""
+    schema = response_schema(FIND_COORDINATOR, version)
+    if version >= 4:
+        coordinators = tuple(
+            schema.Coordinator(
+                key=key, node_id=node, host="127.0.0.1", port=ports[node], error_code=NONE, error_message=None
+            )
+            for key, node in found.items()
+        )
+        return schema.FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
+    ((_, node),) = found.items()
+    fields: dict[str, Any] = {"error_code": NONE, "node_id": node, "host": "127.0.0.1", "port": ports[node]}
+    if version >= 1:
+        fields["error_message"] = None
+    return _throttled(schema, "FindCoordinatorResponse", **fields)
+
+
+def api_versions(ranges: Mapping[int, tuple[int, int]]) -> Any:
+    """Announce versions, in the form that every client can read (v0)."""
+    schema = response_schema(API_VERSIONS, 0)
+    keys = tuple(
+        schema.ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()
+    )
+    return schema.ApiVersionsResponse(error_code=NONE, api_keys=keys)
+
+
+def metadata(version: int, ports: Mapping[int, int], topics: Mapping[str, Sequence[int]]) -> Any:
+    """Name the brokers, and the leaders of each topic's partitions."""
+    schema = response_schema(METADATA, version)
+    brokers = tuple(
+        schema.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port) for node, port in ports.items()
+    )
+    answered = tuple(
+        _fits(
+            schema.MetadataResponseTopic,
+            error_code=NONE,
+            name=topic,
+            topic_id=UUID(int=7),
+            partitions=tuple(
+                schema.MetadataResponsePartition(
+                    error_code=NONE,
+                    partition_index=index,
+                    leader_id=leader,
+                    replica_nodes=(leader,),
+                    isr_nodes=(leader,),
+                )
+                for index, leader in enumerate(leaders)
+            ),
+        )
+        for topic, leaders in topics.items()
+    )
+    return _throttled(schema, "MetadataResponse", brokers=brokers, topics=answered, cluster_id="fake")
 
 
 def offset_fetch(
