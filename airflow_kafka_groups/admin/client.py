@@ -6,6 +6,7 @@ names are those of confluent-kafka's AdminClient where it has them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from airflow_kafka_groups.admin.handlers.describe_groups import (
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
+from airflow_kafka_groups.admin.lag import GroupLag, group_lag
 from airflow_kafka_groups.admin.lookup import CoordinatorStrategy, PartitionLeaderStrategy
 from airflow_kafka_groups.admin.requests import DriverLimits
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
@@ -300,6 +302,25 @@ class AdminClient(Calls):
         busy = [group_id for group_id, of_group in wanted.items() if of_group]
         results = await self._ask_coordinators(busy, handler, batch_size=1)
         return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
+
+    async def list_consumer_group_lag(self, groups: GroupSpecs) -> GroupResults[GroupLag]:
+        """List how far groups are behind, partition by partition, each with a flag (see ``admin.lag``).
+
+        :param groups: group ids, or a mapping of group id to ``ListConsumerGroupOffsetsSpec``.
+
+        Each partition is asked for its ends once, however many groups read it. Groups whose offsets cannot be read are
+        in ``.failed``; a partition whose ends cannot be read has the flag ``UNKNOWN``.
+        """
+        results = await self.list_consumer_group_offsets(groups)
+        partitions = {partition for offsets in results.succeeded.values() for partition in offsets}
+        starts, ends = await asyncio.gather(
+            self.list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest())),
+            self.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())),
+        )
+        return GroupResults(
+            GroupResult(group_id, None if result.value is None else group_lag(result.value, starts, ends), result.error)
+            for group_id, result in results.items()
+        )
 
     # Partitions
 

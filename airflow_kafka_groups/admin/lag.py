@@ -5,10 +5,14 @@ Lag is never negative and never guessed: where end minus committed would be, the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_kafka_groups.models import ListedOffset
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.models import GroupId, GroupOffsets, ListedOffset, TopicPartition
+
+LogOffsets = Mapping[TopicPartition, ListedOffset | KafkaGroupsError]
 
 
 class LagFlag(StrEnum):
@@ -55,3 +59,36 @@ def partition_lag(committed: int | None, start: ListedOffset | None, end: Listed
     if committed < start.offset:
         return PartitionLag(LagFlag.DATA_LOST, end.offset - start.offset, start.offset - committed)
     return PartitionLag(LagFlag.OK, end.offset - committed)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """Be the lag of one group in all its partitions."""
+
+    group_id: GroupId
+    partitions: Mapping[TopicPartition, PartitionLag]
+
+    @property
+    def messages(self) -> int | None:
+        """Add up the partitions; ``None`` if a partition with a commit has no number, so that short is not small."""
+        total = 0
+        for lag in self.partitions.values():
+            if lag.flag is LagFlag.NO_COMMIT:
+                continue
+            if lag.messages is None:
+                return None
+            total += lag.messages
+        return total
+
+
+def group_lag(offsets: GroupOffsets, starts: LogOffsets, ends: LogOffsets) -> GroupLag:
+    """Compare a group's committed offsets with the ends of the logs."""
+    lags = {}
+    for partition, value in offsets.items():
+        start, end = starts.get(partition), ends.get(partition)
+        lags[partition] = partition_lag(
+            None if value is None else value.offset,
+            start if isinstance(start, ListedOffset) else None,
+            end if isinstance(end, ListedOffset) else None,
+        )
+    return GroupLag(offsets.group_id, lags)

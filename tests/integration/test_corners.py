@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.admin import AdminClient, LagFlag, ListConsumerGroupOffsetsSpec
 from airflow_kafka_groups.exceptions import BrokerError, PartitionsFailedError
 from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from tests.integration.conftest import config_of
@@ -15,7 +15,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, seed_groups
 from tests.lab.live import LiveConsumer
 from tests.lab.tools import consumer_groups, share_consumer
-from tests.lab.topics import create_topics, delete_topics
+from tests.lab.topics import create_topics, delete_topics, produce
 
 WIDE = "w" * 60
 
@@ -94,6 +94,21 @@ class TestChangingOffsets:
                 assert "UNKNOWN_MEMBER_ID" in str(error.partition_errors[part])
                 with pytest.raises(PartitionsFailedError, match="GROUP_SUBSCRIBED_TO_TOPIC"):
                     await admin.delete_consumer_group_offsets("corner-live", [part])
+
+
+async def test_lag_and_its_flags(any_kafka: KafkaCluster) -> None:
+    topic = "corner-lag"
+    await asyncio.to_thread(create_topics, any_kafka.bootstrap, {topic: 3})
+    await asyncio.to_thread(produce, any_kafka.bootstrap, {(topic, 0): 10, (topic, 1): 10})
+    offsets = {(topic, 0): 4, (topic, 1): 15}
+    await asyncio.to_thread(commit_offsets, any_kafka.bootstrap, {"corner-lagging": offsets})
+    parts = tuple(TopicPartition(topic, partition) for partition in range(3))
+    async with AdminClient(config_of(any_kafka)) as admin:
+        results = await admin.list_consumer_group_lag({"corner-lagging": ListConsumerGroupOffsetsSpec(parts)})
+    lag = results["corner-lagging"].unwrap()
+    assert [lag.partitions[part].flag for part in parts] == [LagFlag.OK, LagFlag.RECREATED, LagFlag.NO_COMMIT]
+    assert lag.partitions[parts[0]].messages == 6
+    assert lag.messages is None
 
 
 async def test_the_empty_group_id_can_be_listed_and_is_not_there_to_delete(kafka41: KafkaCluster) -> None:

@@ -15,6 +15,8 @@ DESIGN_NAMES = (
     "describe_consumer_groups",
     "list_consumer_group_offsets",
     "delete_consumer_groups",
+    "delete_consumer_group_offsets",
+    "alter_consumer_group_offsets",
     "list_offsets",
 )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.admin.lag import LagFlag, PartitionLag, partition_lag
-from airflow_kafka_groups.models import ListedOffset
+from airflow_kafka_groups.admin.lag import LagFlag, PartitionLag, group_lag, partition_lag
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,15 @@ def test_lag_is_never_negative_and_never_guessed(
 ) -> None:
     ends = [None if offset is None else ListedOffset(offset) for offset in (start, end)]
     assert partition_lag(committed, *ends) == lag
+
+
+def test_a_sum_with_an_unknown_part_is_unknown_and_one_without_a_commit_is_not() -> None:
+    parts = [TopicPartition("t", number) for number in range(3)]
+    committed = {parts[0]: OffsetAndMetadata(4), parts[1]: None}
+    ends = {parts[0]: ListedOffset(10), parts[1]: ListedOffset(99), parts[2]: KafkaGroupsError("gone")}
+    starts = dict.fromkeys(parts, ListedOffset(0))
+    known = group_lag(GroupOffsets.from_mapping("g", committed), starts, ends)
+    assert known.messages == 6
+    unknown = group_lag(GroupOffsets.from_mapping("g", committed | {parts[2]: OffsetAndMetadata(1)}), starts, ends)
+    assert unknown.messages is None
+    assert unknown.partitions[parts[2]].flag is LagFlag.UNKNOWN

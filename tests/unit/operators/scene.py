@@ -28,9 +28,9 @@ def take_snapshot(storage: Path) -> str:
     return snapshot_id
 
 
-def judge(storage: Path, snapshot_id: str, stale: Collection[str]) -> None:
+def judge(storage: Path, snapshot_id: str, stale: Collection[str], cluster: str = CLUSTER) -> None:
     """Write a verdict for every group: stale for these, live for the others."""
-    layout = Layout(storage, CLUSTER)
+    layout = Layout(storage, cluster)
     rows = []
     for group in SnapshotReader(layout, snapshot_id).groups():
         idle_since = group.observed_at - timedelta(days=DAYS)
