@@ -36,7 +36,11 @@ def test_lag_is_never_negative_and_never_guessed(
 def test_a_sum_with_an_unknown_part_is_unknown_and_one_without_a_commit_is_not() -> None:
     parts = [TopicPartition("t", number) for number in range(3)]
     committed = {parts[0]: OffsetAndMetadata(4), parts[1]: None}
-    ends = {parts[0]: ListedOffset(10), parts[1]: ListedOffset(99), parts[2]: KafkaGroupsError("gone")}
+    ends: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {
+        parts[0]: ListedOffset(10),
+        parts[1]: ListedOffset(99),
+        parts[2]: KafkaGroupsError("gone"),
+    }
     starts = dict.fromkeys(parts, ListedOffset(0))
     known = group_lag(GroupOffsets.from_mapping("g", committed), starts, ends)
     assert known.messages == 6
