@@ -9,11 +9,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, chain
 
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
-from airflow_kafka_groups.operators.dag_params import dag_params, scope_arguments, spark_arguments
+from airflow_kafka_groups.operators.dag_params import dag_params, dry_run_argument, scope_arguments, spark_arguments
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
@@ -56,18 +57,19 @@ with DAG(
         max_groups="{{ params.max_groups }}",
         max_share="{{ params.max_share }}",
     )
-    of_plan = {
-        "plan_id": "{{ ti.xcom_pull('plan')['plan_id'] }}",
-        "plan_digest": "{{ ti.xcom_pull('plan')['digest'] }}",
-    }
-    backup = BackupGroupOffsetsOperator(task_id="backup", **of_plan)
-    delete = DeleteGroupsOperator(task_id="delete", dry_run="{{ params.dry_run }}", retries=0, **of_plan)
+    plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
+    backup = BackupGroupOffsetsOperator(task_id="backup", plan_id=plan_id, plan_digest=digest)
+    delete = DeleteGroupsOperator(
+        task_id="delete", plan_id=plan_id, plan_digest=digest, dry_run=dry_run_argument(), retries=0
+    )
     verify = DeleteGroupsSensor(
         task_id="verify", audit_path="{{ ti.xcom_pull('delete')['audit_path'] }}", poke_interval=10, timeout=600
     )
     report = CleanupReportOperator(
-        task_id="report", plan_id="{{ (ti.xcom_pull('plan') or {}).get('plan_id', '') }}"
-    ).as_teardown(on_failure_fail_dagrun=True)  # runs whatever happens, and hides no failure of the others
+        task_id="report", plan_id="{{ (ti.xcom_pull('plan') or {}).get('plan_id', '') }}", trigger_rule="all_done"
+    )
+    done = EmptyOperator(task_id="done")  # fails with any of its two: the report, made in any case, hides no failure
 
-    chain(find_coordinators, list_offsets, judge_staleness, plan, backup, delete, verify, report)
+    chain(find_coordinators, list_offsets, judge_staleness, plan, backup, delete, verify, report, done)
+    verify >> done
 # [END cleanup_stale_groups]

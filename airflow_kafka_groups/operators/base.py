@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.maintenance.storage import Layout
 
+PROGRESS_SECONDS = 5.0
 FIRST_FAILURES = 20
 """How many failures go to XCom: enough to see what is wrong, small whatever the number of groups."""
 
@@ -50,6 +52,7 @@ class StoredOperator(KafkaGroupsOperator):
         super().__init__(**kwargs)
         self.storage_path = storage_path
         self.cluster = cluster
+        self._progress_logged_at = 0.0
 
     def layout(self) -> Layout:
         """Give the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
@@ -58,8 +61,11 @@ class StoredOperator(KafkaGroupsOperator):
         return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
 
     def log_progress(self, stage: str, done: int, total: int) -> None:
-        """Log how far a stage is; called by maintenance once a chunk."""
-        self.log.info("%s: %d of %d", stage, done, total)
+        """Log how far a stage is: at its end, and every few seconds before."""
+        now = time.monotonic()
+        if done >= total or now - self._progress_logged_at >= PROGRESS_SECONDS:
+            self._progress_logged_at = now
+            self.log.info("%s: %d of %d", stage, done, total)
 
 
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:

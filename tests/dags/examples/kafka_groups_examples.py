@@ -1,0 +1,100 @@
+"""The examples of docs/airflow.md: parsed and run by test_examples.py, shown by their marks."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+
+from airflow.sdk import DAG, task
+
+from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
+
+STORAGE = os.environ.get("KAFKA_GROUPS_STORAGE", "s3a://my-bucket/kafka-groups")
+
+with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026, 1, 1), catchup=False):
+    # [START howto_sensor_coordinators]
+    coordinators_ready = FindCoordinatorsSensor(
+        task_id="coordinators_ready",
+        kafka_groups_conn_id="my_cluster",
+        group_ids=["orders-1", "orders-2"],
+        poke_interval=10,
+        timeout=300,
+    )
+    # [END howto_sensor_coordinators]
+
+    # [START howto_operator_coordinators]
+    find_coordinators = FindCoordinatorsOperator(
+        task_id="find_coordinators",
+        kafka_groups_conn_id="my_cluster",
+        include=["orders-*"],
+    )
+    # [END howto_operator_coordinators]
+
+    # [START howto_operator_offsets]
+    list_offsets = ListGroupOffsetsOperator(
+        task_id="list_offsets",
+        kafka_groups_conn_id="my_cluster",
+        storage_path=STORAGE,
+        cluster="prod",
+        include=["orders-*"],
+    )
+    # [END howto_operator_offsets]
+
+    # [START howto_hook]
+    @task
+    def count_partitions() -> dict[str, int]:
+        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+        hook = KafkaGroupsHook("my_cluster")
+        offsets = hook.list_consumer_group_offsets(["orders-1", "orders-2"])
+        offsets.raise_for_errors()
+        return {group_id: len(of_group) for group_id, of_group in offsets.succeeded.items()}
+
+    # [END howto_hook]
+
+    # [START howto_sensor_offsets]
+    has_read_it_all = ListGroupOffsetsSensor(
+        task_id="has_read_it_all",
+        kafka_groups_conn_id="my_cluster",
+        group_ids=["orders-1", "orders-2"],
+        max_total_lag=100,
+        poke_interval=30,
+        timeout=3600,
+    )
+    has_come_so_far = ListGroupOffsetsSensor(
+        task_id="has_come_so_far",
+        kafka_groups_conn_id="my_cluster",
+        targets={"orders-1": {"orders": {0: 40, 1: 20}}},
+        poke_interval=30,
+        timeout=3600,
+    )
+    # [END howto_sensor_offsets]
+
+    # [START howto_operator_deletion]
+    delete_by_name = DeleteGroupsOperator(
+        task_id="delete_by_name",
+        kafka_groups_conn_id="my_cluster",
+        storage_path=STORAGE,
+        cluster="prod",
+        group_ids=["orders-test"],
+        observe_seconds=2,
+    )
+    # [END howto_operator_deletion]
+
+    # [START howto_sensor_deletion]
+    gone = DeleteGroupsSensor(
+        task_id="gone",
+        kafka_groups_conn_id="my_cluster",
+        group_ids=["orders-test"],
+        poke_interval=5,
+        timeout=300,
+    )
+    # [END howto_sensor_deletion]
+
+    coordinators_ready >> find_coordinators >> list_offsets >> count_partitions() >> has_read_it_all
+    has_read_it_all >> has_come_so_far >> delete_by_name >> gone

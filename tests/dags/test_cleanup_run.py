@@ -1,0 +1,145 @@
+"""The whole clean-up on a real Airflow, a real Spark and a real three-broker Kafka: only what is dead is deleted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from tests.dags.airflow_env import ROOT
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets, list_groups, seed_groups
+from tests.lab.live import LiveConsumer
+from tests.lab.topics import create_topics, produce
+from tests.unit.operators import scene
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
+
+TOPIC = "dags-cleanup"
+PREFIX = "dags."  # other tests share the cluster
+STALE = [f"{PREFIX}stale-{i}" for i in range(20)]
+LIVE = {f"{PREFIX}live-classic": "classic", f"{PREFIX}live-consumer": "consumer"}
+MOVING, EXCLUDED, GUARDED = f"{PREFIX}moving", f"{PREFIX}team-a", f"{PREFIX}guarded"
+KEPT = [*LIVE, MOVING, EXCLUDED, GUARDED]
+IDLE_SECONDS = 3
+
+
+@pytest.fixture(scope="module")
+def kafka(kafka41: KafkaCluster) -> Iterator[str]:
+    bootstrap = kafka41.bootstrap
+    create_topics(bootstrap, {TOPIC: 2})
+    produce(bootstrap, {(TOPIC, 0): 20, (TOPIC, 1): 20})
+    seed_groups(bootstrap, [*STALE, MOVING, EXCLUDED, GUARDED], {(TOPIC, 0): 5, (TOPIC, 1): 7})
+    with (
+        LiveConsumer(bootstrap, f"{PREFIX}live-classic", [TOPIC], protocol="classic"),
+        LiveConsumer(bootstrap, f"{PREFIX}live-consumer", [TOPIC], protocol="consumer"),
+    ):
+        yield bootstrap
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, Any]:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.utils.db import initdb
+
+    initdb()
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", '{"spark_conf": {"spark.sql.shuffle.partitions": "2"}}')
+    bag = DagBag(dag_folder=str(ROOT / "dags"))
+    monkeypatch.undo()
+    assert bag.import_errors == {}
+    return dict(bag.dags)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, bootstrap: str, **extra: Any) -> None:
+    extra = {"protected_groups": [GUARDED], **extra}
+    kafka = {"conn_type": "kafka_groups", "host": bootstrap, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(kafka))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def states(run: Any) -> dict[str, str]:
+    return {task.task_id: str(task.state) for task in run.get_task_instances()}
+
+
+def reports(storage: Path) -> list[Path]:
+    return sorted((storage / "lab" / "reports").glob("*.html"))
+
+
+def audits(storage: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((storage / "lab" / "audit").iterdir())]
+
+
+def groups_of(audit: dict[str, Any], outcome: str) -> list[str]:
+    return [item["group_id"] for item in audit["outcomes"] if item["outcome"] == outcome]
+
+
+def liar(storage: Path, bootstrap: str) -> Callable[[Any, Any], None]:
+    """Judge in place of Spark, and wrongly: every group is stale. One of them commits right after that."""
+
+    def execute(self: Any, context: Any) -> None:
+        arguments = dict(itertools.pairwise(self.application_args))
+        scene.judge(storage, arguments["--snapshot-id"], stale=[*STALE, *KEPT], cluster=arguments["--cluster"])
+        committed = int(time.time())
+        commit_offsets(bootstrap, {MOVING: {(TOPIC, 0): committed, (TOPIC, 1): 7}})
+
+    return execute
+
+
+def test_the_dags_delete_what_is_dead_and_nothing_else(
+    kafka: str, dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = {"storage_path": str(tmp_path), "cluster": "lab"}
+    policy = {
+        "include": [f"{PREFIX}*"],
+        "exclude": [f"{PREFIX}team-*"],
+        "min_idle_seconds": IDLE_SECONDS,
+        "max_share": 1.0,
+    }
+    cleanup = dags["cleanup_stale_groups"]
+
+    # One snapshot, then time passes, in which one group without members commits.
+    connect(monkeypatch, kafka)
+    run = dags["snapshot_group_offsets"].test(run_conf=storage)
+    assert run.state == "success", states(run)
+    time.sleep(IDLE_SECONDS)
+
+    # Through a read-only connection the deletion fails, and so does the run; the report is made all the same.
+    connect(monkeypatch, kafka, read_only=True)
+    with pytest.MonkeyPatch.context() as wrong:
+        wrong.setattr(SparkSubmitOperator, "execute", liar(tmp_path, kafka))
+        run = cleanup.test(run_conf={**storage, **policy, "dry_run": False})
+        assert run.state == "failed", "the report must not hide a failed delete"
+        found = states(run)
+        assert (found["backup"], found["delete"], found["verify"]) == ("success", "failed", "upstream_failed")
+        assert (found["report"], found["done"]) == ("success", "upstream_failed")
+        assert len(reports(tmp_path)) == 1
+        assert set(list_groups(kafka)) >= {*STALE, *KEPT}
+
+        # A dry run (the default) goes all the way and deletes nothing. The DAG object is that of the run before: Airflow
+        # has left dry_run=False in its Params, and the second key holds. The verdicts are wrong, and still only the dead
+        # would go: members, movement and patterns are looked at again.
+        connect(monkeypatch, kafka)
+        run = cleanup.test(run_conf={**storage, **policy})
+        assert run.state == "success", states(run)
+        assert set(list_groups(kafka)) >= {*STALE, *KEPT}
+        (audit,) = audits(tmp_path)
+        assert sorted(groups_of(audit, "would_delete")) == sorted(STALE)
+        assert audit["dry_run"] is True
+
+    # For real, judged by Spark.
+    run = cleanup.test(run_conf={**storage, **policy, "dry_run": False})
+    assert run.state == "success", states(run)
+    left = {group_id for group_id in list_groups(kafka) if group_id.startswith(PREFIX)}
+    assert left == set(KEPT)
+    _, audit = audits(tmp_path)
+    assert sorted(groups_of(audit, "deleted")) == sorted(STALE)
+    assert audit["actor"]["dag_id"] == "cleanup_stale_groups"
+    assert len(reports(tmp_path)) == 3

@@ -1,0 +1,78 @@
+"""What docs/airflow.md shows is what runs here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from tests.dags.airflow_env import ROOT
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import list_groups, seed_groups
+from tests.lab.topics import create_topics, produce
+
+EXAMPLES = Path(__file__).parent / "examples" / "kafka_groups_examples.py"
+DOCS = ROOT / "docs" / "airflow.md"
+SOURCES = [EXAMPLES, *sorted((ROOT / "dags").glob("*.py"))]
+
+
+def marked_parts() -> dict[str, str]:
+    parts = {}
+    for source in SOURCES:
+        for match in re.finditer(r"^ *# \[START (\w+)\]\n(.*?)^ *# \[END \1\]", source.read_text(), re.M | re.S):
+            parts[match[1]] = dedent(match[2]).strip()
+    return parts
+
+
+def test_every_marked_part_is_in_the_docs_as_it_is() -> None:
+    shown = dict(re.findall(r"<!-- START (\w+) -->\n```python\n(.*?)\n```\n<!-- END \1 -->", DOCS.read_text(), re.S))
+    assert shown == marked_parts()
+
+
+def test_every_operator_and_sensor_is_in_the_docs() -> None:
+    text = DOCS.read_text()
+    for folder in ("operators", "sensors"):
+        for path in (ROOT / "airflow_kafka_groups" / folder).glob("*.py"):
+            for name in re.findall(r"^class ([A-Z]\w+(?:Operator|Sensor))\b", path.read_text(), re.M):
+                if path.stem != "base":
+                    assert f"`{name}`" in text, name
+
+
+@pytest.mark.airflow
+def test_the_examples_run_on_a_real_cluster(
+    kafka41: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap = kafka41.bootstrap
+    create_topics(bootstrap, {"orders": 2})
+    produce(bootstrap, {("orders", 0): 50, ("orders", 1): 30})
+    seed_groups(bootstrap, ["orders-1", "orders-2", "orders-test"], {("orders", 0): 45, ("orders", 1): 25})
+    monkeypatch.setenv("AIRFLOW_CONN_MY_CLUSTER", json.dumps({"conn_type": "kafka_groups", "host": bootstrap}))
+    monkeypatch.setenv("KAFKA_GROUPS_STORAGE", str(tmp_path))
+
+    run = load_example().test()
+    assert run.state == "success", {task.task_id: str(task.state) for task in run.get_task_instances()}
+
+    left = list_groups(bootstrap)
+    assert "orders-test" not in left
+    assert {"orders-1", "orders-2"} <= set(left)
+    assert len(list((tmp_path / "prod" / "backups").glob("*.parquet"))) == 1
+
+
+def load_example() -> Any:
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.utils.db import initdb
+
+    initdb()
+    parsed = DagBag(dag_folder=str(EXAMPLES))
+    assert parsed.import_errors == {}
+    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]  # Airflow's own
+    bag = DagBag(dag_folder=os.devnull)
+    bag.bag_dag(parsed.dags["kafka_groups_examples"])
+    sync_bag_to_db(bag, "dags-folder", None)
+    return bag.dags["kafka_groups_examples"]
