@@ -6,13 +6,14 @@ the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.arguments import group_ids_of
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.transport.base import Connector
 
 
@@ -28,14 +29,34 @@ class GuardedAdminClient(AdminClient):
         super().__init__(config, connect)
         self._settings = settings
 
-    async def delete_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[None]:
+    async def delete_consumer_groups(
+        self, group_ids: Iterable[str], *, offsets: Mapping[str, GroupOffsets] | None = None
+    ) -> GroupResults[None]:
         """Delete groups. Protected ones fail one by one; on a read-only connection nothing is sent and it raises."""
-        self._settings.require_writable()
         wanted = group_ids_of(group_ids)
-        refused: dict[str, GroupResult[None]] = {
+        refused = self._refused(wanted)
+        done = await super().delete_consumer_groups((id_ for id_ in wanted if id_ not in refused), offsets=offsets)
+        return GroupResults({**done, **refused}[group_id] for group_id in wanted)
+
+    async def alter_consumer_group_offsets(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    ) -> GroupResults[None]:
+        """Set committed offsets. Protected groups fail one by one; a read-only connection raises."""
+        refused = self._refused(group_ids_of(offsets, "offsets"))
+        allowed = {group_id: of_group for group_id, of_group in offsets.items() if group_id not in refused}
+        done = await super().alter_consumer_group_offsets(allowed)
+        return GroupResults({**done, **refused}[group_id] for group_id in offsets)
+
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget committed offsets. Raises for a protected group and on a read-only connection."""
+        for result in self._refused([group_id]).values():
+            result.unwrap()
+        await super().delete_consumer_group_offsets(group_id, partitions)
+
+    def _refused(self, group_ids: list[str]) -> dict[str, GroupResult[None]]:
+        self._settings.require_writable()
+        return {
             group_id: GroupResult(group_id, error=self._settings.protected_error(group_id))
-            for group_id in wanted
+            for group_id in group_ids
             if self._settings.protects(group_id)
         }
-        done = await super().delete_consumer_groups(group_id for group_id in wanted if group_id not in refused)
-        return GroupResults({**done, **refused}[group_id] for group_id in wanted)

@@ -201,7 +201,7 @@ class DeletionRun:
         for _ in range(_READ_TRIES):
             read_from = self._options.monotonic()
             try:
-                decisions = await self._read_and_decide(chunk)
+                decisions, offsets = await self._read_and_decide(chunk)
             except KafkaGroupsError as exc:
                 self.warnings.append(f"reading failed: {exc}")
                 return [kept(group.group_id, Reason.UNREADABLE, f"reading failed: {exc}") for group in chunk]
@@ -212,14 +212,16 @@ class DeletionRun:
             if not safe:
                 return held
             if self._options.monotonic() - read_from <= self._options.max_read_age_seconds:
-                return held + await self._delete_now(safe)
+                return held + await self._delete_now({group_id: offsets[group_id] for group_id in safe})
         too_slow = f"reading took longer than {self._options.max_read_age_seconds:g} s: too old to delete by"
         return held + [kept(group_id, Reason.TOO_SLOW, too_slow) for group_id in safe]
 
-    async def _read_and_decide(self, chunk: Sequence[Expected]) -> dict[str, Decision]:
+    async def _read_and_decide(
+        self, chunk: Sequence[Expected]
+    ) -> tuple[dict[str, Decision], dict[str, GroupResult[GroupOffsets]]]:
         ids = [group.group_id for group in chunk]
         described, offsets = await read_groups(self._admin, ids)
-        return {
+        decisions = {
             group.group_id: decide(
                 group,
                 Reading(
@@ -231,12 +233,16 @@ class DeletionRun:
             )
             for group in chunk
         }
+        return decisions, offsets
 
-    async def _delete_now(self, group_ids: list[str]) -> list[GroupOutcome]:
+    async def _delete_now(self, read: Mapping[str, GroupResult[GroupOffsets]]) -> list[GroupOutcome]:
         seconds = self._options.max_delete_seconds
+        group_ids = list(read)
+        known = {group_id: result.unwrap() for group_id, result in read.items()}
         try:
             async with asyncio.timeout(seconds):
-                results = await self._admin.delete_consumer_groups(group_ids)
+                # What was read a moment ago also says how much the broker will have to write.
+                results = await self._admin.delete_consumer_groups(group_ids, offsets=known)
         except KafkaGroupsError as exc:
             return self._lost(group_ids, f"deleting failed: {exc}")
         except TimeoutError:

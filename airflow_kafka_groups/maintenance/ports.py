@@ -24,8 +24,10 @@ class GroupAdmin(Protocol):
     ) -> AsyncIterator[GroupResult[GroupOffsets]]:
         """Give each group's committed offsets as they arrive."""
 
-    async def delete_consumer_groups(self, group_ids: list[str], /) -> GroupResults[None]:
-        """Delete groups."""
+    async def delete_consumer_groups(
+        self, group_ids: list[str], /, *, offsets: Mapping[str, GroupOffsets] | None = None
+    ) -> GroupResults[None]:
+        """Delete groups, in requests cut by the offsets they hold."""
 
     async def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec], /

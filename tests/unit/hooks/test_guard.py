@@ -10,9 +10,10 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 
 CONFIG = ClientConfig(bootstrap_servers=(("b1", 9092),))
 
@@ -22,12 +23,17 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record what reaches the client below the guard."""
     reached: list[str] = []
 
-    async def delete(self: AdminClient, group_ids: Iterable[str]) -> GroupResults[None]:
+    async def change(self: AdminClient, group_ids: Iterable[str], **_: object) -> GroupResults[None]:
         wanted = list(group_ids)
         reached.extend(wanted)
         return GroupResults(GroupResult(group_id) for group_id in wanted)
 
-    monkeypatch.setattr(AdminClient, "delete_consumer_groups", delete)
+    async def forget(self: AdminClient, group_id: str, partitions: object) -> None:
+        reached.append(group_id)
+
+    monkeypatch.setattr(AdminClient, "delete_consumer_groups", change)
+    monkeypatch.setattr(AdminClient, "alter_consumer_group_offsets", change)
+    monkeypatch.setattr(AdminClient, "delete_consumer_group_offsets", forget)
     return reached
 
 
@@ -54,6 +60,22 @@ async def test_a_connection_that_forbids_nothing_changes_nothing(sent: list[str]
     assert sent == ["a"]
 
 
+async def test_offsets_are_changed_only_where_that_is_allowed(sent: list[str]) -> None:
+    offsets = {TopicPartition("t", 0): OffsetAndMetadata(1)}
+    guarded = client(protected_groups=("connect-*",))
+    results = await guarded.alter_consumer_group_offsets({"connect-a": offsets, "a": offsets})
+    assert list(results.failed) == ["connect-a"]
+    await guarded.delete_consumer_group_offsets("b", list(offsets))
+    with pytest.raises(KafkaGroupsError, match="protected"):
+        await guarded.delete_consumer_group_offsets("connect-b", list(offsets))
+    assert sent == ["a", "b"]
+    with pytest.raises(ConfigurationError, match="read-only"):
+        await client(read_only=True).alter_consumer_group_offsets({"a": offsets})
+    with pytest.raises(ConfigurationError, match="read-only"):
+        await client(read_only=True).delete_consumer_group_offsets("a", list(offsets))
+    assert sent == ["a", "b"]
+
+
 def test_every_call_that_changes_something_is_guarded() -> None:
     """A new changing method of AdminClient must be added to the guard, or to the list of reading ones here."""
     reading = {
@@ -61,6 +83,7 @@ def test_every_call_that_changes_something_is_guarded() -> None:
         "describe_cluster",
         "describe_consumer_groups",
         "find_coordinators",
+        "list_consumer_group_lag",
         "list_consumer_group_offsets",
         "list_groups",
         "list_offsets",

@@ -120,7 +120,9 @@ class FakeAdmin:
                 group = self.groups.get(group_id, FakeGroup())
                 yield GroupResult(group_id, GroupOffsets.from_mapping(group_id, dict(group.offsets)))
 
-    async def delete_consumer_groups(self, group_ids: list[str], /) -> GroupResults[None]:
+    async def delete_consumer_groups(
+        self, group_ids: list[str], /, *, offsets: Mapping[str, GroupOffsets] | None = None
+    ) -> GroupResults[None]:
         self._note("delete", group_ids)
         if self.delete_hangs:
             await asyncio.Event().wait()

@@ -107,7 +107,9 @@ class FakeAdmin:
         for group_id in groups:
             yield self._result(group_id, self._offsets(group_id))
 
-    async def delete_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[None]:
+    async def delete_consumer_groups(
+        self, group_ids: Iterable[str], *, offsets: Mapping[str, GroupOffsets] | None = None
+    ) -> GroupResults[None]:
         results: list[GroupResult[None]] = []
         for group_id in group_ids:
             error = (
