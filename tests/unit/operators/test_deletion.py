@@ -197,7 +197,7 @@ def test_an_interrupted_run_records_what_it_had_done(
 ) -> None:
     real = admin.delete_consumer_groups
 
-    async def killed(group_ids: Any) -> Any:
+    async def killed(group_ids: Any, **_: Any) -> Any:
         await real(group_ids)
         raise KeyboardInterrupt
 
