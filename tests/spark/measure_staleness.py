@@ -36,6 +36,8 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> i
     rows = groups * partitions
     group = np.repeat(np.arange(groups), partitions)
     idle, live = group % IDLE_FROM == 0, group % 10 == 1
+    random = np.random.default_rng(1)
+    offset = random.integers(0, 10**9, rows)
     columns: dict[str, Any] = {
         "group_id": pa.array([f"service-{number:06d}" for number in range(groups)]).take(pa.array(group)),
         "state": pa.array(np.where(live, "Stable", "Empty")),
@@ -46,7 +48,7 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> i
     }
     for number in range(snapshots):
         name = snapshot_id(number)
-        offset = 1_000_000 + group + np.where(idle, 0, number * 17)
+        offset = offset + np.where(idle, 0, random.integers(1, 10_000, rows))
         at = START + timedelta(hours=number)
         constant = {"cluster": CLUSTER, "run_id": name, "group_type": "classic", "protocol_type": "consumer"}
         columns |= {key: pa.repeat(pa.scalar(value), rows) for key, value in constant.items()}
@@ -56,7 +58,7 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> i
             "leader_epoch": pa.repeat(pa.scalar(5, pa.int32()), rows),
             "metadata": pa.repeat(pa.scalar(""), rows),
             "log_start": pa.repeat(pa.scalar(0, pa.int64()), rows),
-            "log_end": pa.array(offset + 100, pa.int64()),
+            "log_end": pa.array(offset + random.integers(0, 1000, rows), pa.int64()),
             "error": pa.nulls(rows, pa.string()),
         }
         folder = base / CLUSTER / "data" / name

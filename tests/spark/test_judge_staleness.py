@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import airflow_kafka_groups.spark.jobs as jobs
 from airflow_kafka_groups.spark.errors import JobError, SnapshotError
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from airflow_kafka_groups.spark.preflight import prepare, version_warnings
+from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from tests.spark.histories import HOUR, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_data, write_snapshot
@@ -170,6 +170,12 @@ def test_a_spark_connect_session_is_refused(spark: SparkSession, monkeypatch: py
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     with pytest.raises(JobError, match="run the job by spark-submit"):
         prepare(spark)
+
+
+def test_the_number_of_shuffle_partitions_is_left_alone_when_the_user_gave_one(spark: SparkSession) -> None:
+    given = spark.conf.get("spark.sql.shuffle.partitions")
+    fit_shuffles(spark, 10**10)
+    assert spark.conf.get("spark.sql.shuffle.partitions") == given
 
 
 def test_no_job_shadows_the_standard_library() -> None:

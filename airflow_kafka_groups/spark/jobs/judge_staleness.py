@@ -27,7 +27,7 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.policy import StalenessPolicy
-from airflow_kafka_groups.spark.preflight import prepare
+from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA, VERDICTS
 from airflow_kafka_groups.spark.snapshots import History, check_rows, find_history, read_rows
 from airflow_kafka_groups.spark.storage import Storage
@@ -83,6 +83,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
+    fit_shuffles(spark, sum(manifest.rows for manifest in history.manifests))
     verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
     output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
     observed = read_rows(spark, history).transform(observations()).persist(StorageLevel.MEMORY_AND_DISK)
