@@ -11,16 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.lag import GroupLag
     from airflow_kafka_groups.admin.results import GroupResults
 
 V = TypeVar("V")
 Targets = Mapping[str, Mapping[TopicPartition, int]]
-Ends = Mapping[TopicPartition, "ListedOffset | KafkaGroupsError"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +122,12 @@ class LagAtMost:
     any_group: bool = False
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read committed offsets first and end offsets after them, so that lag is never made too small."""
-        found = await admin.list_consumer_group_offsets(self.group_ids, require_stable=True)
-        partitions = {partition for offsets in found.succeeded.values() for partition in offsets}
-        ends: Ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())) if partitions else {}
+        """Read all groups' offsets and each partition's ends, once."""
+        found = await admin.list_consumer_group_lag(self.group_ids)
         waiting = _missing(self.group_ids, found)
         for group_id in self.group_ids:
             if group_id not in waiting:
-                reason = lagging(found[group_id].unwrap(), ends, total=self.total, partition=self.partition)
+                reason = lagging(found[group_id].unwrap(), total=self.total, partition=self.partition)
                 if reason:
                     waiting[group_id] = reason
         return _poll_result(waiting, len(self.group_ids), self.any_group)
@@ -146,23 +143,20 @@ def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str |
     return None
 
 
-def lagging(offsets: GroupOffsets, ends: Ends, *, total: int | None, partition: int | None) -> str | None:
+def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str | None:
     """Say why the lag is not known to be low enough, ``None`` when it is.
 
     Doubt is a reason: a group without commits, an end that cannot be read, a commit past the end (the topic was made
-    anew, so nothing is known about what was read of it).
+    anew, so nothing is known about what was read of it). Records that are gone unread count as lag.
     """
     summed = highest = 0
-    for where, committed in offsets.items():
-        end = ends.get(where)
-        name = f"{where.topic}[{where.partition}]"
-        if committed is None or not isinstance(end, ListedOffset) or end.offset < 0:
-            return f"{name}: the lag cannot be read" + (f" ({end})" if isinstance(end, KafkaGroupsError) else "")
-        if committed.offset > end.offset:
-            return f"{name}: committed {committed.offset} is past the end {end.offset}, was the topic made anew?"
-        summed += end.offset - committed.offset
-        highest = max(highest, end.offset - committed.offset)
-    if not len(offsets):
+    for where, of_partition in lag.partitions.items():
+        if of_partition.messages is None:
+            return f"{where.topic}[{where.partition}]: the lag cannot be told ({of_partition.flag.value})"
+        behind_by = of_partition.messages + of_partition.lost
+        summed += behind_by
+        highest = max(highest, behind_by)
+    if not lag.partitions:
         return "has no committed offsets"
     if total is not None and summed > total:
         return f"lag {summed}, at most {total} wanted"

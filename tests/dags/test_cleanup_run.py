@@ -123,9 +123,9 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
         assert len(reports(tmp_path)) == 1
         assert set(list_groups(kafka)) >= {*STALE, *KEPT}
 
-        # A dry run (the default) goes all the way and deletes nothing. The DAG object is that of the run before: Airflow
-        # has left dry_run=False in its Params, and the second key holds. The verdicts are wrong, and still only the dead
-        # would go: members, movement and patterns are looked at again.
+        # A dry run (the default) goes all the way and deletes nothing. The DAG object is that of the run before:
+        # Airflow has left dry_run=False in its Params, and the second key holds. The verdicts are wrong, and still
+        # only the dead would go: members, movement and patterns are looked at again.
         connect(monkeypatch, kafka)
         run = cleanup.test(run_conf={**storage, **policy})
         assert run.state == "success", states(run)

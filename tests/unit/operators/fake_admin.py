@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from airflow_kafka_groups.admin.lag import GroupLag, group_lag
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.models import (
@@ -46,6 +47,7 @@ class FakeAdmin:
         self.lost_answers: dict[str, KafkaGroupsError] = {}
         self.missing_brokers: dict[int, KafkaGroupsError] = {}
         self.ends: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
+        self.start = 0
         self.default_end = 10
         self.fails_with: KafkaGroupsError | None = None
         self.id = "fake-cluster"
@@ -101,6 +103,16 @@ class FakeAdmin:
         self.calls.append("list_consumer_group_offsets")
         return GroupResults(self._result(group_id, self._offsets(group_id)) for group_id in groups)
 
+    async def list_consumer_group_lag(self, groups: Iterable[str]) -> GroupResults[GroupLag]:
+        results = await self.list_consumer_group_offsets(list(groups))
+        where = {partition for offsets in results.succeeded.values() for partition in offsets}
+        starts = await self.list_offsets(dict.fromkeys(where, OffsetSpec.earliest()))
+        ends = await self.list_offsets(dict.fromkeys(where, OffsetSpec.latest()))
+        return GroupResults(
+            GroupResult(group_id, None if result.value is None else group_lag(result.value, starts, ends), result.error)
+            for group_id, result in results.items()
+        )
+
     async def stream_consumer_group_offsets(
         self, groups: Iterable[str], *, require_stable: bool = False
     ) -> AsyncIterator[GroupResult[GroupOffsets]]:
@@ -127,7 +139,7 @@ class FakeAdmin:
         self, specs: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
         self.calls.append("list_offsets")
-        start = ListedOffset(0)
+        start = ListedOffset(self.start)
         return {
             where: start if spec == OffsetSpec.earliest() else self.ends.get(where, ListedOffset(self.default_end))
             for where, spec in specs.items()

@@ -113,6 +113,13 @@ def test_an_end_that_cannot_be_read_is_not_low_lag(admin: FakeAdmin, end: Any) -
     assert not offsets(group_ids=["a"], max_total_lag=1000)
 
 
+def test_records_that_are_gone_unread_are_lag(admin: FakeAdmin) -> None:
+    admin.groups["a"] = FakeGroup({T0: 2})
+    admin.start = 10
+    assert not offsets(group_ids=["a"], max_total_lag=7)
+    assert offsets(group_ids=["a"], max_total_lag=8)
+
+
 def test_lag_of_all_or_of_any_group(admin: FakeAdmin) -> None:
     admin.groups = {"a": FakeGroup({T0: 10}), "b": FakeGroup({T0: 0})}
     assert not offsets(group_ids=["a", "b", "gone"], max_total_lag=1)
@@ -123,7 +130,7 @@ def test_lag_of_all_or_of_any_group(admin: FakeAdmin) -> None:
 def test_a_poll_is_one_call_of_each_kind_however_many_groups(admin: FakeAdmin) -> None:
     admin.groups = {f"g{i}": FakeGroup({T0: 10}) for i in range(500)}
     assert offsets(group_ids=list(admin.groups), max_total_lag=0)
-    assert admin.calls == ["list_consumer_group_offsets", "list_offsets"]
+    assert admin.calls == ["list_consumer_group_offsets", "list_offsets", "list_offsets"]
 
 
 @pytest.mark.parametrize(
