@@ -35,6 +35,10 @@ from airflow_kafka_groups.protocol.codec import Message, decode_response, encode
 from airflow_kafka_groups.transport.security import SecurityConfig
 
 
+_HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
+_PROBE_SECONDS = 1.0
+
+
 class AiokafkaConnection:
     """Be a ``BrokerConnection`` over aiokafka. Make it with ``open_connection``."""
 
@@ -106,6 +110,8 @@ async def open_connection(
     except ssl.SSLError as error:
         raise AuthenticationFailedError(address, f"the TLS handshake failed: {_say(error)}") from error
     except TimeoutError as error:
+        if await _answers_http(host, port):
+            raise ConnectionFailedError(address, _HTTP_SERVER) from error
         raise ConnectionFailedError(
             address, f"no Kafka broker answered within {timeout:g} s (wrong port, firewall, or TLS where none is?)"
         ) from error
@@ -117,12 +123,26 @@ async def open_connection(
     return AiokafkaConnection(connection, address)
 
 
+async def _answers_http(host: str, port: int) -> bool:
+    """Ask as a browser would. Some HTTP servers say nothing to Kafka's bytes: they wait for the end of a line."""
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(b"HEAD / HTTP/1.0\r\n\r\n")
+                return await reader.readexactly(5) == b"HTTP/"
+            finally:
+                writer.close()
+    except (OSError, EOFError, TimeoutError):
+        return False
+
+
 def _why(error: BaseException) -> str:
     cause = error.__cause__
     if isinstance(error, KafkaConnectionError) and isinstance(cause, asyncio.IncompleteReadError):
         # The length of a frame is read first: of "HTTP/1.1 400" that leaves "/1.1 400" as what could be read of it.
         if cause.partial.startswith((b"/1.", b"/2")):
-            return "this is an HTTP server, not a Kafka broker; check the port"
+            return _HTTP_SERVER
         return (
             "connected, but it hung up before it said which Kafka versions it speaks; is this a Kafka listener, and of "
             "this security protocol?"

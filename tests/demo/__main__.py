@@ -63,9 +63,13 @@ def run_dags(bootstrap: str, store: Path) -> None:
     command = [sys.executable, "-m", "tests.demo.airflow_runs", json.dumps(runs(store))]
     with log.open("w") as file:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=airflow_environment(home, bootstrap), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command,
+            cwd=ROOT,
+            env=airflow_environment(home, bootstrap),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-        )  # fmt: skip
+        )
         assert process.stdout is not None
         try:
             for line in process.stdout:

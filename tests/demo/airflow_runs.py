@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 DAGS = Path(__file__).parents[2] / "dags"
 
@@ -32,7 +33,7 @@ def airflow_environment(home: Path, bootstrap: str) -> dict[str, str]:
     }
 
 
-def main(runs: list[Mapping[str, object]]) -> int:
+def main(runs: list[Mapping[str, Any]]) -> int:
     """Run the DAGs; give the exit code."""
     from airflow.dag_processing.dagbag import DagBag
     from airflow.utils.db import initdb
@@ -43,9 +44,9 @@ def main(runs: list[Mapping[str, object]]) -> int:
         print(f"The DAG files have errors: {bag.import_errors}", file=sys.stderr)
         return 1
     for run in runs:
-        time.sleep(float(str(run.get("wait_seconds", 0))))
+        time.sleep(run.get("wait_seconds", 0))
         print(f"[DEMO] run {run['dag_id']}", flush=True)
-        finished = bag.dags[str(run["dag_id"])].test(run_conf=run["conf"])
+        finished = bag.dags[run["dag_id"]].test(run_conf=run["conf"])
         print(f"[DEMO] {run['dag_id']} ended: {finished.state}", flush=True)
         if finished.state != "success":
             return 1

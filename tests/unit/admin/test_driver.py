@@ -143,7 +143,7 @@ class TestFates:
         pauses = []
         talk.asks()
         talk.answer("a", unmapped={"a": MOVED})
-        for _ in range(5):
+        for _ in range(4):  # then comes the longest pause
             talk.asks()
             talk.found("a", a=2)
             talk.asks()
