@@ -34,7 +34,6 @@ from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, decode_response, encode_body, encode_header
 from airflow_kafka_groups.transport.security import SecurityConfig
 
-
 _HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _PROBE_SECONDS = 1.0
 
