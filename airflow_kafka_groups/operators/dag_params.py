@@ -20,8 +20,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 
 ENVIRONMENT = "KAFKA_GROUPS_DEFAULTS"
 _SPARK: dict[str, Any] = {"spark_conn_id": "spark_default", "spark_binary": None, "spark_conf": {}}
-# 200 shuffle partitions, Spark's default, take three times as long as 16 on the usual few million rows.
-_SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN", "spark.sql.shuffle.partitions": "16"}
+_SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _PATTERNS = {"type": "array", "items": {"type": "string"}}
 _FORM: dict[str, dict[str, Any]] = {
     "kafka_groups_conn_id": {

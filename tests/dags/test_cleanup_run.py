@@ -49,10 +49,7 @@ def dags() -> dict[str, Any]:
     from airflow.utils.db import initdb
 
     initdb()
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", '{"spark_conf": {"spark.sql.shuffle.partitions": "2"}}')
     bag = DagBag(dag_folder=str(ROOT / "dags"))
-    monkeypatch.undo()
     assert bag.import_errors == {}
     return dict(bag.dags)
 

@@ -54,6 +54,12 @@ def test_the_examples_run_on_a_real_cluster(
     monkeypatch.setenv("AIRFLOW_CONN_MY_CLUSTER", json.dumps({"conn_type": "kafka_groups", "host": bootstrap}))
     monkeypatch.setenv("KAFKA_GROUPS_STORAGE", str(tmp_path))
 
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+    done, sentence = KafkaGroupsHook("my_cluster").test_connection()
+    assert done, sentence
+    assert "3 brokers" in sentence
+
     run = load_example().test()
     assert run.state == "success", {task.task_id: str(task.state) for task in run.get_task_instances()}
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import threading
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import pytest
@@ -133,3 +136,31 @@ def test_airflow_finds_the_hook_by_the_connections_type(admin: FakeAdmin) -> Non
     hook = Connection(conn_id="kafka_groups_default", conn_type="kafka_groups").get_hook()  # type: ignore[no-untyped-call]  # Airflow's own
     assert isinstance(hook, KafkaGroupsHook)
     assert hook.kafka_groups_conn_id == "kafka_groups_default"
+
+
+def test_a_port_nobody_listens_on_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and not listening
+        define(monkeypatch, host=f"127.0.0.1:{taken.getsockname()[1]}", extra={"api_timeout_seconds": 5})
+        done, sentence = KafkaGroupsHook().test_connection()
+    assert not done
+    assert "127.0.0.1" in sentence
+    assert "refused" in sentence.lower()
+
+
+class BadRequest(BaseRequestHandler):
+    """Answer as a web server answers what is no HTTP."""
+
+    def handle(self) -> None:
+        self.request.recv(1024)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+
+def test_an_http_server_that_answers_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingTCPServer(("127.0.0.1", 0), BadRequest) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        define(monkeypatch, host=f"127.0.0.1:{server.server_address[1]}", extra={"api_timeout_seconds": 5})
+        done, sentence = KafkaGroupsHook().test_connection()
+        server.shutdown()
+    assert not done
+    assert "HTTP" in sentence

@@ -1,0 +1,83 @@
+"""Rules that every operator and sensor keeps."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseOperator
+
+from airflow_kafka_groups.operators.base import KafkaGroupsOperator
+from airflow_kafka_groups.provider_info import get_provider_info
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "BackupGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
+    "CleanupReportOperator": {"storage_path": "/x", "plan_id": "p"},
+    "DeleteGroupsOperator": {"storage_path": "/x", "group_ids": ["a"]},
+    "DeleteGroupsSensor": {"group_ids": ["a"]},
+    "FindCoordinatorsOperator": {},
+    "FindCoordinatorsSensor": {"group_ids": ["a"]},
+    "ListGroupOffsetsOperator": {"storage_path": "/x"},
+    "ListGroupOffsetsSensor": {"group_ids": ["a"], "max_total_lag": 1},
+    "PlanCleanupOperator": {"storage_path": "/x"},
+}
+
+
+def found() -> list[type[BaseOperator]]:
+    classes = []
+    info = get_provider_info()
+    for kind in ("operators", "sensors"):
+        for module_name in info[kind][0]["python-modules"]:
+            module = importlib.import_module(module_name)
+            classes += [
+                value
+                for value in vars(module).values()
+                if inspect.isclass(value)
+                and issubclass(value, BaseOperator)
+                and value.__module__ == module_name
+                and not value.__name__.startswith("_")
+            ]
+    return classes
+
+
+def own_arguments(operator: type[BaseOperator]) -> set[str]:
+    """Give the arguments of the class and of our bases, without Airflow's own."""
+    names: set[str] = set()
+    for base in operator.__mro__:
+        if base.__module__.startswith("airflow_kafka_groups") and "__init__" in vars(base):
+            parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
+            assert all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters), "keyword-only"
+            names |= {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return names
+
+
+def test_the_list_is_complete() -> None:
+    assert sorted(ARGUMENTS) == sorted(operator.__name__ for operator in found())
+
+
+@pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
+def test_template_fields_are_attributes_and_arguments(operator: type[BaseOperator]) -> None:
+    made = operator(task_id="t", **ARGUMENTS[operator.__name__])
+    for name in made.template_fields:
+        assert hasattr(made, name)
+        assert name in own_arguments(operator)
+    assert issubclass(operator, KafkaGroupsOperator | KafkaGroupsSensor)
+    assert "kafka_groups_conn_id" in made.template_fields
+
+
+@pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
+def test_every_argument_is_documented_and_says_whether_it_is_templated(operator: type[BaseOperator]) -> None:
+    documented = dict(re.findall(r":param (\w+):(.*?)(?=\n    :param|\n\n|\Z)", operator.__doc__ or "", re.S))
+    assert documented.keys() == own_arguments(operator)
+    templated = {name for name, text in documented.items() if "(templated)" in " ".join(text.split())}
+    assert templated == set(operator.template_fields)
+
+
+@pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
+def test_a_misspelt_argument_is_refused(operator: type[BaseOperator]) -> None:
+    with pytest.raises(TypeError, match="grup"):
+        operator(task_id="t", grup=1, **ARGUMENTS[operator.__name__])
