@@ -54,7 +54,7 @@ bench-quick: $(STAMP) ## Measure the 10,000-group part only
 	@$(BIN)/python -m tests.bench --quick
 
 docs: $(STAMP) ## Build the documentation into build/site
-	@$(BIN)/mkdocs build --quiet --strict
+	@$(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
 
 clean: ## Remove everything that was made (the fetched jars too)
 	@rm -rf build $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

@@ -1,0 +1,27 @@
+"""The code in README and docs runs, on a real broker."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.cluster import KafkaCluster
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/core.md"])
+async def test_the_core_example_runs(page: str, kafka41: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / page).read_text()
+    found = re.search(r"<!-- START core_example -->\s*```python\n(.*?)```", text, re.DOTALL)
+    assert found, f"{page} has lost its example"
+    names: dict[str, Any] = {}
+    exec(compile(found[1], page, "exec"), names)
+    name = re.search(r"async def (\w+)", found[1])
+    assert name
+    example = names[name[1]]
+    await example(kafka41.bootstrap)
+    assert re.search(r"\d+ groups read, 0 failed", capsys.readouterr().out)
