@@ -22,13 +22,26 @@ def open_path(field: str, value: Any) -> StoragePath:
     text = read_text(field, value)
     parts = urlsplit(text)
     if parts.scheme and parts.scheme != "file":
-        from airflow.sdk import ObjectStoragePath
-
-        return cast("StoragePath", ObjectStoragePath(text))
+        return _open_object_store(field, text)
     path = Path(unquote(parts.path) if parts.scheme else text)
     if not path.is_absolute() or (parts.scheme and parts.netloc):
         raise ConfigurationError(field, value, "must be an absolute path or a URL such as file:///data or s3://bucket")
     return path
+
+
+def _open_object_store(field: str, text: str) -> StoragePath:
+    from airflow.sdk import ObjectStoragePath
+
+    try:
+        path = ObjectStoragePath(text)
+        _ = path.fs  # here, in the task's own thread, and not in the event loop: it reads an Airflow connection
+    except (ValueError, ImportError) as exc:
+        raise ConfigurationError(
+            field,
+            text,
+            f"{exc}. Install the provider of this kind of storage, e.g. apache-airflow-providers-amazon[s3fs]",
+        ) from exc
+    return cast("StoragePath", path)
 
 
 def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:

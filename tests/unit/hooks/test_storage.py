@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.storage import open_layout, open_path
+
+
+@pytest.mark.parametrize("text", ["/data/x", "file:///data/x", " /data/x "])
+def test_local_paths_are_plain_paths(text: str) -> None:
+    assert open_path("storage_path", text) == Path("/data/x")
+
+
+def test_percent_signs_of_a_url_are_decoded_and_those_of_a_path_are_not() -> None:
+    assert open_path("p", "file:///a%20b") == Path("/a b")
+    assert open_path("p", "/a%20b") == Path("/a%20b")
+
+
+@pytest.mark.parametrize("value", ["", "  ", "None", "relative/x", "./x", "~/x", "file://host/x", None, 5])
+def test_what_is_no_absolute_place_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="storage_path"):
+        open_path("storage_path", value)
+
+
+def test_a_kind_of_storage_without_its_provider_says_what_to_install() -> None:
+    with pytest.raises(ConfigurationError, match=r"storage_path.*Install the provider"):
+        open_path("storage_path", "nostore://bucket/x")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "conn_id", "folder"), [("prod", "c", "prod"), (None, "my conn", "my_conn"), (None, "_x", "x")]
+)
+def test_the_clusters_folder_is_its_name_or_the_connections_id(cluster: str | None, conn_id: str, folder: str) -> None:
+    assert str(open_layout("/data", cluster, conn_id).root) == f"/data/{folder}"
+
+
+@pytest.mark.parametrize("cluster", ["", "../up", "a/b", "None ", 5])
+def test_a_cluster_that_is_no_folder_name_is_refused(cluster: Any) -> None:
+    with pytest.raises(ConfigurationError, match="cluster"):
+        open_layout("/data", cluster, "c")

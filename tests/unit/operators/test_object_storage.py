@@ -1,0 +1,36 @@
+"""The whole chain on ``ObjectStoragePath``, as on S3 or GCS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.report import CleanupReportOperator
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+
+def open_as_object(field: str, value: Any) -> ObjectStoragePath:
+    return ObjectStoragePath("file://" + str(value).removeprefix("file://"))
+
+
+def test_every_step_works_on_object_storage(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.hooks.storage.open_path", open_as_object)
+    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
+    place: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale=("a", "b"))
+    planned = scene.plan(tmp_path, max_share=1)
+    assert planned["plan_path"].startswith("file://")
+    of_plan = {"plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
+    scene.back_up(tmp_path, planned)
+    done = DeleteGroupsOperator(task_id="t", **place, **of_plan).execute({})
+    assert sorted(admin.deleted) == ["a", "b"]
+    assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
+    report = CleanupReportOperator(task_id="r", **place, plan_id=planned["plan_id"]).execute({})
+    assert (report["outcomes"], report["runs"]) == ({"deleted": 2}, 1)
