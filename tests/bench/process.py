@@ -17,11 +17,15 @@ from types import TracebackType
 from typing import Any, Self
 
 START_TIMEOUT_S = 60.0
-CALL_TIMEOUT_S = 200.0
+CALL_TIMEOUT_S = 120.0
 
 
 class PeerError(Exception):
     """A peer that ended, said nothing in time, or gave a wrong answer."""
+
+
+class PeerLostError(PeerError):
+    """A peer that ended, or said nothing in time: another process of it may do better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class PeerProcess:
             self._process.stdin.write(json.dumps({"op": operation, "groups": str(group_file)}).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as exc:
-            raise PeerError(f"{self.name} has ended: {self._last_words()}") from exc
+            raise PeerLostError(f"{self.name} has ended: {self._last_words()}") from exc
         said = self._read(timeout)
         after = cpu_seconds(self._process.pid)
         cpu = None if before is None or after is None else round(after - before, 3)
@@ -108,10 +112,10 @@ class PeerProcess:
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise PeerError(f"{self.name} gave no answer within {timeout:g} s")
+                raise PeerLostError(f"{self.name} gave no answer within {timeout:g} s")
             data = os.read(descriptor, 65536)
             if not data:
-                raise PeerError(f"{self.name} has ended: {self._last_words()}")
+                raise PeerLostError(f"{self.name} has ended: {self._last_words()}")
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         said: dict[str, Any] = json.loads(line)

@@ -29,7 +29,7 @@ def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -
             parts.append(f"### {title}\n\n{table}")
     left_out = _left_out(scenarios)
     if left_out:
-        parts.append(f"### Left out\n\n{left_out}")
+        parts.append(f"### Left out, or worth a word\n\n{left_out}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -133,9 +133,11 @@ def _left_out(scenarios: Iterable[Mapping[str, Any]]) -> str:
     reasons: dict[tuple[str, str], list[str]] = {}
     for scenario in scenarios:
         for peer, result in scenario["peers"].items():
+            said = [str(note) for note in result.get("notes", [])]
             if result["status"] != "measured":
-                said = result["reason"] if result["status"] == "skipped" else f"failed: {result['reason']}"
-                reasons.setdefault((peer, said), []).append(str(scenario["scenario"]))
+                said.append(result["reason"] if result["status"] == "skipped" else f"failed: {result['reason']}")
+            for one in said:
+                reasons.setdefault((peer, one), []).append(str(scenario["scenario"]))
     return "\n".join(
         f"- {TITLES[peer]}, {', '.join(f'`{name}`' for name in names)}: {said}."
         for (peer, said), names in reasons.items()

@@ -29,6 +29,7 @@ class PeerResult:
     cpu: list[float] = field(default_factory=list)
     peak_mb: float | None = None
     traffic: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def warm_median(self) -> float | None:
@@ -51,6 +52,8 @@ class PeerResult:
         made |= {name: found.as_json() for name, values in samples.items() if (found := spread(values))}
         if self.peak_mb is not None:
             made["peak_mb"] = self.peak_mb
+        if self.notes:
+            made["notes"] = self.notes
         if self.traffic:
             made["traffic"] = self.traffic
         return made

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.bench import traffic
 from tests.bench.cluster import CHECKSUM_OF_GROUP, FilledCluster
-from tests.bench.process import Answer, PeerError, PeerProcess
+from tests.bench.process import Answer, PeerError, PeerLostError, PeerProcess
 from tests.bench.results import PeerResult
 from tests.bench.scenarios import OURS, Scenario
 from tests.bench.skipping import has_enough, why_not
@@ -22,7 +22,7 @@ from tests.bench.toolchains import REPOSITORY, Peer
 
 WARM_UP_CALLS = 5
 WARM_UP_GROUPS = 1_000
-TRAFFIC_MOST_CALLS_S = 15.0
+ENOUGH_COLD_S = 15.0
 
 Say = Callable[[str], None]
 
@@ -83,12 +83,13 @@ class _Rounds:
     cluster: FilledCluster
     results: dict[str, PeerResult]
     processes: dict[str, PeerProcess] = field(default_factory=dict)
+    fresh: set[str] = field(default_factory=set)
 
     def measure(self) -> None:
         deadline = time.monotonic() + self.scenario.budget_s
         try:
-            for cold in range(1, self.scenario.colds + 1):
-                self._cold_round(keep=cold == self.scenario.colds)
+            for left in reversed(range(self.scenario.colds)):
+                self._cold_round(keep=left == 0)
             for warm in range(self.scenario.warms):
                 if warm and time.monotonic() > deadline:
                     self.run.say(f"    (no more time: {warm} warm rounds instead of {self.scenario.warms})")
@@ -102,43 +103,56 @@ class _Rounds:
         names = [name for name, result in self.results.items() if not result.skipped and not result.failed]
         files = self._files(names)
         for name in self._shuffled(names):
-            if sum(self.results[name].cold) > TRAFFIC_MOST_CALLS_S and not keep:
+            if sum(self.results[name].cold) > ENOUGH_COLD_S and not keep:
                 continue  # one cold call of a slow peer is enough, and the last one's process is needed
-            try:
-                self.processes[name] = self.run.start(name, self.cluster.bootstrap)
-            except PeerError as error:
-                self._fail(name, str(error))
-                continue
-            answer = self._call(name, files[name])
-            if answer is not None:
-                self.results[name].cold.append(answer.seconds)
+            self._start(name)
+            if name in self.processes:
+                self._call(name, files[name])
             if not keep:
                 self._end(name)
 
     def _warm_round(self) -> None:
-        names = [
-            name
-            for name in self.processes
-            if not has_enough(len(self.results[name].warm) + 1, sum(self.results[name].warm + self.results[name].cold))
-        ]
+        names = [name for name in self.processes if not has_enough(self.results[name].warm, self.results[name].cold)]
         files = self._files(names)
         for name in self._shuffled(names):
-            answer = self._call(name, files[name])
-            if answer is not None:
-                result = self.results[name]
-                result.warm.append(answer.seconds)
-                result.read.append(answer.read_seconds)
-                if answer.cpu_seconds is not None:
-                    result.cpu.append(answer.cpu_seconds)
+            self._call(name, files[name])
 
-    def _call(self, name: str, group_file: Path) -> Answer | None:
+    def _call(self, name: str, group_file: Path) -> None:
+        result = self.results[name]
         try:
             answer = self.processes[name].call(self.scenario.operation, group_file)
             check(self.scenario, answer)
+        except PeerLostError as error:
+            self._replace(name, str(error))
+            return
         except PeerError as error:
             self._fail(name, str(error))
-            return None
-        return answer
+            return
+        if name in self.fresh:
+            self.fresh.discard(name)
+            result.cold.append(answer.seconds)
+            return
+        result.warm.append(answer.seconds)
+        result.read.append(answer.read_seconds)
+        if answer.cpu_seconds is not None:
+            result.cpu.append(answer.cpu_seconds)
+
+    def _start(self, name: str) -> None:
+        try:
+            self.processes[name] = self.run.start(name, self.cluster.bootstrap)
+            self.fresh.add(name)
+        except PeerError as error:
+            self._fail(name, str(error))
+
+    def _replace(self, name: str, reason: str) -> None:
+        """Go on with another process of a peer that was lost, once: that it happened stays in its notes."""
+        if self.results[name].notes:
+            self._fail(name, f"{reason}, twice")
+            return
+        self.run.say(f"    {name}: {reason}; going on with a new process")
+        self.results[name].notes.append(f"{reason}; measured on in a new process")
+        self._end(name)
+        self._start(name)
 
     def _files(self, names: list[str]) -> dict[str, Path]:
         if self.scenario.operation == "delete":
@@ -151,11 +165,12 @@ class _Rounds:
     def _fail(self, name: str, reason: str) -> None:
         self.run.say(f"    {name} FAILED: {reason}")
         self.results[name].failed = reason
-        if name in self.processes:
-            self._end(name)
+        self._end(name)
 
     def _end(self, name: str) -> None:
-        process = self.processes.pop(name)
+        process = self.processes.pop(name, None)
+        if process is None:
+            return
         peak = process.peak_mb()
         if peak is not None:
             self.results[name].peak_mb = max(peak, self.results[name].peak_mb or 0.0)
@@ -182,12 +197,16 @@ def _count_traffic(run: Run, scenario: Scenario, cluster: FilledCluster, results
         for name, result in results.items():
             if result.skipped or result.failed:
                 continue
-            with run.start(name, counter.bootstrap) as process:
-                for kind in ("cold", "warm"):
-                    if scenario.operation == "delete":
-                        (group_file,) = cluster.groups_to_delete(scenario.groups, 1)
-                    else:
-                        group_file = cluster.groups_to_read(scenario.groups)
-                    counter.reset()
-                    check(scenario, process.call(scenario.operation, group_file))
-                    result.traffic[kind] = counter.report()
+            try:
+                with run.start(name, counter.bootstrap) as process:
+                    for kind in ("cold", "warm"):
+                        if scenario.operation == "delete":
+                            (group_file,) = cluster.groups_to_delete(scenario.groups, 1)
+                        else:
+                            group_file = cluster.groups_to_read(scenario.groups)
+                        counter.reset()
+                        check(scenario, process.call(scenario.operation, group_file))
+                        result.traffic[kind] = counter.report()
+            except PeerError as error:
+                run.say(f"    {name}: its requests were not counted: {error}")
+                result.notes.append(f"requests not counted: {error}")
