@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -189,9 +189,13 @@ def _in_running_loop() -> bool:
 async def _look_around(admin: AdminClient) -> str:
     cluster = await admin.describe_cluster()
     groups = await admin.list_groups()
-    missing = f" ({len(groups.errors)} broker(s) did not answer the listing)" if groups.errors else ""
-    seen = f"{len(cluster.brokers)} brokers, {len(groups)} groups visible{missing}"
+    missing = f" ({_counted(groups.errors, 'broker')} did not answer the listing)" if groups.errors else ""
+    seen = f"{_counted(cluster.brokers, 'broker')}, {_counted(groups, 'group')} visible{missing}"
     return f"Connected to cluster {cluster.cluster_id}: {seen}."
+
+
+def _counted(things: Sized, name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _mask_secrets(connection: Any) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_flag
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_patterns
 
 CONN_TYPE = "kafka_groups"
@@ -130,7 +131,7 @@ def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> Connect
     return ConnectionSettings(
         conn_id=connection.conn_id,
         properties=extra,
-        read_only=_boolean("read_only", own.get("read_only", False)),
+        read_only=read_flag("read_only", own.get("read_only", False)),
         protected_groups=_patterns("protected_groups", own.get("protected_groups", ())),
     )
 
@@ -154,7 +155,7 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
             for name in ("request_timeout", "api_timeout")
             if f"{name}_seconds" in extra
         },
-        read_only=_boolean("read_only", extra.get("read_only", False)),
+        read_only=read_flag("read_only", extra.get("read_only", False)),
         protected_groups=_patterns("protected_groups", extra.get("protected_groups", ())),
     )
 
@@ -280,15 +281,6 @@ def _seconds(name: str, value: Any) -> float:
     if not 0 < number <= 86_400:
         raise ConfigurationError(name, value, "must be a number of seconds above 0, at most 86400")
     return number
-
-
-def _boolean(name: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = {"true": True, "false": False}
-    if isinstance(value, str) and value.strip().lower() in known:
-        return known[value.strip().lower()]
-    raise ConfigurationError(name, value, "must be true or false")
 
 
 def _patterns(name: str, value: Any) -> tuple[str, ...]:
