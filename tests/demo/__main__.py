@@ -7,6 +7,7 @@ to stay is still there. Exits with 1 when it is not, with 2 when something neede
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -15,9 +16,10 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from tests.demo.airflow_runs import airflow_environment
+from tests.demo.airflow_runs import airflow_environment, connections
 from tests.demo.outcome import Truth, summarise, table, wrongs
 from tests.demo.workload import DemoWorkload
 from tests.lab.cluster import KafkaCluster
@@ -53,34 +55,49 @@ def runs(store: Path) -> list[dict[str, Any]]:
     ]
 
 
-def run_dags(bootstrap: str, store: Path) -> None:
-    """Run the DAGs in a process of their own, and show which task is at work.
+class AirflowRuns:
+    """Run the DAGs in a process of their own, which gets ready while the cluster starts."""
 
-    Raises LabError with the log's place when one fails.
-    """
-    log = FOLDER / "airflow.log"
-    home = FOLDER / "airflow"
-    command = [sys.executable, "-m", "tests.demo.airflow_runs", json.dumps(runs(store))]
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            command,
+    def __init__(self, folder: Path) -> None:
+        home = folder / "airflow"
+        home.mkdir(parents=True)
+        self._log = folder / "airflow.log"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.demo.airflow_runs"],
             cwd=ROOT,
-            env=airflow_environment(home, bootstrap),
+            env=airflow_environment(home),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def run(self, bootstrap: str, store: Path) -> None:
+        """Run them all, and show which task is at work.
+
+        Raises LabError with the log's place and end when one fails.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it failed before it got here; its log says why
+            self._process.stdin.write(json.dumps({"environment": connections(bootstrap), "runs": runs(store)}) + "\n")
+            self._process.stdin.flush()
+        with self._log.open("w") as file:
+            for line in self._process.stdout:
                 file.write(line)
                 show_progress(line)
-        except BaseException:
-            process.kill()
-            raise
-    if process.wait() != 0:
-        tail = "".join(log.read_text().splitlines(keepends=True)[-25:])
-        raise LabError(f"A DAG run failed; all of its log is in {log.relative_to(ROOT)}, the end of it:\n{tail}")
+        if self._process.wait() != 0:
+            tail = "".join(self._log.read_text().splitlines(keepends=True)[-25:])
+            raise LabError(f"A DAG run failed; its log is in {self._log.relative_to(ROOT)}, the end of it:\n{tail}")
 
 
 def show_progress(line: str) -> None:
@@ -102,9 +119,8 @@ def main() -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     store = FOLDER / "storage"
     store.mkdir(parents=True)
-    (FOLDER / "airflow").mkdir()
-    say(f"Starting Kafka {VERSION} with three brokers …")
-    with KafkaCluster(version=VERSION, brokers=3) as cluster:
+    say(f"Starting Kafka {VERSION} with three brokers, and Airflow …")
+    with AirflowRuns(FOLDER) as airflow, KafkaCluster(version=VERSION, brokers=3) as cluster:
         say("Filling it: topics with records, and some 300 groups, most of them dead …")
         with DemoWorkload(cluster) as workload:
             truth = Truth(
@@ -116,7 +132,7 @@ def main() -> int:
             )
             say(f"{len(workload.groups)} groups are there; {len(truth.live)} have members that keep committing.")
             say("Running the DAGs: a snapshot, a cleanup as a dry run (the default), and a cleanup in earnest.")
-            run_dags(cluster.bootstrap, store)
+            airflow.run(cluster.bootstrap, store)
             workload.check()
             left = frozenset(list_groups(cluster.bootstrap))
     return tell(store / "demo", truth, left)
