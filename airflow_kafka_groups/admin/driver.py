@@ -6,8 +6,7 @@ leave by ``take_results`` as they are known. ``wake_at`` says when to poll again
 
 1. Keys with a known or guessed coordinator start in that broker's queue; the others in the lookup queue.
 2. A broker's queue is cut into requests of ``batch_size`` keys, ``batches_in_flight`` at a time. A broker whose version
-   takes one key a request (``NoBatchedRequestError``) is remembered, for that API only, and from then on gets requests
-   of one key, ``singles_in_flight`` at a time: pipelined, so that falling back costs bytes and not round trips.
+   takes one key a request (``NoBatchedRequestError``) gets requests of one key from then on (fallback.py).
 3. Every answer sorts its keys by fate (handler.py). A key that the broker left out is an error with its name.
 4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
    most of a first answer is NOT_COORDINATOR, the guesses are wrong for this cluster: the rest are looked up too.
@@ -26,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Generic
 
+from airflow_kafka_groups.admin.fallback import Fallback
 from airflow_kafka_groups.admin.fates import Fates, K, Outcome, V
 from airflow_kafka_groups.admin.handler import AdminHandler
 from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
@@ -82,7 +82,7 @@ class AdminDriver(Generic[K, V]):
         self._order = count()
         self._in_flight: Counter[tuple[BrokerId, bool]] = Counter()
         self._flying: set[RequestSpec[K]] = set()
-        self._unbatched: set[tuple[BrokerId, bool]] = set()
+        self._fallback = Fallback(self._limits)
         self._silent_until: dict[BrokerId, float] = {}
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
@@ -155,8 +155,7 @@ class AdminDriver(Generic[K, V]):
     def _cut(
         self, broker_id: BrokerId, queue: deque[K], handler: AdminHandler[K, Any], *, is_lookup: bool
     ) -> RequestSpec[K]:
-        size = self._limits.lookup_batch_size if is_lookup else self._limits.batch_size
-        size = 1 if (broker_id, is_lookup) in self._unbatched else min(size, len(queue))
+        size = min(self._fallback.keys_in_request(broker_id, is_lookup=is_lookup), len(queue))
         if self._weights is not None and not is_lookup:
             size = self._within_budget(queue, size, self._weights)
         return self._launch(broker_id, tuple(queue.popleft() for _ in range(size)), handler, is_lookup=is_lookup)
@@ -181,16 +180,14 @@ class AdminDriver(Generic[K, V]):
         return size
 
     def _has_room(self, broker_id: BrokerId, is_lookup: bool, now: float) -> bool:
-        limits = self._limits
-        unbatched = (broker_id, is_lookup) in self._unbatched
-        room = limits.singles_in_flight if unbatched else limits.batches_in_flight
+        room = self._fallback.requests_in_flight(broker_id, is_lookup=is_lookup)
         return self._in_flight[broker_id, is_lookup] < room and self._silent_until.get(broker_id, 0.0) <= now
 
     def _lookup_broker(self, now: float) -> BrokerId | None:
         """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""
         free = [broker_id for broker_id in self._brokers if self._has_room(broker_id, True, now)]
-        batching = [broker_id for broker_id in free if (broker_id, True) not in self._unbatched]
-        return min(batching or free, key=lambda broker_id: self._in_flight[broker_id, True], default=None)
+        best = self._fallback.best_for_lookups(free)
+        return min(best, key=lambda broker_id: self._in_flight[broker_id, True], default=None)
 
     # What came of it
 
@@ -225,7 +222,7 @@ class AdminDriver(Generic[K, V]):
         """
         self._landed(spec)
         if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1:
-            self._unbatched.add((spec.broker_id, spec.is_lookup))
+            self._fallback.revert(spec.broker_id, is_lookup=spec.is_lookup)
             self._enqueue(None if spec.is_lookup else spec.broker_id, spec.keys)
         elif isinstance(error, AuthenticationFailedError | LocalProtocolError):
             self._fail_all(spec.keys, error)
