@@ -28,6 +28,10 @@ METADATA = Api(3, "Metadata", 1, 12)
 OFFSET_COMMIT = Api(8, "OffsetCommit", 2, 9)
 OFFSET_FETCH = Api(9, "OffsetFetch", 2, 9)
 FIND_COORDINATOR = Api(10, "FindCoordinator", 0, 6)
+JOIN_GROUP = Api(11, "JoinGroup", 0, 9)
+HEARTBEAT = Api(12, "Heartbeat", 0, 4)
+LEAVE_GROUP = Api(13, "LeaveGroup", 0, 5)
+SYNC_GROUP = Api(14, "SyncGroup", 0, 5)
 DESCRIBE_GROUPS = Api(15, "DescribeGroups", 0, 6)
 LIST_GROUPS = Api(16, "ListGroups", 0, 5)
 API_VERSIONS = Api(18, "ApiVersions", 0, 3)
@@ -43,6 +47,10 @@ ALL_APIS = (
     OFFSET_COMMIT,
     OFFSET_FETCH,
     FIND_COORDINATOR,
+    JOIN_GROUP,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    SYNC_GROUP,
     DESCRIBE_GROUPS,
     LIST_GROUPS,
     API_VERSIONS,

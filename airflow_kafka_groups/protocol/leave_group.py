@@ -1,0 +1,32 @@
+"""LeaveGroup: a member goes, so that the others need not wait for its session to end.
+
+v0 one member · v1 throttle time · v3 many members, by instance id too (KIP-345) · v4 flexible · v5 reason (KIP-800)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
+from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+FIRST_BATCHED_VERSION = 3
+_MAX_REASON = 255
+
+
+def build(group_id: str, member_id: str, group_instance_id: str | None, version: int, reason: str = "") -> Message:
+    """Make a request for one member."""
+    schema = request_schema(LEAVE_GROUP, version)
+    if version < FIRST_BATCHED_VERSION:
+        return schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
+    fields: dict[str, Any] = {"member_id": member_id, "group_instance_id": group_instance_id}
+    if version >= 5:
+        fields["reason"] = reason[:_MAX_REASON] or None
+    return schema.LeaveGroupRequest(group_id=group_id, members=(schema.MemberIdentity(**fields),))
+
+
+def parse(response: Message) -> ErrorCode:
+    """Read the answer: the error of the request, or else the member's own (v3+)."""
+    codes = (response.error_code, *(member.error_code for member in getattr(response, "members", ())))
+    return next((code for code in codes if code is not ErrorCode.none), ErrorCode.none)
