@@ -36,8 +36,12 @@ async def stream(
     something_came = asyncio.Event()
     tasks: set[asyncio.Task[None]] = set()
 
+    broken: list[BaseException] = []
+
     def landed(task: asyncio.Task[None]) -> None:
         tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            broken.append(error)
         something_came.set()
 
     try:
@@ -52,6 +56,8 @@ async def stream(
             if driver.done:
                 break
             await _wait(something_came, driver.wake_at(clock()) - clock())
+            if broken:  # not an answer but a bug: nobody is to wait for the deadline to hear of it
+                raise broken[0]
             for result in driver.take_results():
                 yield result
             if progress is not None:

@@ -275,3 +275,14 @@ async def test_a_throttled_client_keeps_quiet_for_as_long_as_the_broker_says() -
         (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
     first, second = fake.requests(OFFSET_FETCH)
     assert second.at - first.at >= 0.29
+
+
+async def test_a_bug_in_a_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("airflow_kafka_groups.protocol.offset_fetch.parse", broken)
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+        async with asyncio.timeout(5):
+            with pytest.raises(ZeroDivisionError):
+                await admin.list_consumer_group_offsets(GROUPS)
