@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Generic
 
 from airflow_kafka_groups.admin.driver import AdminDriver
 from airflow_kafka_groups.admin.fates import K, Outcome, V
@@ -33,39 +33,19 @@ async def stream(
     """
     clock = asyncio.get_running_loop().time
     total = driver.remaining
-    something_came = asyncio.Event()
-    tasks: set[asyncio.Task[None]] = set()
-
-    broken: list[BaseException] = []
-
-    def landed(task: asyncio.Task[None]) -> None:
-        tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            broken.append(error)
-        something_came.set()
-
+    exchanges = _Exchanges(driver, cluster)
     try:
         while not driver.done:
-            something_came.clear()
             for spec in driver.poll(clock()):
-                task = asyncio.create_task(_exchange(driver, cluster, spec))
-                tasks.add(task)
-                task.add_done_callback(landed)
-            for result in driver.take_results():
-                yield result
-            if driver.done:
-                break
-            await _wait(something_came, driver.wake_at(clock()) - clock())
-            if broken:  # not an answer but a bug: nobody is to wait for the deadline to hear of it
-                raise broken[0]
+                exchanges.begin(spec)
+            if not driver.done:
+                await exchanges.wait(driver.wake_at(clock()) - clock())
             for result in driver.take_results():
                 yield result
             if progress is not None:
                 progress(total - driver.remaining, total)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await exchanges.cancel()
 
 
 async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Outcome[K, V]]:
@@ -74,12 +54,47 @@ async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Out
         return [result async for result in results]
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(max(seconds, 0)):
-            await event.wait()
-    except TimeoutError:
-        return
+class _Exchanges(Generic[K, V]):
+    """Hold the requests under way, one task each."""
+
+    def __init__(self, driver: AdminDriver[K, V], cluster: ClusterClient) -> None:
+        self._driver = driver
+        self._cluster = cluster
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._something_came = asyncio.Event()
+        self._bug: BaseException | None = None
+
+    def begin(self, spec: RequestSpec[K]) -> None:
+        """Send a request; the driver is told what came of it."""
+        task = asyncio.create_task(_exchange(self._driver, self._cluster, spec))
+        self._tasks.add(task)
+        task.add_done_callback(self._landed)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until something came, or until the time is over.
+
+        Raises what a task raised: not an answer but a bug, and nobody is to wait for the deadline to hear of it.
+        """
+        try:
+            async with asyncio.timeout(max(seconds, 0)):
+                await self._something_came.wait()
+        except TimeoutError:
+            return
+        self._something_came.clear()
+        if self._bug is not None:
+            raise self._bug
+
+    async def cancel(self) -> None:
+        """End what is still under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._bug = error
+        self._something_came.set()
 
 
 async def _exchange(driver: AdminDriver[K, Any], cluster: ClusterClient, spec: RequestSpec[K]) -> None:
