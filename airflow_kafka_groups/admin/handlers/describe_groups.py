@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState
 from airflow_kafka_groups.protocol import describe_groups, modern_group_describe
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, Api
@@ -67,6 +68,10 @@ def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -
         if answer.error is ErrorCode.group_id_not_found:
             # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
             fates.completed[group_id] = _dead(answer.description)
+            continue
+        if answer.error is ErrorCode.unsupported_version:
+            # The broker knows the API, but has the protocol switched off (3.9 as shipped): it has no such groups.
+            fates.failed[group_id] = UnsupportedVersionError(f"broker {broker_id} has {api.name} switched off")
             continue
         fate = coordinator_fate(answer.error)
         if fate is Fate.COMPLETED:
