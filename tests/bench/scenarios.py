@@ -49,6 +49,7 @@ class Scenario:
     :param warms: further calls of each peer in the last of these processes.
     :param traffic: also count requests and bytes, in a run of its own.
     :param budget_s: begin no further round after this time.
+    :param peers: who takes part.
     """
 
     operation: str
@@ -57,7 +58,8 @@ class Scenario:
     colds: int = 3
     warms: int = 7
     traffic: bool = False
-    budget_s: float = 120.0
+    budget_s: float = 90.0
+    peers: tuple[str, ...] = PEERS
 
     @property
     def name(self) -> str:
@@ -92,9 +94,10 @@ def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> 
             broker,
             size,
             colds=1,
-            warms=1 if size > 10_000 else 4,
+            warms=1 if size > 10_000 else 3,
             traffic=size in traffic,
-            budget_s=240.0,
+            budget_s=180.0,
+            peers=(OURS, "franz_go") if size > 10_000 else PEERS,
         )
         for size in sizes
     ]
@@ -124,7 +127,7 @@ FULL: tuple[Scenario, ...] = (
 )
 QUICK: tuple[Scenario, ...] = (
     Scenario("list_offsets", "4x", 10_000, colds=2, warms=5, traffic=True, budget_s=60.0),
-    Scenario("delete", "4x", 10_000, colds=1, warms=2, budget_s=90.0),
+    Scenario("delete", "4x", 10_000, colds=1, warms=2, budget_s=140.0),
 )
 
 

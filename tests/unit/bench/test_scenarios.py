@@ -78,3 +78,9 @@ def test_a_slow_peer_makes_room_once_it_has_a_warm_sample() -> None:
     assert not has_enough([], [500.0])
     assert not has_enough([1.0], [2.0])
     assert has_enough([10.0], [21.0])
+
+
+def test_only_those_named_take_part() -> None:
+    one = Scenario("delete", "4x", 50_000, peers=("ours", "franz_go"))
+    assert why_not("franz_go", one, {}) is None
+    assert str(why_not("java", one, {})).startswith("skipped: not part of this comparison")
