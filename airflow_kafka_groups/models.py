@@ -215,7 +215,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
 
     group_id: GroupId
     topics: tuple[TopicOffsets, ...] = ()
-    _index: dict[str, dict[int, tuple[TopicOffsets, int]]] = field(default_factory=dict, init=False, repr=False)
+    _index: dict[str, dict[int, tuple[TopicOffsets, int]]] | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return sum(len(topic.partitions) for topic in self.topics)
@@ -226,12 +226,17 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
                 yield TopicPartition(topic.topic, partition)
 
     def __getitem__(self, key: TopicPartition) -> OffsetAndMetadata | None:
-        if not self._index:
+        index = self._index
+        if index is None:
+            index = {}
             for topic in self.topics:
-                of_topic = self._index.setdefault(topic.topic, {})
+                of_topic = index.setdefault(topic.topic, {})
                 of_topic.update({partition: (topic, i) for i, partition in enumerate(topic.partitions)})
+            object.__setattr__(
+                self, "_index", index
+            )  # made when first asked for: most groups only have their columns read
         topic_name, partition = key
-        column, i = self._index.get(topic_name, {}).get(partition, (None, 0))
+        column, i = index.get(topic_name, {}).get(partition, (None, 0))
         if column is None:
             raise KeyError(key)
         return _value(column.offsets[i], column.leader_epochs[i], column.metadata[i] if column.metadata else "")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, UnsupportedVersionError
@@ -16,20 +15,11 @@ from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, TopicOffse
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.offset_fetch_reader import OffsetFetchAnswers, OffsetsAnswer
 
 FIRST_BATCHED_VERSION = 8
 FIRST_STABLE_VERSION = 7
 _FIRST_EPOCH_VERSION = 5
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetsAnswer:
-    """Be the answer for one group: its own error, its readable partitions, and the errors of the others."""
-
-    group_id: str
-    error: ErrorCode
-    topics: tuple[TopicOffsets, ...]
-    partition_errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 
 def build(specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: bool, version: int) -> Message:
@@ -70,7 +60,10 @@ def _topics(topic_class: Any, spec: ListConsumerGroupOffsetsSpec) -> tuple[Any, 
 
 
 def parse(response: Message, version: int, group_ids: Sequence[str]) -> Iterator[OffsetsAnswer]:
-    """Give the answer for each group the broker named."""
+    """Give the answer for each group the broker named, whichever way it was read (see ``responses.py``)."""
+    if isinstance(response, OffsetFetchAnswers):
+        yield from response.answers
+        return
     if version >= FIRST_BATCHED_VERSION:
         for group in response.groups:
             topics, errors = _read_topics(group.topics, version)

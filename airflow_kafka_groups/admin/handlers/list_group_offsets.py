@@ -18,7 +18,7 @@ from airflow_kafka_groups.protocol import offset_fetch
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.protocol.offset_fetch import OffsetsAnswer
+from airflow_kafka_groups.protocol.offset_fetch_reader import OffsetsAnswer
 
 ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
 

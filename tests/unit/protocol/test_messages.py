@@ -42,6 +42,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import ALL_APIS, FIND_COORDINATOR, OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import decode_response, encode_body, encode_header, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.responses import read_response
 from tests.fakes import answers
 
 ALL = ListConsumerGroupOffsetsSpec()
@@ -123,7 +124,7 @@ def test_answers_survive_the_wire(version: int) -> None:
 def test_half_an_answer_is_a_named_error(cut: int) -> None:
     data = frame(answers.offset_fetch(8, {"g": ErrorCode.none}, {("t", 0): (5, ErrorCode.none)}))
     with pytest.raises(RemoteProtocolError, match="OffsetFetch v8"):
-        decode_response(OFFSET_FETCH, 8, data[:-cut])
+        read_response(OFFSET_FETCH, 8, data[:-cut])
 
 
 def test_an_answer_with_something_after_it_is_a_named_error() -> None:
@@ -135,7 +136,7 @@ def test_an_answer_with_something_after_it_is_a_named_error() -> None:
 @given(st.binary(max_size=200))
 def test_noise_is_a_named_error_or_an_answer_but_never_a_crash(noise: bytes) -> None:
     try:
-        decode_response(OFFSET_FETCH, 8, noise)
+        read_response(OFFSET_FETCH, 8, noise)
     except RemoteProtocolError:
         return
 

@@ -1,0 +1,98 @@
+"""The reader by hand reads what kio reads, whatever is in the answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import RemoteProtocolError
+from airflow_kafka_groups.protocol import offset_fetch
+from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
+from airflow_kafka_groups.protocol.codec import decode_response, encode_body, response_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.responses import read_response
+
+SCHEMA = response_schema(OFFSET_FETCH, 8)
+CODES = st.sampled_from([ErrorCode.none] * 5 + list(ErrorCode))
+PARTITIONS = st.builds(
+    SCHEMA.OffsetFetchResponsePartitions,
+    partition_index=st.integers(0, 2**31 - 1),
+    committed_offset=st.sampled_from([-1, 0, 7, 2**63 - 1]),
+    committed_leader_epoch=st.integers(-1, 2**31 - 1),
+    metadata=st.sampled_from([None, "", "", "", "m", "ünï", "x" * 130]),
+    error_code=CODES,
+)
+PLAIN = st.builds(
+    SCHEMA.OffsetFetchResponsePartitions,
+    partition_index=st.integers(0, 300),
+    committed_offset=st.integers(0, 2**40),
+    committed_leader_epoch=st.just(0),
+    metadata=st.just(""),
+    error_code=st.just(ErrorCode.none),
+)
+
+
+def lists(items: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=most).map(tuple)
+
+
+TOPICS = st.builds(
+    SCHEMA.OffsetFetchResponseTopics,
+    name=st.sampled_from(["t", "ünï", "y" * 140]),
+    partitions=lists(PLAIN, 200) | lists(PARTITIONS, 8),
+)
+GROUPS = st.builds(
+    SCHEMA.OffsetFetchResponseGroup, group_id=st.text(max_size=9), topics=lists(TOPICS, 4), error_code=CODES
+)
+RESPONSES = st.builds(
+    SCHEMA.OffsetFetchResponse,
+    throttle_time=st.integers(0, 10_000).map(lambda ms: timedelta(milliseconds=ms)),
+    groups=lists(GROUPS, 5),
+)
+
+
+def frame(response: Any) -> bytes:
+    return b"\x00\x00\x00\x07\x00" + encode_body(response)
+
+
+@given(RESPONSES)
+def test_it_reads_what_kio_reads(response: Any) -> None:
+    data = frame(response)
+    by_hand = read_response(OFFSET_FETCH, 8, data)
+    by_kio = decode_response(OFFSET_FETCH, 8, data)
+    assert list(offset_fetch.parse(by_hand, 8, [])) == list(offset_fetch.parse(by_kio, 8, []))
+    assert by_hand.throttle_time == by_kio.throttle_time == response.throttle_time
+
+
+@given(RESPONSES, st.data())
+def test_half_an_answer_is_an_error_and_never_a_short_one(response: Any, data: st.DataObject) -> None:
+    whole = frame(response)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(RemoteProtocolError):
+        read_response(OFFSET_FETCH, 8, whole[:cut])
+
+
+@given(RESPONSES)
+def test_an_answer_with_something_after_it_is_an_error(response: Any) -> None:
+    with pytest.raises(RemoteProtocolError):
+        read_response(OFFSET_FETCH, 8, frame(response) + b"x")
+
+
+def test_tagged_fields_of_tomorrow_are_passed_over() -> None:
+    partition = bytes.fromhex("00000003" + "0000000000000007" + "00000000" + "01" + "0000") + b"\x01\x05\x02ab"
+    topic = b"\x02" + b"t" + b"\x02" + partition + b"\x00"
+    group = b"\x02" + b"g" + b"\x02" + topic + b"\x00\x00" + b"\x01\x00\x01z"
+    data = b"\x00\x00\x00\x07\x00" + b"\x00\x00\x00\x00" + b"\x02" + group + b"\x00"
+    (answer,) = offset_fetch.parse(read_response(OFFSET_FETCH, 8, data), 8, [])
+    assert (answer.group_id, answer.error) == ("g", ErrorCode.none)
+    assert [(topic.topic, list(topic.rows())) for topic in answer.topics] == [("t", [(3, 7, 0, "")])]
+
+
+def test_a_code_of_tomorrow_is_an_error_and_not_an_empty_group() -> None:
+    data = b"\x00\x00\x00\x07\x00" + b"\x00\x00\x00\x00" + b"\x02" + b"\x02g\x01" + b"\x7f\xff" + b"\x00" + b"\x00"
+    with pytest.raises(RemoteProtocolError, match="32767"):
+        read_response(OFFSET_FETCH, 8, data)
