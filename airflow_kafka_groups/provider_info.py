@@ -38,10 +38,11 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _INTEGRATION,
                 "python-modules": [
-                    f"{_PACKAGE}.sensors.{subject}" for subject in ("coordinators", "deletion", "offsets")
+                    f"{_PACKAGE}.sensors.{subject}" for subject in ("coordinators", "deletion", "groups", "offsets")
                 ],
             }
         ],
+        "triggers": [{"integration-name": _INTEGRATION, "python-modules": [f"{_PACKAGE}.triggers.poll"]}],
         "connection-types": [
             {
                 "connection-type": "kafka_groups",

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
@@ -85,6 +85,18 @@ class KafkaGroupsHook(BaseHook):
         from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
         return GuardedAdminClient(self.client_config(), self.settings)
+
+    async def aget_conn(self) -> AdminClient:
+        """Build the same client inside an event loop that must not be held up, such as a triggerer's."""
+        from airflow.providers.common.compat.connection import get_async_connection
+        from asgiref.sync import sync_to_async
+
+        if self._settings is None:
+            with self._explained() as conn_id:
+                connection = await get_async_connection(conn_id)
+            await sync_to_async(_mask_secrets)(connection)
+            self._settings = read_connection(connection)
+        return self.get_conn()
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AdminClient]:
@@ -160,13 +172,21 @@ class KafkaGroupsHook(BaseHook):
             return False, f"{type(exc).__name__}: {exc}"
 
     def _connection(self) -> Any:
+        with self._explained() as conn_id:
+            connection = self.get_connection(conn_id)
+        _mask_secrets(connection)
+        return connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[str]:
+        """Give the connection's id to look it up with, and say what to do when there is none."""
         from airflow.sdk.exceptions import AirflowNotFoundException
 
         conn_id: Any = self.kafka_groups_conn_id
         if not isinstance(conn_id, str) or not conn_id.strip():
             raise ConfigurationError(self.conn_name_attr, conn_id, "must be the id of an Airflow connection")
         try:
-            connection = self.get_connection(conn_id)
+            yield conn_id
         except AirflowNotFoundException:
             raise ConfigurationError(
                 self.conn_name_attr,
@@ -174,8 +194,6 @@ class KafkaGroupsHook(BaseHook):
                 f"there is no such connection. Create it in the UI (Admin, Connections, type {self.hook_name!r}), with "
                 f"'airflow connections add', or as the environment variable AIRFLOW_CONN_{conn_id.upper()}",
             ) from None
-        _mask_secrets(connection)
-        return connection
 
 
 def _in_running_loop() -> bool:

@@ -15,6 +15,7 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
     """Wait until every named group has an available coordinator.
 
     :param group_ids: the groups; duplicates are ignored (templated).
+    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     A group whose coordinator cannot be found, whatever the reason, has not got one.

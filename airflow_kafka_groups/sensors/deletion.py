@@ -20,6 +20,7 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     :param group_ids: the groups; duplicates are ignored (templated).
     :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups it says were deleted, and is
         done at once when it deleted none (templated).
+    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     A listing that misses a broker, or a group that cannot be described, is no proof: the sensor goes on waiting.

@@ -1,4 +1,4 @@
-"""Wait for committed offsets."""
+"""Wait for committed offsets: given ones, the end of the log, or a lag that is low enough."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 
 
 class ListGroupOffsetsSensor(KafkaGroupsSensor):
-    """Wait until groups' committed offsets have reached given targets, or until their lag is low enough.
+    """Wait until groups' committed offsets have reached given targets or the end, or until their lag is low enough.
 
-    Give either ``targets``, or ``group_ids`` with ``max_total_lag`` and/or ``max_partition_lag``. Whatever the number
-    of groups, a poll is one batched call.
+    Give either ``targets``, or ``group_ids`` with ``max_total_lag`` and/or ``max_partition_lag``, or ``group_ids`` with
+    ``to_end``. Whatever the number of groups, a poll is one batched call.
 
     :param targets: the committed offset each partition must have reached, as
         ``{group: {topic: {partition: offset}}}``; the numbers may be texts, the whole may be JSON text (templated).
     :param group_ids: the groups whose lag is waited for; duplicates are ignored (templated).
     :param max_total_lag: highest lag of a group, summed over its partitions, in messages (templated).
     :param max_partition_lag: highest lag of any one partition, in messages (templated).
+    :param to_end: wait for the ends of the groups' partitions as they were when the sensor began to wait: at its first
+        poll that found commits of the group. Default false.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     A group that cannot be read, that has no commit, or that has committed past the end of a topic (made anew since) has
@@ -47,6 +50,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         group_ids: Sequence[str] | str | None = None,
         max_total_lag: int | str | None = None,
         max_partition_lag: int | str | None = None,
+        to_end: bool = False,
         require: Literal["all", "any"] = "all",
         **kwargs: Any,
     ) -> None:
@@ -54,9 +58,11 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         if (targets is None) == (group_ids is None):
             raise ConfigurationError("targets, group_ids", None, "give exactly one of them")
         no_lag = max_total_lag is None and max_partition_lag is None
-        if no_lag != (group_ids is None):
+        if (no_lag and not to_end) != (group_ids is None) or (to_end and not no_lag):
             raise ConfigurationError(
-                "max_total_lag, max_partition_lag", None, "give at least one with group_ids, and none with targets"
+                "max_total_lag, max_partition_lag, to_end",
+                None,
+                "give a lag or to_end with group_ids, not both, and none with targets",
             )
         if require not in ("all", "any"):
             raise ConfigurationError("require", require, 'must be "all" or "any"')
@@ -64,17 +70,23 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         self.group_ids = group_ids
         self.max_total_lag = max_total_lag
         self.max_partition_lag = max_partition_lag
+        self.to_end = to_end
         self.require = require
+        if to_end:
+            self.require_one_process()
 
     def condition(self) -> Condition:
         """Say what to wait for."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer
         from airflow_kafka_groups.triggers.conditions import LagAtMost, OffsetsReached
+        from airflow_kafka_groups.triggers.group_conditions import EndReached
 
         any_group = self.require == "any"
         if self.targets is not None:
             return OffsetsReached(targets=_read_targets(self.targets), any_group=any_group)
         group_ids, _ = read_group_ids(self.group_ids)
+        if self.to_end:
+            return EndReached(group_ids=tuple(group_ids), any_group=any_group)
         return LagAtMost(
             group_ids=tuple(group_ids),
             total=None if self.max_total_lag is None else read_integer("max_total_lag", self.max_total_lag),

@@ -63,7 +63,7 @@ class CoordinatorsAvailable:
     async def check(self, admin: AdminClient) -> PollResult:
         """Ask for all coordinators in one batched call."""
         found = await admin.find_coordinators(self.group_ids)
-        waiting = _missing(self.group_ids, found)
+        waiting = missing(self.group_ids, found)
         return PollResult(reached=not waiting, waiting=waiting, total=len(self.group_ids))
 
 
@@ -99,11 +99,11 @@ class OffsetsReached:
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' committed offsets in one batched call."""
         found = await admin.list_consumer_group_offsets(list(self.targets), require_stable=True)
-        waiting = _missing(self.targets, found)
+        waiting = missing(self.targets, found)
         for group_id, wanted in self.targets.items():
             if group_id not in waiting and (reason := behind(wanted, found[group_id].unwrap())):
                 waiting[group_id] = reason
-        return _poll_result(waiting, len(self.targets), self.any_group)
+        return poll_result(waiting, len(self.targets), self.any_group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +124,13 @@ class LagAtMost:
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets and each partition's ends, once."""
         found = await admin.list_consumer_group_lag(self.group_ids)
-        waiting = _missing(self.group_ids, found)
+        waiting = missing(self.group_ids, found)
         for group_id in self.group_ids:
             if group_id not in waiting:
                 reason = lagging(found[group_id].unwrap(), total=self.total, partition=self.partition)
                 if reason:
                     waiting[group_id] = reason
-        return _poll_result(waiting, len(self.group_ids), self.any_group)
+        return poll_result(waiting, len(self.group_ids), self.any_group)
 
 
 def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str | None:
@@ -165,7 +165,8 @@ def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str |
     return None
 
 
-def _missing(wanted: Iterable[str], found: GroupResults[V]) -> dict[str, str]:
+def missing(wanted: Iterable[str], found: GroupResults[V]) -> dict[str, str]:
+    """Say why there is no value, for each group that has none."""
     waiting: dict[str, str] = {}
     for group_id in wanted:
         result = found.get(group_id)
@@ -176,6 +177,7 @@ def _missing(wanted: Iterable[str], found: GroupResults[V]) -> dict[str, str]:
     return waiting
 
 
-def _poll_result(waiting: dict[str, str], total: int, any_group: bool) -> PollResult:
+def poll_result(waiting: dict[str, str], total: int, any_group: bool) -> PollResult:
+    """Sum up: all groups have to be there, or any one of them."""
     reached = len(waiting) < total if any_group else not waiting
     return PollResult(reached=reached, waiting=waiting, total=total)

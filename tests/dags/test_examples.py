@@ -51,6 +51,7 @@ def test_the_examples_run_on_a_real_cluster(
     create_topics(bootstrap, {"orders": 2})
     produce(bootstrap, {("orders", 0): 50, ("orders", 1): 30})
     seed_groups(bootstrap, ["orders-1", "orders-2", "orders-test"], {("orders", 0): 45, ("orders", 1): 25})
+    seed_groups(bootstrap, ["orders-done"], {("orders", 0): 50, ("orders", 1): 30})
     monkeypatch.setenv("AIRFLOW_CONN_MY_CLUSTER", json.dumps({"conn_type": "kafka_groups", "host": bootstrap}))
     monkeypatch.setenv("KAFKA_GROUPS_STORAGE", str(tmp_path))
 

@@ -12,6 +12,7 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import GroupsEmptySensor, GroupsExistSensor, GroupsStalledSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 
 STORAGE = os.environ.get("KAFKA_GROUPS_STORAGE", "s3a://my-bucket/kafka-groups")
@@ -73,7 +74,41 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
         poke_interval=30,
         timeout=3600,
     )
+    has_read_what_was_there = ListGroupOffsetsSensor(
+        task_id="has_read_what_was_there",
+        kafka_groups_conn_id="my_cluster",
+        group_ids=["orders-done"],
+        to_end=True,
+        deferrable=True,
+        poke_interval=30,
+        timeout=3600,
+    )
     # [END howto_sensor_offsets]
+
+    # [START howto_sensor_groups]
+    there = GroupsExistSensor(
+        task_id="there",
+        kafka_groups_conn_id="my_cluster",
+        group_ids=["orders-1", "orders-2"],
+        deferrable=True,
+    )
+    empty = GroupsEmptySensor(
+        task_id="empty",
+        kafka_groups_conn_id="my_cluster",
+        group_ids=["orders-1", "orders-2"],
+        require="any",
+        deferrable=True,
+    )
+    stalled = GroupsStalledSensor(
+        task_id="stalled",
+        kafka_groups_conn_id="my_cluster",
+        group_ids=["orders-1", "orders-2"],
+        seconds=5,
+        deferrable=True,
+        poke_interval=3,
+        timeout=600,
+    )
+    # [END howto_sensor_groups]
 
     # [START howto_operator_deletion]
     delete_by_name = DeleteGroupsOperator(
@@ -97,4 +132,5 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
     # [END howto_sensor_deletion]
 
     coordinators_ready >> find_coordinators >> list_offsets >> count_partitions() >> has_read_it_all
-    has_read_it_all >> has_come_so_far >> delete_by_name >> gone
+    has_read_it_all >> has_come_so_far >> has_read_what_was_there >> there >> empty >> stalled
+    stalled >> delete_by_name >> gone

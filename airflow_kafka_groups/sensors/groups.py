@@ -1,0 +1,101 @@
+"""Wait for groups to exist, to be empty, or to stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.triggers.conditions import Condition
+
+
+class _NamedGroupsSensor(KafkaGroupsSensor):
+    """Wait for something of all or any of the named groups."""
+
+    template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
+
+    def __init__(
+        self, *, group_ids: Sequence[str] | str, require: Literal["all", "any"] = "all", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if require not in ("all", "any"):
+            raise ConfigurationError("require", require, 'must be "all" or "any"')
+        self.group_ids = group_ids
+        self.require = require
+
+    def wanted(self) -> dict[str, Any]:
+        """Give the arguments that all conditions on groups share."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids
+
+        return {"group_ids": tuple(read_group_ids(self.group_ids)[0]), "any_group": self.require == "any"}
+
+
+class GroupsExistSensor(_NamedGroupsSensor):
+    """Wait until groups exist, in whatever state.
+
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    A group that cannot be described, or whose state is not known, is not taken to exist.
+    """
+
+    def condition(self) -> Condition:
+        """Say what to wait for."""
+        from airflow_kafka_groups.triggers.group_conditions import GroupsExist
+
+        return GroupsExist(**self.wanted())
+
+
+class GroupsEmptySensor(_NamedGroupsSensor):
+    """Wait until groups exist and have no members: before offsets are reset, restored or deleted.
+
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Empty is what was seen, not what will be: a member may come back at any time. A group that does not exist is not
+    empty.
+    """
+
+    def condition(self) -> Condition:
+        """Say what to wait for."""
+        from airflow_kafka_groups.triggers.group_conditions import GroupsEmpty
+
+        return GroupsEmpty(**self.wanted())
+
+
+class GroupsStalledSensor(_NamedGroupsSensor):
+    """Wait until groups have made no progress for a time: the begin of an alert.
+
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param seconds: how long no committed offset has moved, in seconds (templated).
+    :param only_with_lag: count only groups that have something left to read; default true.
+    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Standing still has to be watched, so the time begins with the sensor, and again when the triggerer takes over or is
+    restarted, and after each poll that could not read the group. A group without commits does not count.
+    """
+
+    template_fields: Sequence[str] = (*_NamedGroupsSensor.template_fields, "seconds")
+
+    def __init__(self, *, seconds: float | str, only_with_lag: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seconds = seconds
+        self.only_with_lag = only_with_lag
+        self.require_one_process()
+
+    def condition(self) -> Condition:
+        """Say what to wait for."""
+        from airflow_kafka_groups.hooks.arguments import read_number
+        from airflow_kafka_groups.triggers.group_conditions import NoProgress
+
+        seconds = read_number("seconds", self.seconds)
+        return NoProgress(seconds=seconds, only_with_lag=self.only_with_lag, **self.wanted())

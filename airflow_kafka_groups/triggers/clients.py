@@ -1,0 +1,72 @@
+"""One client for each connection in a triggerer, however many triggers use it.
+
+A client lives as long as somebody uses it. One that fails is set aside for the others, too: whoever asks next reads the
+connection anew, so that a changed password or address takes effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+
+log = logging.getLogger(__name__)
+
+
+class SharedClient:
+    """Be the client of one connection, made when first asked for.
+
+    :param conn_id: the connection's id.
+    """
+
+    def __init__(self, conn_id: str) -> None:
+        self._conn_id = conn_id
+        self._lock = asyncio.Lock()
+        self._client: AdminClient | None = None
+        self.users = 0
+
+    async def get(self) -> AdminClient:
+        """Give the connected client. Raises what connecting raises; the next to ask tries again."""
+        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+        async with self._lock:
+            if self._client is None:
+                client = await KafkaGroupsHook(self._conn_id).aget_conn()
+                self._client = await client.__aenter__()
+            return self._client
+
+    async def discard(self, client: AdminClient) -> None:
+        """Close a client that failed, unless that has been done."""
+        if self._client is client:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the client, if there is one."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.__aexit__(None, None, None)
+
+
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, SharedClient]] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def shared_client(conn_id: str) -> AsyncIterator[SharedClient]:
+    """Take part in the client of a connection; the last to leave closes it, also when cancelled."""
+    of_loop = _clients.setdefault(asyncio.get_running_loop(), {})
+    shared = of_loop.setdefault(conn_id, SharedClient(conn_id))
+    shared.users += 1
+    try:
+        yield shared
+    finally:
+        shared.users -= 1
+        if not shared.users:
+            if of_loop.get(conn_id) is shared:
+                del of_loop[conn_id]
+            await shared.aclose()

@@ -1,0 +1,185 @@
+"""More to wait for: groups that exist or are empty, the end of the log, and groups that make no progress.
+
+As in ``conditions``: what cannot be read has not been reached. Two of these remember what they saw: ``EndReached`` the
+ends it measures against (they travel with it, from the worker to the triggerer), ``NoProgress`` since when nothing has
+moved (that does not travel: a process that has not watched for the whole time cannot say so).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, ListedOffset, OffsetSpec
+from airflow_kafka_groups.triggers.conditions import PollResult, behind, lagging, missing, poll_result
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.models import TopicPartition
+
+_ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsExist:
+    """Wait until groups exist, in whatever state.
+
+    :param group_ids: the groups.
+    :param any_group: one group is enough; default all of them.
+    """
+
+    group_ids: tuple[str, ...]
+    any_group: bool = False
+
+    async def check(self, admin: AdminClient) -> PollResult:
+        """Describe all groups in one batched call."""
+        return await _described(admin, self.group_ids, _not_there, self.any_group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsEmpty:
+    """Wait until groups exist and have no members. One that does not exist is not empty: it may be misspelt.
+
+    :param group_ids: the groups.
+    :param any_group: one group is enough; default all of them.
+    """
+
+    group_ids: tuple[str, ...]
+    any_group: bool = False
+
+    async def check(self, admin: AdminClient) -> PollResult:
+        """Describe all groups in one batched call."""
+        return await _described(admin, self.group_ids, _not_empty, self.any_group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndReached:
+    """Wait until groups have read what was there when the waiting began.
+
+    A group's ends are those at the first poll that finds commits of it: only they say which partitions it reads.
+
+    :param group_ids: the groups.
+    :param any_group: one group is enough; default all of them.
+    :param targets: the ends that are known already, filled as polls find them.
+    """
+
+    group_ids: tuple[str, ...]
+    any_group: bool = False
+    targets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+
+    async def check(self, admin: AdminClient) -> PollResult:
+        """Read all groups' offsets, and the ends that are not known yet."""
+        found = await admin.list_consumer_group_offsets(list(self.group_ids), require_stable=True)
+        waiting = missing(self.group_ids, found)
+        there = {group_id: found[group_id].unwrap() for group_id in self.group_ids if group_id not in waiting}
+        waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
+        for group_id, offsets in there.items():
+            if group_id not in waiting and (reason := behind(self.targets[group_id], offsets)):
+                waiting[group_id] = reason
+        return poll_result(waiting, len(self.group_ids), self.any_group)
+
+    async def _fix_ends(self, admin: AdminClient, groups: Mapping[str, GroupOffsets]) -> dict[str, str]:
+        committed = {
+            group_id: [where for where, value in offsets.items() if value is not None]
+            for group_id, offsets in groups.items()
+        }
+        wanted = {where for partitions in committed.values() for where in partitions}
+        ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
+        waiting = {}
+        for group_id, partitions in committed.items():
+            unclear = [where for where in partitions if _offset(ends.get(where)) is None]
+            if not partitions:
+                waiting[group_id] = "has no committed offsets"
+            elif unclear:
+                waiting[group_id] = f"{unclear[0].topic}[{unclear[0].partition}]: its end cannot be read"
+            else:
+                self.targets[group_id] = {where: _offset(ends[where]) or 0 for where in partitions}
+        return waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoProgress:
+    """Wait until groups' committed offsets have not moved for a time, as watched by this very object.
+
+    :param group_ids: the groups.
+    :param seconds: how long nothing has moved.
+    :param only_with_lag: only count groups that have something left to read; default true. One whose lag cannot be told
+        does not count.
+    :param any_group: one group is enough; default all of them.
+    :param clock: gives seconds; a test passes its own.
+    """
+
+    group_ids: tuple[str, ...]
+    seconds: float
+    only_with_lag: bool = True
+    any_group: bool = False
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
+    _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    async def check(self, admin: AdminClient) -> PollResult:
+        """Read all groups' offsets; of those that stand still, the lag."""
+        from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+
+        found = await admin.list_consumer_group_offsets(list(self.group_ids))
+        now = self.clock()
+        waiting = missing(self.group_ids, found)
+        for group_id in self.group_ids:
+            if group_id in waiting:
+                self._since.pop(group_id, None)  # a gap in the watch begins the time again
+                continue
+            offsets = found[group_id].unwrap()
+            seen = fingerprint(offsets)
+            if self._since.get(group_id, ("", 0.0))[0] != seen:
+                self._since[group_id] = (seen, now)
+            stood = now - self._since[group_id][1]
+            if not committed_partitions(offsets):
+                waiting[group_id] = "has no committed offsets"
+            elif stood < self.seconds:
+                waiting[group_id] = f"seen unmoved for {stood:.0f} of {self.seconds:g} s"
+        if self.only_with_lag:
+            waiting |= await self._without_lag(admin, [id_ for id_ in self.group_ids if id_ not in waiting])
+        return poll_result(waiting, len(self.group_ids), self.any_group)
+
+    async def _without_lag(self, admin: AdminClient, group_ids: list[str]) -> dict[str, str]:
+        if not group_ids:
+            return {}
+        found = await admin.list_consumer_group_lag(group_ids)
+        waiting = missing(group_ids, found)
+        for group_id in group_ids:
+            if group_id in waiting:
+                continue
+            lag = found[group_id].unwrap()
+            if lag.messages is None:
+                waiting[group_id] = "its lag cannot be told"
+            elif lagging(lag, total=0, partition=None) is None:
+                waiting[group_id] = "has read everything"
+        return waiting
+
+
+async def _described(
+    admin: AdminClient, group_ids: tuple[str, ...], why_not: Callable[[GroupDescription], str | None], any_group: bool
+) -> PollResult:
+    found = await admin.describe_consumer_groups(group_ids)
+    waiting = missing(group_ids, found)
+    for group_id in group_ids:
+        if group_id not in waiting and (reason := why_not(found[group_id].unwrap())):
+            waiting[group_id] = reason
+    return poll_result(waiting, len(group_ids), any_group)
+
+
+def _not_there(group: GroupDescription) -> str | None:
+    return f"state {group.state.value}" if group.state in _ABSENT else None
+
+
+def _not_empty(group: GroupDescription) -> str | None:
+    if group.state is GroupState.DEAD:
+        return "does not exist"
+    if group.state is not GroupState.EMPTY or group.members:
+        return f"state {group.state.value}, {len(group.members)} member(s)"
+    return None
+
+
+def _offset(listed: object) -> int | None:
+    return listed.offset if isinstance(listed, ListedOffset) and listed.offset >= 0 else None

@@ -1,0 +1,147 @@
+"""The trigger of all sensors: poll a condition, whatever it is, until it is reached, fails or is out of time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    KafkaGroupsError,
+    RequestTimeoutError,
+)
+from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.triggers.conditions import Condition
+
+EVENT_VERSION = 1
+FIRST_POLL_AFTER = 5.0
+"""Airflow 3.3.2 may lose a task whose trigger fires within the first seconds (apache/airflow#66374)."""
+_MOST_BETWEEN_POLLS = 300.0
+_JITTER = 0.1
+
+
+class EventStatus(StrEnum):
+    """Say how a trigger ended."""
+
+    REACHED = "reached"
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+
+
+def wait_before_poll(interval: float, *, polls: int, failures: int, backoff: bool, spread: float = 0.5) -> float:
+    """Say how many seconds to wait before the next poll.
+
+    :param interval: seconds between polls.
+    :param polls: how many polls there were.
+    :param failures: how many of them, at the end, could not ask the cluster: each doubles the time.
+    :param backoff: double the time with every poll.
+    :param spread: from 0 to 1, by chance: so that a thousand triggers do not poll at once.
+    """
+    doublings = min(max(failures, polls if backoff else 0), 20)
+    wait = min(interval * 2.0**doublings, max(interval, _MOST_BETWEEN_POLLS))
+    wait *= 1 - _JITTER + 2 * _JITTER * spread
+    return wait if polls else max(wait, FIRST_POLL_AFTER)
+
+
+class ConditionTrigger(BaseTrigger):
+    """Poll a condition until it is reached.
+
+    One trigger serves every sensor: what to wait for is data (see ``triggers.codec``). Triggers of the same connection
+    share one client. The connection is read here, in the triggerer; no argument and no event holds a secret.
+
+    :param kafka_groups_conn_id: the connection.
+    :param condition: what to wait for, as ``condition_to_json()`` gave it.
+    :param poll_interval: seconds between polls.
+    :param deadline: when to give up, in seconds since 1970, so that a restart of the triggerer does not move it;
+        ``None`` for never.
+    :param backoff: double the time with every poll, up to five minutes; default false.
+    """
+
+    def __init__(
+        self,
+        *,
+        kafka_groups_conn_id: str,
+        condition: Mapping[str, Any],
+        poll_interval: float = 60.0,
+        deadline: float | None = None,
+        backoff: bool = False,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
+        self.kafka_groups_conn_id = kafka_groups_conn_id
+        self.condition = dict(condition)
+        self.poll_interval = poll_interval
+        self.deadline = deadline
+        self.backoff = backoff
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Give the class and exactly what its constructor takes."""
+        kind = type(self)
+        return f"{kind.__module__}.{kind.__qualname__}", {
+            "kafka_groups_conn_id": self.kafka_groups_conn_id,
+            "condition": self.condition,
+            "poll_interval": self.poll_interval,
+            "deadline": self.deadline,
+            "backoff": self.backoff,
+        }
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Poll; give one event. Leaving early, by cancellation too, closes the client if nobody else uses it."""
+        try:
+            async with shared_client(self.kafka_groups_conn_id) as shared:
+                event = await self._poll(shared)
+        except KafkaGroupsError as error:
+            event = _event(EventStatus.FAILED, f"{type(error).__name__}: {error}")
+        yield event
+
+    async def _poll(self, shared: SharedClient) -> TriggerEvent:
+        from airflow_kafka_groups.triggers.codec import condition_from_json
+
+        condition = condition_from_json(self.condition)
+        polls = failures = 0
+        while True:
+            wait = wait_before_poll(
+                self.poll_interval,
+                polls=polls,
+                failures=failures,
+                backoff=self.backoff,
+                spread=random.random(),  # noqa: S311 - spreads load, hides nothing
+            )
+            left = float("inf") if self.deadline is None else self.deadline - time.time()
+            await asyncio.sleep(max(min(wait, left), 0.0))
+            result, said = await self._ask(shared, condition)
+            polls += 1
+            failures = failures + 1 if result is None else 0
+            self.log.info("%s: %s", "Reached" if result else "Not reached", said)
+            if result:
+                return _event(EventStatus.REACHED, said)
+            if left <= wait:
+                return _event(EventStatus.TIMEOUT, said)
+
+    async def _ask(self, shared: SharedClient, condition: Condition) -> tuple[bool | None, str]:
+        """Poll once: reached, not reached, or ``None`` when the cluster could not be asked just now."""
+        client = None
+        try:
+            client = await shared.get()
+            result = await condition.check(client)
+        except AuthenticationFailedError:
+            raise
+        except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as error:
+            if client is not None and isinstance(error, ConnectionFailedError):
+                await shared.discard(client)
+            return None, f"the cluster cannot be asked: {error}"
+        return result.reached, str(result)
+
+
+def _event(status: EventStatus, message: str) -> TriggerEvent:
+    payload = {"version": EVENT_VERSION, "status": status.value, "message": message}
+    return TriggerEvent(payload)  # type: ignore[no-untyped-call]  # Airflow's own

@@ -1,0 +1,3 @@
+from tests.unit.operators.conftest import admin
+
+__all__ = ["admin"]

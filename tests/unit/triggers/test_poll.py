@@ -1,0 +1,218 @@
+"""The one trigger: carried as plain data, one event, one client for all, closed whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import time
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    NoBrokerAvailableError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+)
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.triggers import poll
+from airflow_kafka_groups.triggers.clients import shared_client
+from airflow_kafka_groups.triggers.codec import CONDITIONS, condition_from_json, condition_to_json
+from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, LagAtMost, OffsetsReached
+from airflow_kafka_groups.triggers.group_conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress
+from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER, ConditionTrigger, EventStatus, wait_before_poll
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+T0 = TopicPartition("t", 0)
+TARGETS = {"a": {T0: 5, TopicPartition("t", 1): 0}, "b": {TopicPartition("u", 2): 7}}
+EACH = [
+    CoordinatorsAvailable(group_ids=("a", "b")),
+    GroupsGone(group_ids=("a",)),
+    OffsetsReached(targets=TARGETS, any_group=True),
+    LagAtMost(group_ids=("a",), total=5, partition=None, any_group=True),
+    GroupsExist(group_ids=("a",), any_group=True),
+    GroupsEmpty(group_ids=("a",)),
+    EndReached(group_ids=("a", "b"), targets=TARGETS),
+    NoProgress(group_ids=("a",), seconds=60.5, only_with_lag=False),
+]
+
+
+def trigger(condition: Any = EACH[4], **arguments: Any) -> ConditionTrigger:
+    return ConditionTrigger(
+        kafka_groups_conn_id="kafka_groups_default", condition=condition_to_json(condition), **arguments
+    )
+
+
+@pytest.fixture
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poll, "wait_before_poll", lambda *_, **__: 0.01)
+
+
+async def fire(one: ConditionTrigger) -> dict[str, Any]:
+    events = [event async for event in one.run()]
+    (event,) = events
+    assert json.loads(json.dumps(event.payload)) == event.payload
+    payload: dict[str, Any] = event.payload
+    return payload
+
+
+def test_every_condition_is_carried() -> None:
+    assert {type(condition).__name__ for condition in EACH} == set(CONDITIONS)
+
+
+@pytest.mark.parametrize("condition", EACH, ids=lambda condition: type(condition).__name__)
+def test_a_trigger_is_rebuilt_from_what_it_serialises_to(condition: Any) -> None:
+    path, arguments = trigger(condition, poll_interval=7.0, deadline=123.0, backoff=True).serialize()
+    carried = json.loads(json.dumps(arguments))
+    assert carried == arguments, "plain JSON only"
+    module, _, name = path.rpartition(".")
+    rebuilt = getattr(importlib.import_module(module), name)(**carried)
+    assert rebuilt.serialize() == (path, arguments)
+    assert condition_from_json(rebuilt.condition) == condition
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_it_polls_until_it_is_reached(admin: FakeAdmin) -> None:
+    task = asyncio.create_task(fire(trigger()))
+    await asyncio.sleep(0.05)
+    assert not task.done()
+    admin.groups["a"] = FakeGroup()
+    event = await task
+    assert (event["version"], event["status"]) == (1, "reached")
+    assert admin.closed == 1
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_many_triggers_share_one_client(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+    opened = 0
+
+    async def count(self: Any) -> FakeAdmin:
+        nonlocal opened
+        opened += 1
+        return admin
+
+    monkeypatch.setattr(KafkaGroupsHook, "aget_conn", count)
+    tasks = [asyncio.create_task(fire(trigger())) for _ in range(50)]
+    await asyncio.sleep(0.05)
+    assert (opened, admin.closed) == (1, 0)
+    admin.groups["a"] = FakeGroup()
+    await asyncio.gather(*tasks)
+    assert (opened, admin.closed) == (1, 1)
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_cancelled_trigger_closes_its_client_unless_others_use_it(admin: FakeAdmin) -> None:
+    first, second = asyncio.create_task(fire(trigger())), asyncio.create_task(fire(trigger()))
+    await asyncio.sleep(0.05)
+    for task, closed in ((first, 0), (second, 1)):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert admin.closed == closed
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_out_of_time_it_says_what_it_waited_for(admin: FakeAdmin) -> None:
+    event = await fire(trigger(deadline=time.time() + 0.05))
+    assert event["status"] == "timeout"
+    assert "waiting for a: state Dead" in event["message"]
+
+
+async def test_past_the_deadline_it_still_looks_once(admin: FakeAdmin) -> None:
+    admin.groups["a"] = FakeGroup()
+    assert (await fire(trigger(deadline=1.0)))["status"] == "reached"
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_cluster_that_cannot_be_asked_is_not_yet(admin: FakeAdmin) -> None:
+    admin.fails_with = NoBrokerAvailableError("b1:9092", "refused")
+    task = asyncio.create_task(fire(trigger()))
+    await asyncio.sleep(0.05)
+    assert not task.done()
+    admin.fails_with = None
+    admin.groups["a"] = FakeGroup()
+    assert (await task)["status"] == "reached"
+
+
+@pytest.mark.usefixtures("_hurried")
+@pytest.mark.parametrize(
+    "error", [AuthenticationFailedError("b1:9092", "wrong password"), RemoteProtocolError("nonsense")]
+)
+async def test_what_will_not_get_better_fails_at_once(admin: FakeAdmin, error: Any) -> None:
+    admin.fails_with = error
+    event = await fire(trigger())
+    assert event["status"] == "failed"
+    assert event["message"] == f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_connection_that_is_not_there_or_wrong_fails(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "extra": {"reed_only": 1}}')
+    assert "reed_only" in (await fire(trigger()))["message"]
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT")
+    assert "there is no such connection" in (await fire(trigger()))["message"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [{}, {"kind": "Unheard"}, {"kind": "LagAtMost", "group_ids": ["a"], "new": 1}, {"kind": "OffsetsReached"}, None],
+)
+async def test_a_condition_of_another_version_fails_and_is_not_half_understood(condition: Any) -> None:
+    one = trigger()
+    one.condition = condition
+    event = await fire(one)
+    assert event["status"] == "failed"
+    assert "another version" in event["message"]
+
+
+async def test_a_client_that_lost_its_connection_is_made_anew(admin: FakeAdmin) -> None:
+    async with shared_client("kafka_groups_default") as shared:
+        client = await shared.get()
+        assert await shared.get() is client
+        await shared.discard(client)
+        await shared.discard(client)
+        assert admin.closed == 1
+        await shared.get()
+    assert admin.closed == 2
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_slow_answer_takes_no_client_away_from_others(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(_: Any) -> Any:
+        raise RequestTimeoutError("no answer")
+
+    monkeypatch.setattr(admin, "describe_consumer_groups", slow)
+    assert (await fire(trigger(deadline=time.time() + 0.05)))["status"] == "timeout"
+    assert admin.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seconds"),
+    [
+        ({"interval": 60, "polls": 1, "failures": 0, "backoff": False}, 60),
+        ({"interval": 60, "polls": 9, "failures": 0, "backoff": False}, 60),
+        ({"interval": 60, "polls": 1, "failures": 1, "backoff": False}, 120),
+        ({"interval": 60, "polls": 9, "failures": 9, "backoff": False}, 300),
+        ({"interval": 60, "polls": 2, "failures": 0, "backoff": True}, 240),
+        ({"interval": 900, "polls": 5, "failures": 5, "backoff": True}, 900),
+        ({"interval": 1, "polls": 0, "failures": 0, "backoff": False}, FIRST_POLL_AFTER),
+        ({"interval": 0, "polls": 1, "failures": 0, "backoff": False}, 0),
+    ],
+)
+def test_how_long_it_waits(arguments: Any, seconds: float) -> None:
+    assert wait_before_poll(**arguments) == pytest.approx(seconds)
+    low, high = (wait_before_poll(**arguments, spread=spread) for spread in (0.0, 1.0))
+    assert low >= min(seconds * 0.9, seconds)
+    assert high <= max(seconds * 1.1, FIRST_POLL_AFTER)
+
+
+def test_no_secret_is_carried() -> None:
+    _, arguments = trigger().serialize()
+    assert set(arguments) == {"kafka_groups_conn_id", "condition", "poll_interval", "deadline", "backoff"}
+    assert [status.value for status in EventStatus] == ["reached", "timeout", "failed"]
