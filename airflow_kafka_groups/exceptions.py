@@ -22,6 +22,11 @@
     │   └── PartitionOffsetsError     some of them could not be read; it carries the others
     ├── IncompleteListingError        some brokers did not answer a listing that has to be complete
     ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
+    ├── MembershipError               a membership could not begin, or has come to its end; names the group
+    │   ├── InvalidAssignmentError    as leader, this member left members out, or invented some
+    │   ├── CallbackFailedError       the member's own code raised; its error is the cause
+    │   ├── LeaseNotAcquiredError     another holds the lease (also a TimeoutError)
+    │   └── LeaseLostError            the lease is not certainly held any more: stop
     └── MaintenanceError              snapshot, plan, backup and deletion
         ├── SnapshotError             a snapshot is missing, empty or half written
         ├── PlanError                 a plan is not fit to be applied
@@ -32,7 +37,7 @@ Errors never carry a configuration or a secret; they carry the broker, the API a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -194,6 +199,45 @@ class GroupsFailedError(KafkaGroupsError):
         more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
         super().__init__(f"{len(errors)} of {total} failed: {first}{more}")
         self.errors = dict(errors)
+
+
+class MembershipError(KafkaGroupsError):
+    """Say that this process is not a member of a group (any more), and why.
+
+    :param group_id: the group.
+    :param reason: what happened, as a sentence.
+    """
+
+    def __init__(self, group_id: str, reason: str) -> None:
+        super().__init__(f"group {group_id!r}: {reason}")
+        self.group_id = group_id
+
+
+class InvalidAssignmentError(MembershipError):
+    """Say which members an assignment misses, and which it invents; nothing of it was sent.
+
+    :param missing: members of the group that were given nothing, not even an empty assignment.
+    :param invented: member ids that are not in the group.
+    """
+
+    def __init__(self, group_id: str, missing: Iterable[str], invented: Iterable[str]) -> None:
+        self.missing = tuple(sorted(missing))
+        self.invented = tuple(sorted(invented))
+        wrong = [f"misses {', '.join(self.missing)}"] if self.missing else []
+        wrong += [f"invents {', '.join(self.invented)}"] if self.invented else []
+        super().__init__(group_id, f"perform_assignment() {' and '.join(wrong)}; give each member exactly one entry")
+
+
+class CallbackFailedError(MembershipError):
+    """Say which callback of a member raised; what it raised is the cause."""
+
+
+class LeaseNotAcquiredError(MembershipError, TimeoutError):
+    """Say that the lease was not to be had in time, and who holds it as far as the group knows."""
+
+
+class LeaseLostError(MembershipError):
+    """Say that the lease is not certainly held any more; whatever it guarded has to stop."""
 
 
 class MaintenanceError(KafkaGroupsError):

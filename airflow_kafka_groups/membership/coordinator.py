@@ -1,0 +1,132 @@
+"""A member's own connection to the coordinator of its group.
+
+A broker answers the requests of one connection in order, and it holds JoinGroup and SyncGroup back until the whole
+group is there: up to the longest rebalance timeout of any member. Whatever follows them on that connection waits as
+long. So a membership never uses the connections of ``ClusterClient``, on which everyone else asks, but one of its own;
+Java's client does the same. On it, a member's own requests do not get into each other's way: while a join is on its way
+no heartbeat is due (the broker takes it for one), and who leaves in the midst of one takes a fresh connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from airflow_kafka_groups.cluster.client import ClusterClient
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MissingAnswerError,
+    UnsupportedVersionError,
+)
+from airflow_kafka_groups.models import Broker, CoordinatorType
+from airflow_kafka_groups.protocol import find_coordinator
+from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.transport.base import BrokerConnection, Connector
+from airflow_kafka_groups.transport.connection import open_connection
+
+FATAL = (AuthenticationFailedError, UnsupportedVersionError)
+"""Errors of the way to the coordinator that trying again does not help."""
+
+
+class CoordinatorLink:
+    """Find the coordinator of one group, and hold one connection to it.
+
+    :param cluster: knows the brokers; its own connections are used for finding only.
+    :param group_id: the group.
+    :param connect: opens a connection; a test passes its own. Default: the real one.
+    """
+
+    def __init__(self, cluster: ClusterClient, group_id: str, connect: Connector | None = None) -> None:
+        self.coordinator: Broker | None = None
+        self._cluster = cluster
+        self._group_id = group_id
+        self._connect = connect or self._open
+        self._connection: BrokerConnection | None = None
+        self._discarded: list[BrokerConnection] = []
+        self._opening = asyncio.Lock()
+
+    async def find(self) -> ErrorCode:
+        """Ask any broker who coordinates the group; ``coordinator`` is right if the answer is no error.
+
+        Raises the last broker's error when none answers.
+        """
+        brokers = list(self._cluster.metadata.brokers)
+        failure: KafkaGroupsError | None = None
+        for broker_id in random.sample(brokers, len(brokers)):
+            try:
+                return await self._ask(broker_id)
+            except FATAL:
+                raise
+            except KafkaGroupsError as error:
+                failure = error
+        await self._cluster.refresh()  # all of them may have moved; raises when no bootstrap server answers either
+        raise failure or ConnectionFailedError("cluster", "no broker is known yet")
+
+    async def _ask(self, broker_id: int) -> ErrorCode:
+        connection = await self._cluster.connection(broker_id)
+        version = connection.versions.choose(FIND_COORDINATOR)
+        request = find_coordinator.build([self._group_id], CoordinatorType.GROUP, version)
+        timeout = self._cluster.config.request_timeout
+        response = await connection.send(FIND_COORDINATOR, version, request, timeout)
+        for answer in find_coordinator.parse(response, version, [self._group_id]):
+            if answer.key == self._group_id:
+                if answer.error is ErrorCode.none:
+                    self._move_to(answer.broker)
+                return answer.error
+        raise MissingAnswerError(f"FindCoordinator: broker {broker_id} left out group {self._group_id!r}")
+
+    def _move_to(self, coordinator: Broker) -> None:
+        if self.coordinator is None or self.coordinator.address != coordinator.address:
+            self._discard(self._connection)
+        self.coordinator = coordinator
+
+    async def open(self) -> BrokerConnection:
+        """Give the connection to the coordinator, opening it if need be. Raises ``ConnectionFailedError``."""
+        async with self._opening:
+            await self._close_discarded()
+            if self._connection is None or not self._connection.usable:
+                self._discard(self._connection)
+                if self.coordinator is None:
+                    raise ConnectionFailedError(f"group {self._group_id!r}", "its coordinator is not known yet")
+                self._connection = await self._connect(self.coordinator.host, self.coordinator.port)
+            return self._connection
+
+    async def send(
+        self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], timeout: float
+    ) -> Message:
+        """Send one request on a connection that ``open`` gave.
+
+        A request that was cancelled or found no answer leaves an answer on its way, so that connection is given up.
+        """
+        version = connection.versions.choose(api)
+        try:
+            return await connection.send(api, version, build(version), timeout)
+        except (KafkaGroupsError, asyncio.CancelledError):
+            self._discard(connection)
+            raise
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        self._discard(self._connection)
+        await self._close_discarded()
+
+    def _discard(self, connection: BrokerConnection | None) -> None:
+        if connection is not None and connection not in self._discarded:
+            self._discarded.append(connection)
+        if connection is self._connection:
+            self._connection = None
+
+    async def _close_discarded(self) -> None:
+        while self._discarded:
+            await self._discarded.pop().aclose()
+
+    async def _open(self, host: str, port: int) -> BrokerConnection:
+        config = self._cluster.config
+        return await open_connection(
+            host, port, security=config.security, client_id=config.client_id, timeout=config.connect_timeout
+        )

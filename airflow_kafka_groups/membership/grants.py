@@ -1,0 +1,75 @@
+"""Who gets the lease, and the bytes by which members and leader say so. Pure.
+
+Metadata and assignment are small JSON objects: they can be read with Kafka's own tools, and take new fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from airflow_kafka_groups.membership.member import JoinedMember
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid:
+    """Be what a member says: its name, since when it waits (ms), and the generation by which it holds the lease."""
+
+    owner: str = ""
+    since: int = 0
+    holds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Be what the leader says to all: the member id that holds the lease now, and its name."""
+
+    holder: str = ""
+    owner: str = ""
+
+
+def write_bid(bid: Bid) -> bytes:
+    """Write a bid."""
+    return json.dumps({"owner": bid.owner, "since": bid.since, "holds": bid.holds}).encode()
+
+
+def read_bid(data: bytes) -> Bid | None:
+    """Read a bid; ``None`` for what is none, so that nobody holds a lease by noise."""
+    fields = _fields(data)
+    since, holds = fields.get("since"), fields.get("holds")
+    if type(since) is not int or not (holds is None or type(holds) is int):
+        return None
+    return Bid(owner=str(fields.get("owner", "")), since=since, holds=holds)
+
+
+@lru_cache(maxsize=64)
+def read_grant(data: bytes) -> Grant:
+    """Read a grant; what is none names nobody."""
+    fields = _fields(data)
+    holder = fields.get("holder")
+    return Grant(holder=holder if isinstance(holder, str) else "", owner=str(fields.get("owner", "")))
+
+
+def assign(leader_id: str, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:
+    """Give the lease to the newest claim, else to the one that waits longest; tell everyone."""
+    bids = {member.member_id: read_bid(member.metadata) for member in members}
+    good = {member_id: bid for member_id, bid in bids.items() if bid is not None}
+    claims = {member_id: bid.holds for member_id, bid in good.items() if bid.holds is not None}
+    if claims:
+        holder = max(claims, key=lambda member_id: (claims[member_id], member_id))
+    else:
+        holder = min(good, key=lambda member_id: (good[member_id].since, member_id), default=leader_id)
+    owner = good[holder].owner if holder in good else ""
+    data = json.dumps({"holder": holder, "owner": owner}).encode()
+    return {member.member_id: data for member in members}
+
+
+def _fields(data: bytes) -> Mapping[str, Any]:
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}

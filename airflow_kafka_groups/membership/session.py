@@ -1,0 +1,296 @@
+"""Runs a ``GroupMember`` in a group: does what ``Membership`` asks for, and reports back. Decides nothing itself.
+
+Two tasks: one goes from step to step (find, join, callbacks, sync), the other sends the heartbeats that fall due, also
+while a callback runs. Leaving the ``async with`` block leaves the group, be it by its end, an error or cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from airflow_kafka_groups.cluster.client import ClusterClient
+from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
+from airflow_kafka_groups.membership import clock, steps
+from airflow_kafka_groups.membership.coordinator import FATAL, CoordinatorLink
+from airflow_kafka_groups.membership.member import GroupMember
+from airflow_kafka_groups.membership.options import MemberOptions
+from airflow_kafka_groups.membership.state import Membership
+from airflow_kafka_groups.protocol import heartbeat, join_group, leave_group, sync_group
+from airflow_kafka_groups.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.transport.base import Connector
+
+log = logging.getLogger(__name__)
+
+_LEAVE_SECONDS = 5.0
+_JOIN_GRACE_SECONDS = 5.0  # as Java's: the broker answers a join at the end of the rebalance timeout at the latest
+
+
+class MemberSession:
+    """Be a member of a group from ``async with`` to its end.
+
+    :param cluster: an open ``ClusterClient``; many sessions may share it.
+    :param member: the callbacks.
+    :param options: group and timeouts.
+    :param connect: opens a connection; a test passes its own. Default: the real one.
+    :param now: the clock; a test passes its own.
+
+    Entering begins to join and does not wait for it: ``await wait_stable()`` does. A membership that came to its end by
+    an error raises it from ``wait_stable``, ``wait_change`` and ``check``, or else at the end of the block.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        member: GroupMember,
+        options: MemberOptions,
+        *,
+        connect: Connector | None = None,
+        now: clock.Clock = clock.now,
+    ) -> None:
+        self.membership = Membership(options, member.protocol_type)
+        self._member = member
+        self._options = options
+        self._request_timeout = cluster.config.request_timeout
+        self._link = CoordinatorLink(cluster, options.group_id, connect)
+        self._now = now
+        self._changed = asyncio.Event()
+        self._finding = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._said_goodbye = False
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run(), name=f"member of {self._options.group_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+        if error is None:
+            self.check()
+
+    async def aclose(self, *, leave: bool = True) -> None:
+        """Stop, and leave the group.
+
+        :param leave: tell the coordinator. Without it the others wait for the session timeout, as after a crash; a
+            static member never tells it.
+        """
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._say_goodbye(leave)
+        await self._link.aclose()
+        self._notify()
+
+    def check(self) -> None:
+        """Raise what ended the membership, if something did."""
+        if self.membership.failure is not None:
+            raise self.membership.failure
+
+    def rejoin(self, reason: str) -> None:
+        """Begin a new round, e.g. because ``metadata()`` has changed. Call it in the event loop's thread."""
+        self.membership.rejoin(reason)
+        self._notify()
+
+    async def wait_stable(self, timeout: float | None = None) -> None:
+        """Wait until this member has joined and its ``on_join_complete`` is done.
+
+        Raises what ended the membership, and ``TimeoutError`` after ``timeout`` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            while self.membership.phase is not steps.Phase.STABLE:
+                await self.wait_change()
+
+    async def wait_change(self, timeout: float | None = None) -> None:
+        """Wait until something happens, a heartbeat's answer included, or until the timeout.
+
+        Raises what ended the membership.
+        """
+        self.check()
+        if self._task is None or self._task.done():
+            raise MembershipError(self._options.group_id, "the session is closed")
+        await self._sleep(timeout)
+        self.check()
+
+    # The two tasks
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                beats = tasks.create_task(self._send_heartbeats())
+                await self._go_from_step_to_step()
+                beats.cancel()
+        except* Exception as errors:  # noqa: BLE001  # ours are dealt with: a bug must not pass for membership
+            self._stop(MembershipError(self._options.group_id, f"broken down: {errors.exceptions[0]!r}"))
+        await self._say_goodbye(True)
+        self._notify()
+
+    async def _go_from_step_to_step(self) -> None:
+        while True:
+            match self.membership.next_step(self._now()):
+                case steps.Stop():
+                    return
+                case steps.Pause(until):
+                    await self._sleep(until - self._now())
+                case steps.Idle():
+                    await self._sleep(None)
+                case step:
+                    try:
+                        await self._act(step)
+                    except KafkaGroupsError as error:
+                        self._stop(error)
+                    self._notify()
+
+    async def _send_heartbeats(self) -> None:
+        while True:
+            due = self.membership.beat_at()
+            wait = None if due is None else due - self._now()
+            if wait is None or wait > 0:
+                await self._sleep(wait)
+                continue
+            beat = self.membership.beat(self._now())
+            try:
+                await self._send_heartbeat(beat)
+            except FATAL as error:
+                self._stop(error)
+            except KafkaGroupsError as error:
+                log.info("group %s: a heartbeat found no answer: %s", self._options.group_id, error)
+                self.membership.on_beat_lost(beat, self._now())
+            self._notify()
+
+    async def _send_heartbeat(self, beat: steps.Beat) -> None:
+        await self._find()
+        if not self.membership.coordinator_known:
+            return
+        connection = await self._link.open()
+        if self.membership.beat_at() is None:
+            return  # a join has begun meanwhile: behind it, this would wait for the whole group
+        response = await self._link.send(
+            connection,
+            HEARTBEAT,
+            lambda version: heartbeat.build(
+                self._options.group_id, beat.generation, beat.member_id, self._options.group_instance_id, version
+            ),
+            min(self._request_timeout, self._options.session_timeout / 3),
+        )
+        self.membership.on_beat(beat, heartbeat.parse(response), self._now())
+
+    # Steps
+
+    async def _act(self, step: steps.Step) -> None:
+        member = self._member
+        match step:
+            case steps.Prepare(generation, member_id):
+                await self._call(member.on_join_prepare, generation, member_id)
+                self.membership.on_prepared()
+            case steps.Find():
+                try:
+                    await self._find()
+                except FATAL:
+                    raise
+                except KafkaGroupsError as error:
+                    self._lost(error)
+            case steps.Join():
+                await self._join()
+            case steps.Assign(leader_id, protocol, members):
+                self.membership.on_assigned(await self._call(member.perform_assignment, leader_id, protocol, members))
+            case steps.Sync():
+                await self._sync()
+            case steps.Complete(generation, member_id, protocol, assignment):
+                try:
+                    await self._call(member.on_join_complete, generation, member_id, protocol, assignment)
+                    self.membership.on_completed()
+                except CallbackFailedError as error:
+                    log.warning("%s", error, exc_info=True)
+                    cause = error.__cause__
+                    self.membership.on_complete_failed(cause if isinstance(cause, Exception) else error, self._now())
+
+    async def _join(self) -> None:
+        before = (self.membership.generation, self.membership.member_id)
+        protocols = await self._call(self._member.metadata)
+        if before != (self.membership.generation, self.membership.member_id):
+            return  # thrown out meanwhile: what the metadata says of the past is not true any more
+        request = self.membership.join(protocols)
+        response = await self._ask(JOIN_GROUP, lambda version: join_group.build(request, version))
+        if response is not None:
+            self.membership.on_joined(join_group.parse(response), self._now())
+
+    async def _sync(self) -> None:
+        request, sent_at = self.membership.sync(), self._now()
+        response = await self._ask(SYNC_GROUP, lambda version: sync_group.build(request, version))
+        if response is not None:
+            self.membership.on_synced(sync_group.parse(response), sent_at, self._now())
+
+    async def _ask(self, api: Api, build: Callable[[int], Message]) -> Message | None:
+        timeout = max(self._request_timeout, self._options.rebalance_timeout + _JOIN_GRACE_SECONDS)
+        try:
+            return await self._link.send(await self._link.open(), api, build, timeout)
+        except FATAL:
+            raise
+        except KafkaGroupsError as error:
+            self._lost(error)
+            return None
+
+    async def _find(self) -> None:
+        async with self._finding:
+            if not self.membership.coordinator_known:
+                self.membership.on_found(await self._link.find(), self._now())
+
+    async def _call(self, callback: Callable[..., Any], *arguments: object) -> Any:
+        try:
+            if inspect.iscoroutinefunction(callback):
+                return await callback(*arguments)
+            result = await asyncio.to_thread(callback, *arguments)
+            return await result if inspect.isawaitable(result) else result
+        except Exception as error:
+            name = getattr(callback, "__name__", "a callback")
+            raise CallbackFailedError(self._options.group_id, f"{name}() raised {error!r}") from error
+
+    async def _say_goodbye(self, leave: bool) -> None:
+        member_id = self.membership.member_id
+        tell = self.membership.leave() and leave and not self._said_goodbye
+        self._said_goodbye = True
+        if not tell:
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._call(self._member.on_leave_prepare)
+                await self._find()
+                response = await self._link.send(
+                    await self._link.open(),
+                    LEAVE_GROUP,
+                    lambda version: leave_group.build(self._options.group_id, member_id, None, version, "closing"),
+                    _LEAVE_SECONDS,
+                )
+            log.debug("group %s: left, %s", self._options.group_id, leave_group.parse(response).name)
+        except (KafkaGroupsError, TimeoutError) as error:
+            log.warning("group %s was not left cleanly, its members will wait: %s", self._options.group_id, error)
+
+    # Waking
+
+    def _stop(self, error: KafkaGroupsError) -> None:
+        self.membership.stop(error)
+        self._notify()
+
+    def _lost(self, error: KafkaGroupsError) -> None:
+        log.info("group %s: %s", self._options.group_id, error)
+        self.membership.on_lost(self._now())
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _sleep(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,168 @@
+"""The lease ends here before it can be given away there, and only its group's word gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.membership import ClientConfig, JoinedMember, MaintenanceLease, grants
+from airflow_kafka_groups.membership.grants import Bid
+from airflow_kafka_groups.protocol.apis import HEARTBEAT
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.fakes.cluster import FakeCluster
+from tests.unit.membership.group import ScriptedGroup, until
+
+ANOTHER = json.dumps({"holder": "other", "owner": "run 7"}).encode()
+
+
+class Clock:
+    """Be a clock that a test can put forward, as a stall would."""
+
+    def __init__(self) -> None:
+        self.stalled = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.stalled
+
+
+@pytest.fixture
+async def group() -> AsyncIterator[ScriptedGroup]:
+    async with FakeCluster() as cluster, asyncio.timeout(20):
+        yield ScriptedGroup(cluster)
+
+
+def lease_of(group: ScriptedGroup, clock: Clock | None = None, **options: float) -> MaintenanceLease:
+    fields = {"session_timeout": 6.0, "acquire_timeout": 0.0, **options}
+    return MaintenanceLease(group.config, group_id="g", owner="me", now=clock or Clock(), **fields)  # type: ignore[arg-type]
+
+
+async def test_who_holds_it_may_go_on_and_says_by_what(group: ScriptedGroup) -> None:
+    lease = lease_of(group)
+    with pytest.raises(LeaseLostError, match="never asked for"):
+        lease.check()
+    async with lease:
+        lease.check()
+        assert 0 < lease.remaining <= lease.valid_for == 3.0
+        assert (lease.generation, lease.member_id) == (1, "m1")
+        with pytest.raises(LeaseLostError, match="99 s are needed"):
+            lease.check(at_least=99)
+    assert not lease.held
+    assert lease.generation == -1
+
+
+async def test_a_stall_ends_it_at_once_by_the_clock_alone(group: ScriptedGroup) -> None:
+    clock = Clock()
+    async with lease_of(group, clock) as lease:
+        clock.stalled = 3.1  # nothing was awaited: no task of ours could have noticed
+        assert not lease.held
+        with pytest.raises(LeaseLostError, match="not confirmed it for 3"):
+            lease.check()
+
+
+async def test_after_a_stall_only_the_coordinators_word_counts(group: ScriptedGroup) -> None:
+    clock = Clock()
+    async with lease_of(group, clock, valid_for=0.3) as lease:
+        group.hold_beats = asyncio.Event()
+        clock.stalled = 3.1
+        group.beats.append(ErrorCode.unknown_member_id)
+        group.override = ANOTHER
+        group.hold_beats.set()
+        await group.beats_seen(1)
+        await until(lambda: lease.held or lease.member_id == "m2")
+        assert not lease.held
+
+
+async def test_a_heartbeat_counts_from_when_it_was_sent(group: ScriptedGroup) -> None:
+    clock = Clock()
+    sent = group.cluster.requests
+    async with lease_of(group, clock, valid_for=0.3) as lease:
+        group.hold_beats = first = asyncio.Event()
+        before = len(sent(HEARTBEAT))
+        await until(lambda: len(sent(HEARTBEAT)) == before + 1)
+        clock.stalled = 1.0
+        group.hold_beats = second = asyncio.Event()
+        first.set()
+        await until(lambda: len(sent(HEARTBEAT)) == before + 2)  # so the first has been dealt with
+        assert not lease.held, "the answer came now, but it speaks of a second ago"
+        second.set()
+        await until(lambda: lease.held)
+
+
+async def test_it_is_not_held_any_more_when_the_coordinator_hears_of_leaving(group: ScriptedGroup) -> None:
+    heard: list[bool] = []
+    async with lease_of(group) as lease:
+        group.on_leave.append(lambda: heard.append(lease.held))
+        assert lease.held
+    assert heard == [False]
+
+
+async def test_a_round_that_gives_it_to_another_ends_it(group: ScriptedGroup) -> None:
+    async with lease_of(group, valid_for=0.3) as lease:
+        group.override = ANOTHER
+        group.beats.append(ErrorCode.rebalance_in_progress)
+        await until(lambda: not lease.held)
+        with pytest.raises(LeaseLostError, match="gave it to another"):
+            lease.check()
+
+
+async def test_who_does_not_get_it_is_told_who_has_it_and_leaves(group: ScriptedGroup) -> None:
+    group.override = ANOTHER
+    with pytest.raises(LeaseNotAcquiredError, match="held by 'run 7'"):
+        async with lease_of(group):
+            pass
+    assert group.left == ["m1"]
+
+
+async def test_who_waits_gets_it_when_it_becomes_free(group: ScriptedGroup) -> None:
+    group.override = ANOTHER
+    lease = lease_of(group, valid_for=0.3)
+    waiting = asyncio.create_task(lease.acquire(10))
+    await group.beats_seen(2)
+    group.override = None
+    group.beats.append(ErrorCode.rebalance_in_progress)
+    await waiting
+    assert lease.held
+    await lease.aclose()
+
+
+@pytest.mark.parametrize("valid_for", [0, -1, 3.5])
+def test_a_validity_too_near_to_the_session_timeout_is_refused(valid_for: float) -> None:
+    with pytest.raises(ConfigurationError, match="at most half"):
+        MaintenanceLease(ClientConfig(bootstrap_servers=(("b", 1),)), session_timeout=6, valid_for=valid_for)
+
+
+def member(name: str, since: int, holds: int | None = None) -> JoinedMember:
+    return JoinedMember(name, None, grants.write_bid(Bid(owner=name.upper(), since=since, holds=holds)))
+
+
+def holder(*members: JoinedMember) -> str:
+    made = grants.assign("leader", members)
+    assert set(made) == {one.member_id for one in members}
+    (data,) = set(made.values())
+    return grants.read_grant(data).holder
+
+
+class TestGrants:
+    def test_the_holder_keeps_it_whoever_waits_longer(self) -> None:
+        assert holder(member("a", 1), member("b", 9, holds=3)) == "b"
+
+    def test_the_newest_claim_wins(self) -> None:
+        assert holder(member("a", 1, holds=3), member("b", 9, holds=4)) == "b"
+
+    def test_the_longest_waiting_is_next(self) -> None:
+        assert holder(member("a", 5), member("b", 2), member("c", 9)) == "b"
+
+    def test_noise_holds_nothing(self) -> None:
+        assert holder(JoinedMember("a", None, b'{"since": 1, "holds": true}'), member("b", 7)) == "b"
+
+    @given(st.binary(max_size=40))
+    def test_noise_gives_nothing(self, noise: bytes) -> None:
+        assert grants.read_grant(noise).holder == ""
+        assert grants.read_bid(noise) is None
