@@ -50,7 +50,9 @@ def encode_header(api: Api, version: int, correlation_id: int, client_id: str) -
 
 
 def encode_body(message: Message) -> bytes:
-    """Write the body of a request or response."""
+    """Write the body of a request or response; bytes are a body already."""
+    if isinstance(message, bytes):
+        return message
     buffer = BytesIO()
     entity_writer(type(message))(buffer, message)
     return buffer.getvalue()

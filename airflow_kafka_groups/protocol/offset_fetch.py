@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, UnsupportedVersionError
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, TopicOffsets, TopicPartition
+from airflow_kafka_groups.protocol import offset_fetch_writer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -32,6 +33,8 @@ def build(specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: boo
         raise UnsupportedVersionError(
             f"OffsetFetch v{version} cannot be asked for stable offsets only; that takes v{FIRST_STABLE_VERSION}"
         )
+    if version >= FIRST_BATCHED_VERSION and all(spec.topic_partitions is None for spec in specs.values()):
+        return offset_fetch_writer.write(specs, require_stable, version)
     schema = request_schema(OFFSET_FETCH, version)
     if version >= FIRST_BATCHED_VERSION:
         group_class, topic_class = schema.OffsetFetchRequestGroup, schema.OffsetFetchRequestTopics
