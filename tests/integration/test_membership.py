@@ -1,0 +1,401 @@
+"""Membership on real brokers: beside confluent-kafka's consumers, under Java's eyes, and under faults.
+
+``MEMBERSHIP_FAULT_SECONDS`` makes the fault run longer than CI's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import threading
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.exceptions import BrokerError, LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.membership import (
+    ClientConfig,
+    ClusterClient,
+    GroupMember,
+    GroupProtocol,
+    JoinedMember,
+    MaintenanceLease,
+    MemberOptions,
+    MemberSession,
+    clock,
+)
+from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.protocol import consumer_protocol as cp
+from tests.integration.conftest import config_of
+from tests.lab.cluster import KafkaCluster
+from tests.lab.errors import LabError
+from tests.lab.tools import consumer_groups
+from tests.lab.topics import create_topics, quiet
+
+PARTITIONS = 6
+FAULT_SECONDS = float(os.environ.get("MEMBERSHIP_FAULT_SECONDS", "20"))
+MEMBERSHIP_CLUSTERS = ["kafka41", "kafka28"]
+
+
+@pytest.fixture(params=MEMBERSHIP_CLUSTERS)
+def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
+    cluster: KafkaCluster = request.getfixturevalue(request.param)
+    return cluster
+
+
+@pytest.fixture
+async def client(kafka: KafkaCluster) -> AsyncIterator[ClusterClient]:
+    async with ClusterClient(config_of(kafka)) as cluster, asyncio.timeout(120 + FAULT_SECONDS):
+        yield cluster
+
+
+def options(group_id: str, **fields: Any) -> MemberOptions:
+    base = {"session_timeout": 6, "rebalance_timeout": 10, "heartbeat_interval": 0.3}
+    return MemberOptions(group_id=group_id, **{**base, **fields})
+
+
+def parts(topic: str, *numbers: int) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, number) for number in numbers)
+
+
+class PythonConsumer(GroupMember):
+    """Take part in a consumer group of one topic, by one of the consumers' own protocols."""
+
+    def __init__(self, topic: str, strategy: str) -> None:
+        self.topic = topic
+        self.strategy = strategy
+        self.owned: tuple[TopicPartition, ...] = ()
+        self.generation = -1
+        self.led: list[int] = []
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    async def metadata(self) -> Sequence[GroupProtocol]:
+        owned = self.owned if self.strategy == "cooperative-sticky" else ()
+        subscription = cp.Subscription(topics=(self.topic,), owned=owned, generation=self.generation)
+        return [GroupProtocol(self.strategy, cp.encode_subscription(subscription))]
+
+    async def perform_assignment(
+        self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
+    ) -> Mapping[str, bytes]:
+        members = sorted(member.member_id for member in all_member_metadata)
+        self.led.append(len(members))
+        target = {member_id: self._share(members, i) for i, member_id in enumerate(members)}
+        if protocol == "cooperative-sticky":  # what changes hands is given up first, and given away in the next round
+            owned = {one.member_id: set(cp.decode_subscription(one.metadata).owned) for one in all_member_metadata}
+            taken = {part: member_id for member_id, held in owned.items() for part in held}
+            target = {
+                member_id: tuple(part for part in given if taken.get(part, member_id) == member_id)
+                for member_id, given in target.items()
+            }
+        return {key: cp.encode_assignment(cp.Assignment(partitions=given)) for key, given in target.items()}
+
+    def _share(self, members: Sequence[str], i: int) -> tuple[TopicPartition, ...]:
+        if self.strategy == "roundrobin":
+            return parts(self.topic, *range(i, PARTITIONS, len(members)))
+        share = PARTITIONS // len(members)
+        return parts(self.topic, *range(i * share, (i + 1) * share))
+
+    async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
+        self.owned, self.generation = cp.decode_assignment(assignment).partitions, generation
+
+
+@dataclass
+class ConfluentConsumer:
+    """Poll a confluent-kafka consumer in a thread, and know what it was given."""
+
+    bootstrap: str
+    group_id: str
+    topic: str
+    strategy: str
+    stopped: bool = False
+    owned: set[int] = field(default_factory=set)
+
+    def run(self) -> None:
+        from confluent_kafka import Consumer
+
+        consumer = Consumer(
+            quiet(self.bootstrap)
+            | {
+                "group.id": self.group_id,
+                "partition.assignment.strategy": self.strategy,
+                "session.timeout.ms": 6000,
+                "heartbeat.interval.ms": 300,
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.subscribe([self.topic])
+        while not self.stopped:
+            consumer.poll(0.1)
+            self.owned = {part.partition for part in consumer.assignment()}
+        consumer.close()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[ConfluentConsumer]:
+        task = asyncio.create_task(asyncio.to_thread(self.run))
+        try:
+            yield self
+        finally:
+            self.stopped = True
+            await task
+
+
+async def until(is_so: Any, seconds: float = 40) -> None:
+    async with asyncio.timeout(seconds):
+        while not is_so():  # noqa: ASYNC110  # the other side is another client's thread, or a broker
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+@pytest.mark.parametrize("leads", [True, False], ids=["leads", "follows"])
+async def test_a_python_member_shares_a_topic_with_a_confluent_consumer(
+    strategy: str, leads: bool, kafka: KafkaCluster, client: ClusterClient
+) -> None:
+    topic = f"interop-{strategy}-{leads}".lower()
+    await asyncio.to_thread(create_topics, kafka.bootstrap, {topic: PARTITIONS})
+    other = ConfluentConsumer(kafka.bootstrap, f"g-{topic}", topic, strategy)
+    member = PythonConsumer(topic, strategy)
+    async with contextlib.AsyncExitStack() as stack:
+        if not leads:
+            await stack.enter_async_context(other.running())
+            await until(lambda: len(other.owned) == PARTITIONS)
+        session = await stack.enter_async_context(MemberSession(client, member, options(f"g-{topic}")))
+        if leads:
+            await session.wait_stable(30)
+            assert len(member.owned) == PARTITIONS
+            await stack.enter_async_context(other.running())
+
+        def mine() -> set[int]:
+            return {part.partition for part in member.owned}
+
+        if leads and strategy == "cooperative-sticky":
+            # Who has to give something up joins again, as every cooperative consumer does.
+            await until(lambda: 2 in member.led and len(member.owned) == PARTITIONS // 2)
+            session.rejoin("gave up partitions")
+        await until(lambda: len(mine()) == len(other.owned) == PARTITIONS // 2)
+        assert mine() | other.owned == set(range(PARTITIONS))
+        assert bool(member.led) == leads
+        assert session.membership.is_leader == leads
+
+
+class Toy(GroupMember):
+    """Be given a number by the leader."""
+
+    def __init__(self) -> None:
+        self.number = -1
+        self.members = 0
+
+    @property
+    def protocol_type(self) -> str:
+        return "toy"
+
+    async def metadata(self) -> Sequence[GroupProtocol]:
+        return [GroupProtocol("numbers-v1", b"toy")]
+
+    async def perform_assignment(
+        self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
+    ) -> Mapping[str, bytes]:
+        count = len(all_member_metadata)
+        return {one.member_id: b"%d %d" % (i, count) for i, one in enumerate(all_member_metadata)}
+
+    async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
+        self.number, self.members = map(int, assignment.split())
+
+
+async def test_javas_tool_knows_a_group_of_our_own_protocol_type(kafka: KafkaCluster, client: ClusterClient) -> None:
+    toys = [Toy(), Toy()]
+    async with contextlib.AsyncExitStack() as stack:
+        sessions = [MemberSession(client, toy, options("toys")) for toy in toys]
+        for session in sessions:
+            await stack.enter_async_context(session)
+        await until(lambda: all(toy.members == 2 for toy in toys))
+        assert {toy.number for toy in toys} == {0, 1}
+        async with AdminClient(config_of(kafka)) as admin:
+            described = (await admin.describe_consumer_groups(["toys"]))["toys"].unwrap()
+        said = await asyncio.to_thread(ask_java, kafka, "--group", "toys", "--state")
+    assert (described.state, described.protocol_type, described.protocol) == (GroupState.STABLE, "toy", "numbers-v1")
+    assert {one.member_id for one in described.members} == {session.membership.member_id for session in sessions}
+    assert "is not a consumer group (toy)" in said, "the tool knows the type, and shows no members of such a group"
+
+
+def ask_java(kafka: KafkaCluster, *arguments: str) -> str:
+    try:
+        return consumer_groups(kafka, "--describe", *arguments)
+    except LabError as error:
+        return str(error)
+
+
+async def test_javas_tool_shows_a_python_consumer_as_any_other(kafka: KafkaCluster, client: ClusterClient) -> None:
+    await asyncio.to_thread(create_topics, kafka.bootstrap, {"interop-java": PARTITIONS})
+    member = PythonConsumer("interop-java", "range")
+    async with MemberSession(client, member, options("g-interop-java")) as session:
+        await session.wait_stable(30)
+        state = await asyncio.to_thread(ask_java, kafka, "--group", "g-interop-java", "--state")
+        members = await asyncio.to_thread(ask_java, kafka, "--group", "g-interop-java", "--members")
+    assert {"range", "Stable"} <= set(state.split()), state
+    assert {session.membership.member_id, str(PARTITIONS)} <= set(members.split()), members
+
+
+async def test_twenty_at_once_become_one_group(client: ClusterClient) -> None:
+    toys = [Toy() for _ in range(20)]
+    async with contextlib.AsyncExitStack() as stack:
+        sessions = [MemberSession(client, toy, options("twenty")) for toy in toys]
+        await asyncio.gather(*(stack.enter_async_context(session) for session in sessions))
+        await until(lambda: all(toy.members == 20 for toy in toys))
+        assert {toy.number for toy in toys} == set(range(20))
+        assert len({session.membership.generation for session in sessions}) == 1
+
+
+async def test_a_group_of_another_protocol_type_is_not_joined_and_not_disturbed(client: ClusterClient) -> None:
+    class Other(Toy):
+        @property
+        def protocol_type(self) -> str:
+            return "other"
+
+    async with MemberSession(client, Toy(), options("typed")) as session:
+        await session.wait_stable(20)
+        with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
+            async with MemberSession(client, Other(), options("typed")) as other:
+                await other.wait_stable(20)
+        assert session.membership.generation == 1
+
+
+async def test_a_static_member_comes_back_without_a_round_and_fences_its_double(client: ClusterClient) -> None:
+    static = options("static", group_instance_id="i-1")
+    first = MemberSession(client, Toy(), static)
+    await first.__aenter__()
+    async with MemberSession(client, Toy(), options("static")) as other:
+        await other.wait_stable(20)
+        await until(lambda: other.membership.generation == 2)
+        await other.wait_stable(20)
+        async with MemberSession(client, Toy(), static) as again:
+            await again.wait_stable(20)
+            assert again.membership.generation == other.membership.generation == 2
+            await until(lambda: first.membership.failure is not None)
+            with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
+                first.check()
+    await first.aclose()
+
+
+async def test_a_member_that_dies_unannounced_is_replaced_within_the_session_timeout(client: ClusterClient) -> None:
+    holder = MaintenanceLease(client, group_id="lease-crash", owner="first", session_timeout=6)
+    await holder.acquire(0)
+    second = MaintenanceLease(client, group_id="lease-crash", owner="second", session_timeout=6)
+    with pytest.raises(LeaseNotAcquiredError, match="held by 'first'"):
+        await second.acquire(0)
+    assert holder.held, "that others wait does not cost the holder anything"
+    session = holder._session
+    assert session is not None
+    began = time.monotonic()
+    await session.aclose(leave=False)
+    assert not holder.held
+    await second.acquire(20)
+    assert 2 < time.monotonic() - began < 6 + 3
+    with pytest.raises(LeaseLostError):
+        holder.check()
+    second.check()
+    await second.aclose()
+
+
+async def test_a_holder_whose_event_loop_is_blocked_knows_before_the_broker_does(client: ClusterClient) -> None:
+    async with MaintenanceLease(client, group_id="lease-stall", session_timeout=6) as lease:
+        time.sleep(lease.valid_for + 0.2)  # noqa: ASYNC251  # that is the fault
+        with pytest.raises(LeaseLostError):
+            lease.check()
+        await until(lambda: lease.held, 5)  # the coordinator still knew it: nobody else had it meanwhile
+        assert lease.generation == 1
+
+
+@dataclass
+class SharedLog:
+    """Hold the times during which each run believed that it held the lease; one clock for all."""
+
+    spans: list[tuple[float, float, str]] = field(default_factory=list)
+
+    def overlaps(self) -> list[tuple[tuple[float, float, str], tuple[float, float, str]]]:
+        found, last = [], (0.0, 0.0, "")
+        for span in sorted(self.spans):
+            if span[0] < last[1] and span[2] != last[2]:
+                found.append((last, span))
+            last = max(last, span, key=lambda one: one[1])
+        return found
+
+    def watch(self, lease: MaintenanceLease, name: str, stop: threading.Event) -> None:
+        """Look on from a thread of its own, which sees what a stalled event loop does not."""
+        began: float | None = None
+        last = 0.0
+        while not stop.is_set() or began is not None:
+            before = clock.now()
+            if lease.held and not stop.is_set():
+                began, last = clock.now() if began is None else began, before
+            elif began is not None:
+                self.spans.append((began, last, name))
+                began = None
+            time.sleep(0.003)
+
+
+async def one_run(config: ClientConfig, name: str, log: SharedLog, end: float, chance: random.Random) -> None:
+    """Take the lease again and again, and come to grief in one of four ways."""
+    async with ClusterClient(config) as client:
+        while clock.now() < end:
+            lease = MaintenanceLease(client, group_id="lease-faults", owner=name, session_timeout=6)
+            stop = threading.Event()
+            watch = asyncio.create_task(asyncio.to_thread(log.watch, lease, name, stop))
+            with contextlib.suppress(LeaseNotAcquiredError):
+                await lease.acquire(chance.uniform(0, 8))
+                await asyncio.sleep(chance.uniform(0.2, 2.5))
+            await come_to_grief(lease, chance)
+            await lease.aclose()
+            stop.set()
+            await watch
+
+
+async def come_to_grief(lease: MaintenanceLease, chance: random.Random) -> None:
+    session = lease._session
+    assert session is not None
+    match chance.choice(["leave", "crash", "cut", "stall", "long stall"]):
+        case "crash":
+            await session.aclose(leave=False)
+        case "cut":  # its connection hangs up; the member goes on
+            await session._link.aclose()
+            await asyncio.sleep(chance.uniform(0.1, 1))
+        case "stall":
+            time.sleep(chance.uniform(0.2, 2.0))  # noqa: ASYNC251  # that is the fault
+        case "long stall":  # the broker gives the lease to another meanwhile; then this one wakes up and goes on
+            time.sleep(8.0)  # noqa: ASYNC251
+            await asyncio.sleep(chance.uniform(0.1, 1))
+
+
+@pytest.mark.timeout(240 + FAULT_SECONDS)
+async def test_at_most_one_holds_the_lease_whatever_happens(kafka: KafkaCluster) -> None:
+    """Four runs, each in a thread with an event loop of its own, and one log of who believed to hold when."""
+    log, end = SharedLog(), clock.now() + FAULT_SECONDS
+
+    def run(name: str) -> None:
+        asyncio.run(one_run(config_of(kafka), name, log, end, random.Random(name)))
+
+    await asyncio.gather(*(asyncio.to_thread(run, name) for name in ("a", "b", "c", "d")))
+    print(f"{len(log.spans)} spans, {sum(b - a for a, b, _ in log.spans):.1f} s held of {FAULT_SECONDS:g} s")
+    assert len({name for _, _, name in log.spans}) > 1, "the lease has changed hands"
+    assert log.overlaps() == []
+
+
+async def test_the_page_shows_what_runs(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs/membership.md").read_text()
+    code = page.split("<!-- START membership_example -->")[1].split("```python\n")[1].split("```")[0]
+    assert len(code.splitlines()) < 60
+    names: dict[str, Any] = {}
+    exec(compile(code, "docs/membership.md", "exec", dont_inherit=True), names)
+    await asyncio.wait_for(names["main"](kafka.bootstrap), 60)
+    said = capsys.readouterr().out
+    assert "one: " in said
+    assert "two: " in said
