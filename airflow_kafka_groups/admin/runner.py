@@ -14,6 +14,7 @@ from typing import Any, Generic
 
 from airflow_kafka_groups.admin.driver import AdminDriver
 from airflow_kafka_groups.admin.fates import K, Outcome, V
+from airflow_kafka_groups.admin.garbage import collection_paused
 from airflow_kafka_groups.admin.requests import RequestSpec
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError
@@ -50,8 +51,9 @@ async def stream(
 
 async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Outcome[K, V]]:
     """Drive a call to its end and give all the results, in the order in which they came."""
-    async with aclosing(stream(driver, cluster)) as results:
-        return [result async for result in results]
+    with collection_paused():
+        async with aclosing(stream(driver, cluster)) as results:
+            return [result async for result in results]
 
 
 class _Exchanges(Generic[K, V]):
