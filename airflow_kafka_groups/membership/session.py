@@ -84,7 +84,8 @@ class MemberSession:
         task, self._task = self._task, None
         if task is None:
             return
-        task.cancel()
+        if not self._said_goodbye:  # after a failure the task itself is leaving: let it
+            task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._say_goodbye(leave)
         await self._link.aclose()

@@ -182,7 +182,7 @@ class Membership:
         self._reason = None
         leads = self.is_leader and not answer.skip_assignment
         self.phase = Phase.ASSIGNING if leads else Phase.SYNCING
-        self._beat_at = now + self.options.heartbeat_interval
+        self._beat_at = now + self.options.heartbeat_interval  # due at once if SyncGroup waits longer for the leader
 
     def on_assigned(self, assignments: Mapping[str, bytes]) -> None:
         """Take what ``perform_assignment`` made; the generation may have been lost meanwhile."""
@@ -217,7 +217,6 @@ class Membership:
             return
         self.synced = Synced(self.generation, self.member_id, self.protocol, answer.assignment, sent_at)
         self.phase, self._failures, self._tries, self._prepared = Phase.COMPLETING, 0, 0, False
-        self._beat_at = min(self._beat_at, now)  # SyncGroup may have waited for the leader: confirm at once
 
     def on_completed(self) -> None:
         """Take note that ``on_join_complete`` is done."""

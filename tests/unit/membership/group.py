@@ -44,6 +44,7 @@ class ScriptedGroup:
         self.ids = 0
         self.left: list[str] = []
         self.beaten = 0
+        self.joined_as: list[tuple[str, bytes]] = []
         self.beat = asyncio.Event()
         self.on_leave: list[Any] = []
         self.cluster.control(JOIN_GROUP, self._join)
@@ -64,6 +65,7 @@ class ScriptedGroup:
 
     async def _join(self, broker_id: int, version: int, request: Any) -> Any:
         member_id = request.member_id
+        self.joined_as.append((member_id, request.protocols[0].metadata))
         if self.hold_joins is not None and member_id:
             await self.hold_joins.wait()
         if self.joins:

@@ -16,9 +16,12 @@ from airflow_kafka_groups.exceptions import (
     InvalidAssignmentError,
     MembershipError,
 )
-from airflow_kafka_groups.membership import ClusterClient, MemberSession
+from airflow_kafka_groups.membership import ClusterClient, GroupProtocol, MemberSession, Phase
 from airflow_kafka_groups.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.transport.base import BrokerConnection
+from airflow_kafka_groups.transport.connection import open_connection
+from airflow_kafka_groups.transport.security import SecurityConfig
 from tests.fakes.cluster import FakeCluster
 from tests.unit.membership.group import OPTIONS, Recorder, ScriptedGroup, until
 
@@ -208,6 +211,81 @@ async def test_what_ends_a_membership_is_said_in_words(group: ScriptedGroup, clu
     with pytest.raises(BrokerError, match="needs Read on it"):
         async with MemberSession(cluster, Recorder(), OPTIONS) as session:
             await session.wait_stable()
+
+
+async def test_who_closes_while_a_failed_membership_is_leaving_lets_it_leave_once(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    go = asyncio.Event()
+
+    class Slow(Recorder):
+        async def on_leave_prepare(self) -> None:
+            await super().on_leave_prepare()
+            await go.wait()
+
+    member = Slow()
+    member.extra = {"invented": b""}
+    session = MemberSession(cluster, member, OPTIONS)
+    await session.__aenter__()
+    await until(lambda: ("leave",) in member.calls)
+    closing = asyncio.create_task(session.aclose())
+    await asyncio.sleep(0)
+    go.set()
+    await closing
+    assert member.calls.count(("leave",)) == 1
+    assert group.left == ["m1"]
+
+
+async def test_a_heartbeat_that_waited_for_a_connection_is_not_sent_behind_a_join(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    prepare, connect, opening = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slowly(host: str, port: int) -> BrokerConnection:
+        if group.generation:
+            opening.set()
+            await connect.wait()
+        return await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+
+    class Slow(Recorder):
+        async def on_join_prepare(self, generation: int, member_id: str) -> None:
+            if generation == 1:
+                await prepare.wait()
+
+    async with MemberSession(cluster, Slow(), OPTIONS, connect=slowly) as session:
+        await session.wait_stable()
+        session.rejoin("because")
+        group.beats.append(ErrorCode.not_coordinator)  # the coordinator moves, so there is a connection to open
+        group.cluster.moved["g"] = 3 - group.cluster.coordinator("g")
+        await opening.wait()
+        beaten = group.beaten
+        prepare.set()
+        await until(lambda: session.membership.phase is Phase.JOINING)
+        connect.set()
+        await until(lambda: group.generation == 2)
+        assert group.beaten == beaten
+
+
+async def test_metadata_of_a_member_that_was_thrown_out_meanwhile_is_asked_for_again(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    class Slow(Recorder):
+        async def metadata(self) -> list[GroupProtocol]:  # type: ignore[override]  # as a coroutine
+            before = session.membership.member_id
+            if group.generation == 1:
+                group.beats.append(ErrorCode.unknown_member_id)
+                await until(lambda: session.membership.member_id == "")
+                group.generation = 7
+            return [GroupProtocol("p1", before.encode())]
+
+    member = Slow()
+    session = MemberSession(cluster, member, OPTIONS)
+    async with session:
+        await session.wait_stable()
+        session.rejoin("because")
+        await until(lambda: session.membership.generation == 8)
+        await session.wait_stable()
+    assert group.joined_as == [("", b""), ("m1", b"m1"), ("", b""), ("m2", b"m2")]
 
 
 async def test_a_failure_nobody_waited_for_is_raised_at_the_end(group: ScriptedGroup, cluster: ClusterClient) -> None:

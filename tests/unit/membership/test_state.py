@@ -22,6 +22,11 @@ COORDINATOR = {
     ErrorCode.coordinator_not_available: Fate.FIND,
     ErrorCode.not_coordinator: Fate.FIND,
 }
+MEMBER = {
+    ErrorCode.rebalance_in_progress: Fate.REJOIN,
+    ErrorCode.illegal_generation: Fate.FORGET_GENERATION,
+    ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
+}
 TABLES = {
     FIND_COORDINATOR: COORDINATOR | {ErrorCode.coordinator_load_in_progress: Fate.FIND},
     JOIN_GROUP: COORDINATOR
@@ -30,27 +35,16 @@ TABLES = {
         ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
         ErrorCode.rebalance_in_progress: Fate.RETRY,
     },
-    SYNC_GROUP: COORDINATOR
-    | {
-        ErrorCode.rebalance_in_progress: Fate.REJOIN,
-        ErrorCode.illegal_generation: Fate.FORGET_GENERATION,
-        ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
-    },
-    HEARTBEAT: COORDINATOR
-    | {
-        ErrorCode.rebalance_in_progress: Fate.REJOIN,
-        ErrorCode.illegal_generation: Fate.FORGET_GENERATION,
-        ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
-    },
+    SYNC_GROUP: COORDINATOR | MEMBER,
+    HEARTBEAT: COORDINATOR | MEMBER,
     LEAVE_GROUP: COORDINATOR | {ErrorCode.unknown_member_id: Fate.GONE},
 }
 
 
 @pytest.mark.parametrize("api", TABLES, ids=repr)
 def test_every_code_has_a_fate_and_what_is_not_known_ends_it(api: Api) -> None:
-    assert {code: fate(api, code) for code in ErrorCode} == {
-        code: TABLES[api].get(code, Fate.END) for code in ErrorCode
-    }
+    for code in ErrorCode:
+        assert fate(api, code) is TABLES[api].get(code, Fate.END)
 
 
 def joined(generation: int = 1, leader: str = "m1", **fields: object) -> JoinAnswer:
@@ -190,6 +184,20 @@ def test_a_heartbeat_from_before_counts_for_nothing() -> None:
     state.on_synced(SyncAnswer(NONE, b"other"), 2, 3)
     state.on_beat(old, ErrorCode.unknown_member_id, 3)
     assert state.synced.assignment == b"other"
+
+
+def test_what_is_held_from_before_is_not_confirmed_by_a_generation_that_may_take_it_away() -> None:
+    state = stable()
+    state.rejoin("because")
+    state.next_step(1)
+    beat(state, NONE, 1, 1)
+    state.on_prepared()
+    state.join(PROTOCOLS)
+    state.on_joined(joined(2), 2)
+    assert state.phase is Phase.ASSIGNING
+    beat(state, NONE, 2, 2)
+    assert state.synced is not None
+    assert (state.synced.generation, state.synced.confirmed_at) == (1, 0)
 
 
 def test_an_old_broker_that_says_rebalance_while_the_leader_assigns_is_not_believed() -> None:
