@@ -8,6 +8,17 @@ from airflow_kafka_groups import __version__
 
 _PACKAGE = "airflow_kafka_groups"
 _INTEGRATION = "Kafka consumer groups"
+_OPERATORS = (
+    "backup",
+    "coordinators",
+    "deletion",
+    "groups",
+    "offset_changes",
+    "offset_deletion",
+    "offsets",
+    "plan",
+    "report",
+)
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -28,10 +39,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": _INTEGRATION,
-                "python-modules": [
-                    f"{_PACKAGE}.operators.{subject}"
-                    for subject in ("backup", "coordinators", "deletion", "offsets", "plan", "report")
-                ],
+                "python-modules": [f"{_PACKAGE}.operators.{subject}" for subject in _OPERATORS],
             }
         ],
         "sensors": [

@@ -8,11 +8,12 @@ group gets deleted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns
+from airflow_kafka_groups.models import TopicPartition
 
 
 def read_strings(field: str, value: Any) -> list[str]:
@@ -89,3 +90,26 @@ def read_text(field: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or value.strip() == "None":
         raise ConfigurationError(field, value, "must be a non-empty text (did its template render to nothing?)")
     return value.strip()
+
+
+def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartition, int]]:
+    """Read ``{group: {topic: {partition: offset}}}``, as mappings or as JSON text; the numbers may be texts."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise ConfigurationError(field, value, "must be JSON: {group: {topic: {partition: offset}}}") from None
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for group_id, topics in _level(field, value):
+        of_group = found.setdefault(group_id, {})
+        for topic, partitions in _level(f"{field} of {group_id!r}", topics):
+            for partition, offset in _level(f"{field} of {group_id!r}, topic {topic!r}", partitions):
+                where = TopicPartition(topic, read_integer("partition", partition))
+                of_group[where] = read_integer("offset", offset)
+    return found
+
+
+def _level(field: str, value: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(value, Mapping) or not value:
+        raise ConfigurationError(field, value, "must be a mapping that is not empty")
+    return list(value.items())

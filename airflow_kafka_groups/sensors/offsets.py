@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +9,6 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.models import TopicPartition
     from airflow_kafka_groups.triggers.conditions import Condition
 
 
@@ -77,13 +75,13 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
 
     def condition(self) -> Condition:
         """Say what to wait for."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer
+        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer, read_partition_offsets
         from airflow_kafka_groups.triggers.conditions import LagAtMost, OffsetsReached
         from airflow_kafka_groups.triggers.group_conditions import EndReached
 
         any_group = self.require == "any"
         if self.targets is not None:
-            return OffsetsReached(targets=_read_targets(self.targets), any_group=any_group)
+            return OffsetsReached(targets=read_partition_offsets("targets", self.targets), any_group=any_group)
         group_ids, _ = read_group_ids(self.group_ids)
         if self.to_end:
             return EndReached(group_ids=tuple(group_ids), any_group=any_group)
@@ -95,28 +93,3 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
             ),
             any_group=any_group,
         )
-
-
-def _read_targets(value: Any) -> dict[str, dict[TopicPartition, int]]:
-    from airflow_kafka_groups.hooks.arguments import read_integer
-    from airflow_kafka_groups.models import TopicPartition
-
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            raise ConfigurationError("targets", value, "must be JSON: {group: {topic: {partition: offset}}}") from None
-    targets: dict[str, dict[TopicPartition, int]] = {}
-    for group_id, topics in _level("targets", value):
-        of_group = targets.setdefault(group_id, {})
-        for topic, partitions in _level(f"targets of {group_id!r}", topics):
-            for partition, offset in _level(f"targets of {group_id!r}, topic {topic!r}", partitions):
-                where = TopicPartition(topic, read_integer("partition", partition))
-                of_group[where] = read_integer("offset", offset)
-    return targets
-
-
-def _level(field: str, value: Any) -> list[tuple[Any, Any]]:
-    if not isinstance(value, Mapping) or not value:
-        raise ConfigurationError(field, value, "must be a mapping that is not empty")
-    return list(value.items())

@@ -13,7 +13,7 @@ import pytest
 
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import list_groups, seed_groups
+from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics, produce
 
 EXAMPLES = Path(__file__).parent / "examples" / "kafka_groups_examples.py"
@@ -48,10 +48,11 @@ def test_the_examples_run_on_a_real_cluster(
     kafka41: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bootstrap = kafka41.bootstrap
-    create_topics(bootstrap, {"orders": 2})
-    produce(bootstrap, {("orders", 0): 50, ("orders", 1): 30})
+    create_topics(bootstrap, {"orders": 2, "orders-v1": 1})
+    produce(bootstrap, {("orders", 0): 50, ("orders", 1): 30, ("orders-v1", 0): 5})
     seed_groups(bootstrap, ["orders-1", "orders-2", "orders-test"], {("orders", 0): 45, ("orders", 1): 25})
     seed_groups(bootstrap, ["orders-done"], {("orders", 0): 50, ("orders", 1): 30})
+    seed_groups(bootstrap, ["orders-moved"], {("orders", 0): 50, ("orders-v1", 0): 4})
     monkeypatch.setenv("AIRFLOW_CONN_MY_CLUSTER", json.dumps({"conn_type": "kafka_groups", "host": bootstrap}))
     monkeypatch.setenv("KAFKA_GROUPS_STORAGE", str(tmp_path))
 
@@ -64,9 +65,21 @@ def test_the_examples_run_on_a_real_cluster(
     run = load_example().test()
     assert run.state == "success", {task.task_id: str(task.state) for task in run.get_task_instances()}
 
-    left = list_groups(bootstrap)
-    assert "orders-test" not in left
-    assert {"orders-1", "orders-2"} <= set(left)
+    read = KafkaGroupsHook("my_cluster").list_consumer_group_offsets(
+        ["orders-1", "orders-2", "orders-test", "orders-done", "orders-moved"]
+    )
+    assert {
+        group_id: {tuple(where): value.offset for where, value in offsets.items() if value is not None}
+        for group_id, offsets in read.succeeded.items()
+    } == {
+        "orders-1": {("orders", 0): 45, ("orders", 1): 25},
+        "orders-2": {("orders", 0): 30, ("orders", 1): 5},
+        "orders-test": {("orders", 0): 45, ("orders", 1): 25},  # deleted, and restored
+        "orders-done": {("orders", 0): 40, ("orders", 1): 20},
+        "orders-moved": {("orders", 0): 50},
+    }
+    (audit,) = (tmp_path / "prod" / "audit").glob("*.json")
+    assert json.loads(audit.read_text())["counts"]["deleted"] == 1
     assert len(list((tmp_path / "prod" / "backups").glob("*.parquet"))) == 1
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
+from typing import Any
 
 from airflow.sdk import DAG, task
 
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
+from airflow_kafka_groups.operators.offset_changes import (
+    AlterGroupOffsetsOperator,
+    ResetGroupOffsetsOperator,
+    RestoreGroupOffsetsOperator,
+)
+from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
@@ -131,6 +139,29 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
     )
     # [END howto_sensor_deletion]
 
+    # [START howto_operator_groups]
+    list_empty = ListGroupsOperator(
+        task_id="list_empty", kafka_groups_conn_id="my_cluster", include=["orders-*"], states=["Empty"]
+    )
+    chunks = ChunkGroupsOperator(task_id="chunks", kafka_groups_conn_id="my_cluster", include=["orders-*"])
+    describe = DescribeGroupsOperator.partial(task_id="describe", kafka_groups_conn_id="my_cluster").expand(
+        group_ids=chunks.output
+    )
+    # [END howto_operator_groups]
+
+    # [START howto_operator_offset_changes]
+    stored: dict[str, Any] = {"kafka_groups_conn_id": "my_cluster", "storage_path": STORAGE, "cluster": "prod"}
+    restore = RestoreGroupOffsetsOperator(
+        task_id="restore", plan_id="{{ ti.xcom_pull('delete_by_name')['plan_id'] }}", **stored
+    )
+    read_again = ResetGroupOffsetsOperator(
+        task_id="read_again", group_ids=["orders-done"], topics=["orders"], shift_by=-10, **stored
+    )
+    put_at = AlterGroupOffsetsOperator(task_id="put_at", offsets={"orders-2": {"orders": {0: 30, 1: 5}}}, **stored)
+    forget = DeleteGroupOffsetsOperator(task_id="forget", group_ids=["orders-moved"], topics=["orders-v1"], **stored)
+    # [END howto_operator_offset_changes]
+
     coordinators_ready >> find_coordinators >> list_offsets >> count_partitions() >> has_read_it_all
     has_read_it_all >> has_come_so_far >> has_read_what_was_there >> there >> empty >> stalled
-    stalled >> delete_by_name >> gone
+    stalled >> delete_by_name >> gone >> list_empty >> chunks
+    describe >> restore >> read_again >> put_at >> forget

@@ -135,6 +135,25 @@ class FakeAdmin:
             results.append(GroupResult(group_id, error=error))
         return GroupResults(results)
 
+    async def alter_consumer_group_offsets(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    ) -> GroupResults[None]:
+        self.calls.append("alter_consumer_group_offsets")
+        results: list[GroupResult[None]] = []
+        for group_id, commits in offsets.items():
+            if group_id not in self.errors:
+                group = self.groups.setdefault(group_id, FakeGroup({}))
+                group.offsets |= {where: value.offset for where, value in commits.items()}
+            results.append(GroupResult(group_id, error=self.errors.get(group_id)))
+        return GroupResults(results)
+
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        self.calls.append("delete_consumer_group_offsets")
+        if error := self.errors.get(group_id):
+            raise error
+        for where in partitions:
+            self.groups[group_id].offsets.pop(where, None)
+
     async def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:

@@ -15,10 +15,14 @@ from airflow_kafka_groups.provider_info import get_provider_info
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "AlterGroupOffsetsOperator": {"storage_path": "/x", "offsets": {"a": {"t": {0: 1}}}},
     "BackupGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
+    "ChunkGroupsOperator": {},
     "CleanupReportOperator": {"storage_path": "/x", "plan_id": "p"},
+    "DeleteGroupOffsetsOperator": {"storage_path": "/x", "group_ids": ["a"], "topics": ["t"]},
     "DeleteGroupsOperator": {"storage_path": "/x", "group_ids": ["a"]},
     "DeleteGroupsSensor": {"group_ids": ["a"]},
+    "DescribeGroupsOperator": {"group_ids": ["a"]},
     "FindCoordinatorsOperator": {},
     "FindCoordinatorsSensor": {"group_ids": ["a"]},
     "GroupsEmptySensor": {"group_ids": ["a"]},
@@ -26,7 +30,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "GroupsStalledSensor": {"group_ids": ["a"], "seconds": 60},
     "ListGroupOffsetsOperator": {"storage_path": "/x"},
     "ListGroupOffsetsSensor": {"group_ids": ["a"], "max_total_lag": 1},
+    "ListGroupsOperator": {},
     "PlanCleanupOperator": {"storage_path": "/x"},
+    "ResetGroupOffsetsOperator": {"storage_path": "/x", "group_ids": ["a"], "to": "latest"},
+    "RestoreGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p"},
 }
 
 

@@ -216,3 +216,22 @@ def test_no_secret_is_carried() -> None:
     _, arguments = trigger().serialize()
     assert set(arguments) == {"kafka_groups_conn_id", "condition", "poll_interval", "deadline", "backoff"}
     assert [status.value for status in EventStatus] == ["reached", "timeout", "failed"]
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_poll_that_loses_its_connection_gets_a_new_client(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described, calls = admin.describe_consumer_groups, 0
+
+    async def once_lost(group_ids: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise NoBrokerAvailableError("b1:9092", "connection lost")
+        return await described(group_ids)
+
+    admin.groups["a"] = FakeGroup()
+    monkeypatch.setattr(admin, "describe_consumer_groups", once_lost)
+    assert (await fire(trigger()))["status"] == "reached"
+    assert admin.closed == 2

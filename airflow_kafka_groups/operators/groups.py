@@ -1,0 +1,247 @@
+"""List and describe groups, and cut many of them into chunks for dynamic task mapping."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.base import KafkaGroupsOperator, first_failures
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.results import GroupListings, GroupResults
+    from airflow_kafka_groups.models import Broker, GroupDescription
+
+MAX_XCOM_GROUPS = 1_000
+"""How many groups go to XCom; more are written to the storage."""
+
+
+class _ListingOperator(KafkaGroupsOperator):
+    """Give rows in XCom when they are few, in a file when they are many."""
+
+    template_fields: Sequence[str] = (*KafkaGroupsOperator.template_fields, "storage_path", "cluster")
+
+    def __init__(self, *, storage_path: str | None = None, cluster: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.storage_path = storage_path
+        self.cluster = cluster
+
+    def keep(self, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Give ``{what: rows, "path": None}``, or ``{what: None, "path": …}``: a part never passes for all."""
+        from airflow_kafka_groups.hooks.storage import open_layout
+        from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
+
+        if len(rows) <= MAX_XCOM_GROUPS:
+            return {what: rows, "path": None}
+        if self.storage_path is None:
+            raise ConfigurationError(
+                "storage_path",
+                None,
+                f"{len(rows)} groups are too many for XCom: say where to write them, or choose fewer",
+            )
+        layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
+        path = write_json(layout.root / "listings", f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
+        return {what: None, "path": str(path)}
+
+
+class ListGroupsOperator(_ListingOperator):
+    """List the groups of all brokers with state, type and coordinator.
+
+    :param include: patterns of the groups to list, default all (templated).
+    :param exclude: patterns of the groups to leave out, default none (templated).
+    :param states: only groups in these states, such as ``Empty``; default all (templated).
+    :param types: only groups of these types, such as ``classic``; default all (templated).
+    :param storage_path: folder above all clusters, for a list of more than 1,000 groups (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
+    None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails when a broker did not answer.
+    """
+
+    template_fields: Sequence[str] = (*_ListingOperator.template_fields, "include", "exclude", "states", "types")
+
+    def __init__(
+        self,
+        *,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        states: Sequence[str] | str = (),
+        types: Sequence[str] | str = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.include = include
+        self.exclude = exclude
+        self.states = states
+        self.types = types
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """List with one client."""
+        from airflow_kafka_groups.hooks.arguments import read_patterns, read_strings
+        from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.models import GroupState, GroupType
+
+        wanted = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        states = _members("states", GroupState, read_strings("states", self.states))
+        types = _members("types", GroupType, read_strings("types", self.types))
+
+        async def find(admin: AdminClient) -> GroupListings:
+            return (await admin.list_groups()).require_complete()
+
+        groups = [
+            group
+            for group in self.hook.run(find).values()
+            if wanted.selects(group.group_id)
+            and (not states or group.state in states)
+            and (not types or group.type in types)
+        ]
+        rows = [
+            {
+                "group_id": group.group_id,
+                "state": group.state.value,
+                "type": group.type.value,
+                "protocol_type": group.protocol_type,
+                "coordinator": group.coordinator,
+            }
+            for group in sorted(groups, key=lambda group: group.group_id)
+        ]
+        counts = {name: dict(Counter(row[column] for row in rows)) for name, column in _COUNTED.items()}
+        self.log.info("%d groups: %s", len(rows), counts)
+        return {"count": len(rows), **counts, **self.keep("groups", rows)}
+
+
+_COUNTED = {"states": "state", "types": "type"}
+
+
+class DescribeGroupsOperator(_ListingOperator):
+    """Describe groups of every type: state, members and what they read.
+
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param fail_on_error: fail the task when any group could not be described; default false: it is in the result.
+    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
+    "coordinator", "members", "topics"}] or None, "path"}``. A group that does not exist has the state ``Dead``.
+    """
+
+    template_fields: Sequence[str] = (*_ListingOperator.template_fields, "group_ids")
+
+    def __init__(self, *, group_ids: Sequence[str] | str, fail_on_error: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.group_ids = group_ids
+        self.fail_on_error = fail_on_error
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Describe with one client."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids
+
+        group_ids, _ = read_group_ids(self.group_ids)
+        found: GroupResults[GroupDescription] = self.hook.run(lambda admin: admin.describe_consumer_groups(group_ids))
+        if self.fail_on_error or not found.succeeded:
+            found.raise_for_errors()
+        rows = [
+            {
+                "group_id": group.group_id,
+                "state": group.state.value,
+                "type": group.type.value,
+                "protocol_type": group.protocol_type,
+                "coordinator": group.coordinator,
+                "members": len(group.members),
+                "topics": sorted({where.topic for member in group.members for where in member.assignment}),
+            }
+            for group in found.succeeded.values()
+        ]
+        failures = first_failures(found.failed)
+        for group_id, reason in failures.items():
+            self.log.warning("Not described: %s: %s", group_id, reason)
+        states = dict(Counter(str(row["state"]) for row in rows))
+        self.log.info("%d groups: %s", len(rows), states)
+        return {
+            "count": len(rows),
+            "states": states,
+            "failed": len(found.failed),
+            "failures": failures,
+            **self.keep("groups", rows),
+        }
+
+
+class ChunkGroupsOperator(KafkaGroupsOperator):
+    """Cut groups into chunks of one coordinator each, balanced in size, for ``.expand(group_ids=chunks.output)``.
+
+    :param group_ids: the groups; default all of the cluster. Duplicates are ignored (templated).
+    :param include: patterns of groups to take when ``group_ids`` is not given, default all (templated).
+    :param exclude: patterns of groups to leave out when ``group_ids`` is not given, default none (templated).
+    :param chunk_size: the most groups in a chunk, default 5,000 (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns a list of lists of group ids; every group is in exactly one. Fails when a broker did not answer the listing,
+    or a group has no coordinator just now: leaving it out would be silent.
+    """
+
+    template_fields: Sequence[str] = (
+        *KafkaGroupsOperator.template_fields,
+        "group_ids",
+        "include",
+        "exclude",
+        "chunk_size",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_ids: Sequence[str] | str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        chunk_size: int | str = 5_000,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.group_ids = group_ids
+        self.include = include
+        self.exclude = exclude
+        self.chunk_size = chunk_size
+
+    def execute(self, context: Context) -> list[list[str]]:
+        """Look up all coordinators with one client."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer, read_patterns
+        from airflow_kafka_groups.maintenance.patterns import GroupFilter
+
+        size = read_integer("chunk_size", self.chunk_size, minimum=1)
+        named = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
+        chosen = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+
+        async def find(admin: AdminClient) -> GroupResults[Broker]:
+            wanted = named
+            if wanted is None:
+                wanted = [g for g in (await admin.list_groups()).require_complete() if chosen.selects(g)]
+            return await admin.find_coordinators(wanted)
+
+        found = self.hook.run(find)
+        found.raise_for_errors()
+        by_broker: dict[int, list[str]] = {}
+        for group_id, broker in found.succeeded.items():
+            by_broker.setdefault(broker.broker_id, []).append(group_id)
+        chunks = [chunk for broker_id in sorted(by_broker) for chunk in _even(sorted(by_broker[broker_id]), size)]
+        self.log.info("%d groups of %d brokers in %d chunks", len(found), len(by_broker), len(chunks))
+        return chunks
+
+
+def _even(group_ids: list[str], size: int) -> list[list[str]]:
+    """Cut into as few chunks as there have to be, of sizes that differ by one at most."""
+    count = -(-len(group_ids) // size)
+    return [group_ids[len(group_ids) * i // count : len(group_ids) * (i + 1) // count] for i in range(count)]
+
+
+def _members(field: str, kind: Any, names: list[str]) -> list[Any]:
+    known = {member.value.lower(): member for member in kind}
+    for name in names:
+        if name.lower() not in known:
+            raise ConfigurationError(field, name, f"is not known. Known are {', '.join(m.value for m in kind)}")
+    return [known[name.lower()] for name in names]

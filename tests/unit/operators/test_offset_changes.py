@@ -1,0 +1,222 @@
+"""Reset, alter and forget: who is touched, what is clamped or skipped, what is on record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
+from airflow_kafka_groups.models import GroupState, GroupType, ListedOffset, TopicPartition
+from airflow_kafka_groups.operators.offset_changes import (
+    AlterGroupOffsetsOperator,
+    ResetGroupOffsetsOperator,
+)
+from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def run(kind: Any, storage: Path, **arguments: Any) -> dict[str, Any]:
+    found = kind(task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, **arguments).execute({})
+    assert json.loads(json.dumps(found)) == found
+    return dict(found)
+
+
+def reset(storage: Path, **arguments: Any) -> dict[str, Any]:
+    return run(ResetGroupOffsetsOperator, storage, **{"group_ids": ["a"], **arguments})
+
+
+def records(storage: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((storage / scene.CLUSTER / "changes").glob("*.json"))]
+
+
+@pytest.mark.parametrize(
+    ("target", "offset"),
+    [
+        ({"to": "earliest"}, 2),
+        ({"to": "latest"}, 10),
+        ({"shift_by": 3}, 8),
+        ({"shift_by": "-2"}, 3),
+        ({"shift_by": -100}, 2),
+        ({"shift_by": 100}, 10),
+        ({"timestamp": 1000}, 7),
+        ({"timestamp": "2026-01-01T00:00:00+00:00"}, 7),
+    ],
+)
+def test_offsets_are_moved_and_clamped_to_the_log(
+    admin: FakeAdmin, tmp_path: Path, target: Any, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    admin.start = 2
+    if "timestamp" in target:
+        listed = admin.list_offsets
+
+        async def by_time(specs: Any) -> Any:
+            if any(spec.timestamp >= 0 for spec in specs.values()):
+                return dict.fromkeys(specs, ListedOffset(7))
+            return await listed(specs)
+
+        monkeypatch.setattr(admin, "list_offsets", by_time)
+    assert reset(tmp_path, **target)["counts"]["changed"] == 1
+    assert admin.groups["a"].offsets == {T0: offset}
+
+
+def test_what_was_there_is_on_record_before_it_is_changed(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    found = reset(tmp_path, to="latest")
+    planned, result = records(tmp_path)
+    assert planned["groups"][0]["before"] == [
+        {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": None, "metadata": ""}
+    ]
+    assert result["counts"] == found["counts"]
+    assert Path(found["result_path"]).exists()
+
+
+def test_a_dry_run_changes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    assert reset(tmp_path, to="latest", dry_run="True")["counts"]["would_change"] == 1
+    assert admin.groups["a"].offsets == {T0: 5}
+    assert "alter_consumer_group_offsets" not in admin.calls
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        (FakeGroup({T0: 5}, members=1), "1 member"),
+        (FakeGroup({T0: 5}, state=GroupState.STABLE), "Stable"),
+        (FakeGroup({T0: 5}, state=GroupState.UNKNOWN), "Unknown"),
+        (FakeGroup({T0: 5}, type=GroupType.SHARE), "share"),
+        (FakeGroup({T0: 5}, protocol_type="connect"), "connect"),
+        (FakeGroup({T0: 5}, state=GroupState.DEAD), "does not exist"),
+        (FakeGroup({}), "no committed offsets"),
+    ],
+)
+def test_who_is_alive_strange_or_not_there_is_kept(
+    admin: FakeAdmin, tmp_path: Path, group: FakeGroup, reason: str
+) -> None:
+    admin.groups = {"a": group, "b": FakeGroup({T0: 5})}
+    found = reset(tmp_path, group_ids=["a", "b"], to="latest")
+    assert (found["counts"]["kept"], found["counts"]["changed"]) == (1, 1)
+    assert reason in found["kept"]["a"]
+    assert admin.groups["a"].offsets == group.offsets
+
+
+def test_who_moves_in_between_is_kept(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    described = admin.describe_consumer_groups
+
+    async def meanwhile(group_ids: Any) -> Any:
+        admin.groups["a"].offsets[T0] = 6
+        return await described(group_ids)
+
+    monkeypatch.setattr(admin, "describe_consumer_groups", meanwhile)
+    assert "moved" in reset(tmp_path, to="latest")["kept"]["a"]
+    assert admin.groups["a"].offsets == {T0: 6}
+
+
+def test_a_protected_group_and_a_read_only_connection(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"protected_groups": ["a"]}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    assert "protects" in reset(tmp_path, to="latest")["kept"]["a"]
+    with pytest.raises(GroupsFailedError, match="protected"):
+        run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a"], topics=["t"])
+    connection["extra"] = {"read_only": True}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    for kind, arguments in (
+        (ResetGroupOffsetsOperator, {"to": "latest"}),
+        (DeleteGroupOffsetsOperator, {"topics": ["t"]}),
+    ):
+        with pytest.raises(ConfigurationError, match="read-only"):
+            run(kind, tmp_path, group_ids=["a"], **arguments)
+    assert admin.groups["a"].offsets == {T0: 5}
+
+
+def test_partitions_whose_log_cannot_be_read_are_skipped(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5, T1: 5, U0: 5})}
+    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
+    found = reset(tmp_path, to="latest", topics=["t"])
+    assert "UNKNOWN_TOPIC" in found["skipped"]["a"]
+    assert admin.groups["a"].offsets == {T0: 10, T1: 5, U0: 5}
+
+
+def test_a_change_that_does_not_read_back_fails(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    done = admin.alter_consumer_group_offsets
+
+    async def lost(offsets: Any) -> Any:
+        results = await done(offsets)
+        admin.groups["a"].offsets[T0] = 6
+        return results
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", lost)
+    with pytest.raises(GroupsFailedError, match="does not read back"):
+        reset(tmp_path, to="latest")
+    assert records(tmp_path)[1]["counts"]["failed"] == 1
+
+
+def test_offsets_are_set_and_groups_made_only_when_asked_for(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    offsets = {"a": {"t": {"0": 7, "1": 99}}, "new": {"t": {0: 1}}}
+    assert run(AlterGroupOffsetsOperator, tmp_path, offsets=offsets)["counts"] == {
+        **dict.fromkeys(("would_change", "unchanged", "failed", "unknown"), 0),
+        "changed": 1,
+        "kept": 1,
+    }
+    assert admin.groups["a"].offsets == {T0: 7, T1: 10}
+    assert "new" not in admin.groups
+    admin.groups["new"] = FakeGroup({}, state=GroupState.DEAD)
+    run(AlterGroupOffsetsOperator, tmp_path, offsets=json.dumps(offsets), create=True)
+    assert admin.groups["new"].offsets == {T0: 1}
+
+
+def test_offsets_of_a_topic_are_forgotten_and_on_record(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5, U0: 3}, members=1), "b": FakeGroup({U0: 3})}
+    arguments = {"group_ids": ["a", "b"], "topics": ["t"]}
+    dry = run(DeleteGroupOffsetsOperator, tmp_path, **arguments, dry_run=True)
+    assert dry == {"dry_run": True, "groups": {"a": 1}, "partitions": 1, "record_path": None}
+    assert admin.groups["a"].offsets == {T0: 5, U0: 3}
+    found = run(DeleteGroupOffsetsOperator, tmp_path, **arguments)
+    assert admin.groups["a"].offsets == {U0: 3}
+    (record,) = records(tmp_path)
+    assert Path(found["record_path"]).exists()
+    assert record["groups"][0]["before"][0]["offset"] == 5
+
+
+def test_doubt_about_one_group_forgets_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
+    admin.errors["b"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    with pytest.raises(GroupsFailedError, match="b"):
+        run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a", "b"], topics=["t"])
+    assert admin.groups["a"].offsets == {T0: 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({}, "exactly one"),
+        ({"to": "latest", "shift_by": 1}, "exactly one"),
+        ({"to": "middle"}, "to"),
+        ({"timestamp": "yesterday"}, "timestamp"),
+        ({"timestamp": "2026-01-01T00:00:00"}, "zone"),
+        ({"shift_by": 1.5}, "shift_by"),
+        ({"to": "latest", "group_ids": []}, "group_ids"),
+        ({"to": "latest", "topics": "t"}, "topics"),
+        ({"to": "latest", "dry_run": "maybe"}, "dry_run"),
+    ],
+)
+def test_bad_input_is_refused_before_a_broker_is_asked(
+    admin: FakeAdmin, tmp_path: Path, arguments: Any, field: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        reset(tmp_path, **arguments)
+    assert admin.calls == []

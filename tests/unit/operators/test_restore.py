@@ -1,0 +1,108 @@
+"""Restore: who gets offsets back, what is skipped, and that newer offsets outlive it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
+from airflow_kafka_groups.models import ListedOffset, TopicPartition
+from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+@pytest.fixture
+def backed_up(admin: FakeAdmin, tmp_path: Path) -> str:
+    """Give the id of a plan with a backup of a (t at 5 and 6) and b, as they were before they were deleted."""
+    admin.groups = {"a": FakeGroup({T0: 5, T1: 6}), "b": FakeGroup({U0: 3})}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, ["a", "b"])
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
+    assert scene.back_up(tmp_path, planned)["groups"] == 2
+    admin.groups = {}
+    admin.calls.clear()
+    return str(planned["plan_id"])
+
+
+def restore(storage: Path, plan_id: str, **arguments: Any) -> dict[str, Any]:
+    arguments = {"storage_path": str(storage), "cluster": scene.CLUSTER, "plan_id": plan_id, **arguments}
+    found = RestoreGroupOffsetsOperator(task_id="t", **arguments).execute({})
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
+def test_deleted_groups_are_restored(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    assert restore(tmp_path, backed_up, dry_run=True)["counts"]["would_change"] == 2
+    assert admin.groups == {}
+    found = restore(tmp_path, backed_up)
+    assert (found["counts"]["changed"], found["partitions"], found["skipped"]) == (2, 3, {})
+    assert {name: group.offsets for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}, "b": {U0: 3}}
+    assert restore(tmp_path, backed_up)["counts"]["unchanged"] == 2, "twice is once"
+
+
+def test_a_group_that_was_used_since_keeps_its_newer_offsets(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    admin.groups = {"a": FakeGroup({T0: 8})}
+    found = restore(tmp_path, backed_up)
+    assert "used since the backup" in found["kept"]["a"]
+    assert admin.groups["a"].offsets == {T0: 8}
+    assert restore(tmp_path, backed_up, overwrite=True)["counts"]["changed"] == 1
+    assert admin.groups["a"].offsets == {T0: 5, T1: 6}
+
+
+def test_half_a_restore_is_completed(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    assert restore(tmp_path, backed_up, group_ids=["a"])["counts"]["changed"] == 1
+    assert admin.groups["a"].offsets == {T0: 5, T1: 6}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_group_with_members_is_never_restored(
+    admin: FakeAdmin, tmp_path: Path, backed_up: str, overwrite: bool
+) -> None:
+    admin.groups = {"a": FakeGroup({}, members=1)}
+    found = restore(tmp_path, backed_up, group_ids=["a"], overwrite=overwrite)
+    assert "1 member" in found["kept"]["a"]
+    assert admin.groups["a"].offsets == {}
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3), "UNKNOWN_TOPIC"),
+        (ListedOffset(9), "made anew"),
+        (ListedOffset(3), "made anew"),
+        (ListedOffset(0), "made anew"),
+    ],
+)
+def test_topics_that_are_gone_or_made_anew_are_skipped(
+    admin: FakeAdmin, tmp_path: Path, backed_up: str, end: Any, reason: str
+) -> None:
+    admin.ends[T0] = end
+    found = restore(tmp_path, backed_up)
+    assert reason in found["skipped"]["a"]
+    assert admin.groups["a"].offsets == {T1: 6}
+    admin.groups = {}
+    admin.ends[U0] = end
+    assert "nothing of it" in restore(tmp_path, backed_up, group_ids=["b"])["kept"]["b"]
+    assert admin.groups == {}
+
+
+def test_an_offset_whose_records_are_gone_is_skipped(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    admin.start = 6
+    assert "outside the log" in restore(tmp_path, backed_up)["skipped"]["a"]
+    assert admin.groups["a"].offsets == {T1: 6}
+
+
+def test_another_cluster_and_unknown_groups_are_refused(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    with pytest.raises(ConfigurationError, match="typo"):
+        restore(tmp_path, backed_up, group_ids=["a", "typo"])
+    admin.id = "another"
+    with pytest.raises(BackupError, match="another"):
+        restore(tmp_path, backed_up)
+    assert admin.groups == {}
