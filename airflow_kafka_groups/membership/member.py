@@ -39,8 +39,8 @@ class GroupProtocol:
 class GroupMember(ABC):
     """Be one member of a group. Implement it, and run it with ``MemberSession``.
 
-    An exception in a callback ends the membership with ``CallbackFailedError`` after the group was left; only
-    ``on_join_complete`` is tried again first.
+    An exception in a callback ends the membership with ``CallbackFailedError`` and the group is left; but
+    ``on_join_complete`` is tried again first, and one in ``on_leave_prepare`` is only logged.
     """
 
     @property
@@ -92,7 +92,7 @@ class GroupMember(ABC):
         """
 
     def on_leave_prepare(self) -> Awaitable[None] | None:  # noqa: B027  # may stay empty
-        """Clean up before the group is left on purpose. Not called when the coordinator threw this member out."""
+        """Clean up before the group is left, for at most a session timeout: heartbeats have come to their end."""
 
 
 def check_protocols(protocols: Sequence[GroupProtocol]) -> None:

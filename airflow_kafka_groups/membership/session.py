@@ -78,8 +78,7 @@ class MemberSession:
     async def aclose(self, *, leave: bool = True) -> None:
         """Stop, and leave the group.
 
-        :param leave: tell the coordinator. Without it the others wait for the session timeout, as after a crash; a
-            static member never tells it.
+        :param leave: tell the coordinator. Without it the others wait for the session timeout, as after a crash.
         """
         task, self._task = self._task, None
         if task is None:
@@ -111,10 +110,7 @@ class MemberSession:
                 await self.wait_change()
 
     async def wait_change(self, timeout: float | None = None) -> None:
-        """Wait until something happens, a heartbeat's answer included, or until the timeout.
-
-        Raises what ended the membership.
-        """
+        """Wait until something happens, a heartbeat's answer included. Raises what ended the membership."""
         self.check()
         if self._task is None or self._task.done():
             raise MembershipError(self._options.group_id, "the session is closed")
@@ -261,9 +257,13 @@ class MemberSession:
         self._said_goodbye = True
         if not tell:
             return
+        try:  # no heartbeats go on: after a session timeout there is nothing left to leave
+            async with asyncio.timeout(self._options.session_timeout):
+                await self._call(self._member.on_leave_prepare)
+        except (CallbackFailedError, TimeoutError) as error:
+            log.warning("group %s is left although its member was not ready: %r", self._options.group_id, error)
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
-                await self._call(self._member.on_leave_prepare)
                 await self._find()
                 response = await self._link.send(
                     await self._link.open(),

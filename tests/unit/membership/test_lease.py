@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,6 @@ from airflow_kafka_groups.membership import ClientConfig, JoinedMember, Maintena
 from airflow_kafka_groups.membership.grants import Bid
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.fakes.cluster import FakeCluster
 from tests.unit.membership.group import ScriptedGroup, until
 
 ANOTHER = json.dumps({"holder": "other", "owner": "run 7"}).encode()
@@ -30,12 +28,6 @@ class Clock:
 
     def __call__(self) -> float:
         return time.monotonic() + self.stalled
-
-
-@pytest.fixture
-async def group() -> AsyncIterator[ScriptedGroup]:
-    async with FakeCluster() as cluster, asyncio.timeout(20):
-        yield ScriptedGroup(cluster)
 
 
 def lease_of(group: ScriptedGroup, clock: Clock | None = None, **options: float) -> MaintenanceLease:

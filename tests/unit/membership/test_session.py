@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -22,22 +21,9 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.transport.base import BrokerConnection
 from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.security import SecurityConfig
-from tests.fakes.cluster import FakeCluster
 from tests.unit.membership.group import OPTIONS, Recorder, ScriptedGroup, until
 
 FIRST = [("prepare", -1, ""), ("assign", "m1", "p1"), ("complete", 1, "m1", "p1", b"for m1")]
-
-
-@pytest.fixture
-async def group() -> AsyncIterator[ScriptedGroup]:
-    async with FakeCluster() as cluster, asyncio.timeout(20):
-        yield ScriptedGroup(cluster)
-
-
-@pytest.fixture
-async def cluster(group: ScriptedGroup) -> AsyncIterator[ClusterClient]:
-    async with ClusterClient(group.config) as client:
-        yield client
 
 
 async def test_the_callbacks_come_in_order_and_the_group_is_left(group: ScriptedGroup, cluster: ClusterClient) -> None:
@@ -233,6 +219,16 @@ async def test_who_closes_while_a_failed_membership_is_leaving_lets_it_leave_onc
     go.set()
     await closing
     assert member.calls.count(("leave",)) == 1
+    assert group.left == ["m1"]
+
+
+async def test_a_member_that_cannot_clean_up_leaves_all_the_same(group: ScriptedGroup, cluster: ClusterClient) -> None:
+    class Broken(Recorder):
+        async def on_leave_prepare(self) -> None:
+            raise OSError("disk")
+
+    async with MemberSession(cluster, Broken(), OPTIONS) as session:
+        await session.wait_stable()
     assert group.left == ["m1"]
 
 
