@@ -81,6 +81,7 @@ def _reads(operation: str, broker: str, sizes: Sequence[int], traffic: Sequence[
             colds=2 if size > 10_000 else 3,
             warms=4 if size > 10_000 else 7,
             traffic=size in traffic,
+            budget_s=150.0 if size > 10_000 else 90.0,
         )
         for size in sizes
     ]
