@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint bench bench-quick docs clean check-tools
+.PHONY: help setup demo test unit lint faults bench bench-quick docs clean check-tools
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ lint: $(STAMP) ## Check style, types and the layers' import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+faults: $(STAMP) ## Hold the lease under five minutes of induced faults
+	@MEMBERSHIP_FAULT_SECONDS=$${MEMBERSHIP_FAULT_SECONDS:-300} $(BIN)/python -m pytest --timeout 1200 tests/integration/test_membership_lease.py
 
 bench: $(STAMP) ## Measure against other clients, side by side in one run
 	@$(BIN)/python -m tests.bench
