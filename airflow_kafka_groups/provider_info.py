@@ -9,6 +9,7 @@ from airflow_kafka_groups import __version__
 _PACKAGE = "airflow_kafka_groups"
 _INTEGRATION = "Kafka consumer groups"
 _OPERATORS = (
+    "approval",
     "backup",
     "coordinators",
     "deletion",

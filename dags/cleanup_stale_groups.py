@@ -7,14 +7,16 @@ Every step checks what the one before has left; the report is made whatever happ
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, chain
 
+from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
-from airflow_kafka_groups.operators.dag_params import dag_params, dry_run_argument, scope_arguments, spark_arguments
+from airflow_kafka_groups.operators.dag_params import approval_arguments, dag_params, scope_arguments, spark_arguments
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
@@ -58,10 +60,12 @@ with DAG(
         max_share="{{ params.max_share }}",
     )
     plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
-    backup = BackupGroupOffsetsOperator(task_id="backup", plan_id=plan_id, plan_digest=digest)
-    delete = DeleteGroupsOperator(
-        task_id="delete", plan_id=plan_id, plan_digest=digest, dry_run=dry_run_argument(), retries=0
-    )
+    planned: dict[str, Any] = {"plan_id": plan_id, "plan_digest": digest}
+    backup = BackupGroupOffsetsOperator(task_id="backup", **planned)
+    asked = {**planned, **approval_arguments()}
+    approve = ApproveCleanupOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)
+    answer = "{{ ti.xcom_pull('approve') | tojson }}"
+    delete = DeleteGroupsOperator(task_id="delete", approval=answer, retries=0, **asked)
     verify = DeleteGroupsSensor(
         task_id="verify", audit_path="{{ ti.xcom_pull('delete')['audit_path'] }}", poke_interval=10, timeout=600
     )
@@ -70,6 +74,6 @@ with DAG(
     )
     done = EmptyOperator(task_id="done")  # fails with any of its two: the report, made in any case, hides no failure
 
-    chain(find_coordinators, list_offsets, judge_staleness, plan, backup, delete, verify, report, done)
+    chain(find_coordinators, list_offsets, judge_staleness, plan, backup, approve, delete, verify, report, done)
     verify >> done
 # [END cleanup_stale_groups]

@@ -93,6 +93,19 @@ _FORM: dict[str, dict[str, Any]] = {
         "description": "Do everything except for deleting.",
         "type": "boolean",
     },
+    "require_approval": {
+        "default": True,
+        "title": "Ask before deleting",
+        "description": "A human has to approve the plan before it is carried out. A dry run needs no approval.",
+        "type": "boolean",
+    },
+    "approve_above": {
+        "default": 100,
+        "title": "Always ask above",
+        "description": "Where the defaults do not ask, still ask when more groups than this are planned.",
+        "type": "integer",
+        "minimum": 0,
+    },
 }
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 
@@ -125,6 +138,22 @@ def dry_run_argument() -> str:
     """
     default = bool(dag_params("dry_run")["dry_run"].value)
     return f"{{{{ params.dry_run or (dag_run.conf or {{}}).get('dry_run', {default}) }}}}"
+
+
+def approval_arguments() -> dict[str, str]:
+    """Give ``dry_run``, ``approval_rule`` and ``approve_above``, the same for approval and deletion, as templates.
+
+    What a run's own configuration says about ``require_approval`` holds: somebody said it for this very run. Where it
+    says nothing the default that was parsed holds, and if that is false, more than ``approve_above`` groups are still
+    asked about.
+    """
+    default = "always" if dag_params("require_approval")["require_approval"].value else "above_cap"
+    own = "(dag_run.conf or {}).get('require_approval')"
+    return {
+        "dry_run": dry_run_argument(),
+        "approval_rule": f"{{{{ 'never' if {own} is sameas false else 'always' if {own} else '{default}' }}}}",
+        "approve_above": "{{ params.approve_above }}",
+    }
 
 
 def spark_arguments() -> dict[str, Any]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.operators.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.maintenance.deletion import DeletionOptions
-    from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome
-    from airflow_kafka_groups.maintenance.plan import DeletionPlan
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.maintenance.outcomes import DeletionReport
     from airflow_kafka_groups.maintenance.verify import Verification
+    from airflow_kafka_groups.operators.deletion_runs import Run
 
 
 class DeleteGroupsOperator(StoredOperator):
@@ -32,6 +29,10 @@ class DeleteGroupsOperator(StoredOperator):
     :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan to apply; or ``group_ids`` (templated).
     :param plan_digest: with ``plan_id``: its digest as ``PlanCleanupOperator`` returned it (templated).
+    :param approval_rule: with ``plan_id``: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has
+        more than ``approve_above`` groups; ``"never"`` (default) (templated).
+    :param approve_above: the most groups that ``"above_cap"`` lets pass, default 100 (templated).
+    :param approval: the answer that ``ApproveCleanupOperator`` returned, also as JSON text (templated).
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
         anything is deleted.
@@ -42,14 +43,17 @@ class DeleteGroupsOperator(StoredOperator):
 
     Returns ``{"audit_path", "dry_run", "counts", "kept_reasons", "kept": {group: reason}, "verification", …}`` with the
     first 20 kept groups. Fails before anything is deleted when the connection is read-only, the plan is of another
-    cluster, was changed, has expired or names a protected group, or a broker did not answer the listing. Fails after
-    writing the record when a group could not be deleted, or nobody knows whether it was.
+    cluster, was changed, is not approved, has expired or names a protected group, or a broker did not answer the
+    listing. Fails after writing the record when a group could not be deleted, or nobody knows whether it was.
     """
 
     template_fields: Sequence[str] = (
         *StoredOperator.template_fields,
         "plan_id",
         "plan_digest",
+        "approval_rule",
+        "approve_above",
+        "approval",
         "group_ids",
         "observe_seconds",
         "dry_run",
@@ -61,6 +65,9 @@ class DeleteGroupsOperator(StoredOperator):
         *,
         plan_id: str | None = None,
         plan_digest: str | None = None,
+        approval_rule: str = "never",
+        approve_above: int | str = 100,
+        approval: Mapping[str, Any] | str | None = None,
         group_ids: Sequence[str] | str | None = None,
         ignore_missing: bool = False,
         observe_seconds: float | str = 10,
@@ -75,6 +82,9 @@ class DeleteGroupsOperator(StoredOperator):
             raise ConfigurationError("plan_digest", plan_digest, "belongs to plan_id: give both or none")
         self.plan_id = plan_id
         self.plan_digest = plan_digest
+        self.approval_rule = approval_rule
+        self.approve_above = approve_above
+        self.approval = approval
         self.group_ids = group_ids
         self.ignore_missing = ignore_missing
         self.observe_seconds = observe_seconds
@@ -93,12 +103,13 @@ class DeleteGroupsOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.audit import audit_record, write_audit
         from airflow_kafka_groups.maintenance.plan import load_plan
         from airflow_kafka_groups.maintenance.storage import new_id, utc_now
+        from airflow_kafka_groups.operators.deletion_runs import ExplicitRun, PlannedRun
 
         dry_run = read_flag("dry_run", self.dry_run)
         layout = self.layout()
         if not dry_run:
             self.hook.settings.require_writable()
-        run = _PlannedRun(self, layout, dry_run) if self.group_ids is None else _ExplicitRun(self, layout, dry_run)
+        run = PlannedRun(self, layout, dry_run) if self.group_ids is None else ExplicitRun(self, layout, dry_run)
 
         def record(report: DeletionReport, verification: Verification | None) -> str:
             plan = load_plan(layout, report.plan_id) if report.plan_id else None
@@ -107,7 +118,7 @@ class DeleteGroupsOperator(StoredOperator):
                 run_id=new_id(utc_now()),
                 plan=plan,
                 verification=verification,
-                actor=_actor(context),
+                actor={**_actor(context), **run.approved()},
                 kafka_cluster_id=run.kafka_cluster_id,
             )
             return str(write_audit(layout, entry))
@@ -117,7 +128,7 @@ class DeleteGroupsOperator(StoredOperator):
         audit_path = record(report, verification)
         return self._finish(report, verification, audit_path)
 
-    def options(self, run: _Run) -> DeletionOptions:
+    def options(self, run: Run) -> DeletionOptions:
         """Say how the deletion goes about it."""
         from airflow_kafka_groups.maintenance.deletion import DeletionOptions
 
@@ -145,146 +156,6 @@ class DeleteGroupsOperator(StoredOperator):
             if verification is None
             else {name: len(getattr(verification, name)) for name in ("gone", "present", "unclear")},
         }
-
-
-class _Run:
-    """Be one deletion: what it asks for, and what is known of it if it is interrupted."""
-
-    def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
-        self.operator = operator
-        self.layout = layout
-        self.dry_run = dry_run
-        self.kafka_cluster_id: str | None = None
-        self.wanted: list[str] = []
-        self.plan: DeletionPlan | None = None
-        self.noted: list[GroupOutcome] = []
-
-    async def delete(self, admin: AdminClient) -> DeletionReport:
-        raise NotImplementedError
-
-    async def delete_and_verify(self, admin: AdminClient) -> tuple[DeletionReport, Verification | None]:
-        """Delete, and look whether what was deleted is gone."""
-        from airflow_kafka_groups.maintenance.outcomes import Outcome
-        from airflow_kafka_groups.maintenance.verify import settle, verify_deleted
-
-        self.kafka_cluster_id = await admin.cluster_id()
-        report = await self.delete(admin)
-        doubtful = report.ids(Outcome.DELETED, Outcome.UNKNOWN)
-        if self.dry_run or not doubtful:
-            return report, None
-        try:
-            verification = await verify_deleted(admin, doubtful)
-        except KafkaGroupsError as exc:
-            self.operator.log.warning("The deletion could not be verified: %s", exc)
-            return report, None
-        return settle(report, verification), verification
-
-    def note(self, outcomes: Sequence[GroupOutcome]) -> None:
-        """Keep and log what became of a chunk."""
-        self.noted.extend(outcomes)
-        for item in outcomes:
-            self.operator.log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
-
-    @contextmanager
-    def recorded_if_interrupted(self, record: Any) -> Iterator[None]:
-        """Write the record even if the task is killed in the middle: what was deleted must be on file."""
-        from airflow_kafka_groups.maintenance.storage import utc_now
-
-        started_at = utc_now()
-        try:
-            yield
-        except BaseException as exc:
-            # The package's own errors are raised before anything is deleted; any other may come at any time.
-            if self.noted or (self.wanted and not isinstance(exc, KafkaGroupsError)):
-                self.operator.log.error("Interrupted; recorded in %s", record(self._so_far(started_at, exc), None))
-            raise
-
-    def _so_far(self, started_at: Any, exc: BaseException) -> DeletionReport:
-        from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, Outcome
-        from airflow_kafka_groups.maintenance.storage import utc_now
-
-        known = {item.group_id for item in self.noted}
-        reason = f"the run was interrupted ({type(exc).__name__}): look whether the group is there"
-        rest = [
-            GroupOutcome(group_id=group_id, outcome=Outcome.UNKNOWN, code="interrupted", reason=reason)
-            for group_id in self.wanted
-            if group_id not in known
-        ]
-        return DeletionReport(
-            plan_id=self.plan.plan_id if self.plan else None,
-            plan_digest=self.plan.digest if self.plan else None,
-            cluster=self.layout.cluster,
-            dry_run=self.dry_run,
-            started_at=started_at,
-            finished_at=utc_now(),
-            outcomes=(*self.noted, *rest),
-            warnings=(f"the run was interrupted: {type(exc).__name__}",),
-        )
-
-
-class _PlannedRun(_Run):
-    def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
-        from airflow_kafka_groups.hooks.arguments import read_text
-        from airflow_kafka_groups.maintenance.backup_file import load_backup
-        from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
-
-        super().__init__(operator, layout, dry_run)
-        self.digest = check_digest("plan_digest", operator.plan_digest)
-        self.plan = load_plan(layout, read_text("plan_id", operator.plan_id))
-        self.wanted = self.plan.group_ids
-        settings = operator.hook.settings
-        if protected := [group_id for group_id in self.wanted if settings.protects(group_id)]:
-            raise PlanError(
-                f"plan {self.plan.plan_id} names {len(protected)} group(s) that connection {settings.conn_id!r} "
-                f"protects, first {protected[0]!r}: make a new plan"
-            )
-        # A dry run may be asked for before there is a backup.
-        without = dry_run and not layout.backup_manifest(self.plan.plan_id).exists()
-        self.backup = None if without else load_backup(layout, self.plan.plan_id)
-
-    async def delete(self, admin: AdminClient) -> DeletionReport:
-        from airflow_kafka_groups.maintenance.deletion import delete_planned
-
-        assert self.plan is not None  # noqa: S101 - set by the constructor
-        return await delete_planned(
-            admin,
-            self.plan,
-            self.backup,
-            dry_run=self.dry_run,
-            approved_digest=self.digest,
-            options=self.operator.options(self),
-        )
-
-
-class _ExplicitRun(_Run):
-    def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_number
-
-        super().__init__(operator, layout, dry_run)
-        self.wanted, duplicates = read_group_ids(operator.group_ids)
-        if duplicates:
-            raise ConfigurationError("group_ids", operator.group_ids, f"names {duplicates} group(s) twice: check it")
-        self.observe_seconds = read_number("observe_seconds", operator.observe_seconds)
-
-    async def delete(self, admin: AdminClient) -> DeletionReport:
-        from airflow_kafka_groups.maintenance.explicit import delete_explicit
-        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-
-        listed = (await admin.list_groups()).require_complete()
-        missing = [group_id for group_id in self.wanted if group_id not in listed]
-        if missing and not self.operator.ignore_missing:
-            raise ConfigurationError(
-                "group_ids", missing, "these groups do not exist on the cluster; nothing was deleted"
-            )
-        return await delete_explicit(
-            admin,
-            self.wanted,
-            dry_run=self.dry_run,
-            observe_seconds=self.observe_seconds,
-            protected=(*DEFAULT_PROTECTED, *self.operator.hook.settings.protected_groups),
-            layout=self.layout,
-            options=self.operator.options(self),
-        )
 
 
 def _actor(context: Context) -> dict[str, str]:

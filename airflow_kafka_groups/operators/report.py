@@ -41,19 +41,25 @@ class CleanupReportOperator(StoredOperator):
 
         from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.maintenance.plan import load_plan
-        from airflow_kafka_groups.maintenance.report import render_report, write_report
-        from airflow_kafka_groups.maintenance.storage import utc_now
 
         if self.plan_id == "":
             raise AirflowSkipException("There is no plan to report on: a task before it failed")
         layout = self.layout()
         plan = load_plan(layout, read_text("plan_id", self.plan_id))
-        records = _read_records(layout, plan.plan_id)
-        files = _files(layout, plan, list(records))
-        page = render_report(plan, list(records.values()), files=files, now=utc_now())
-        path = str(write_report(layout, plan.plan_id, page))
+        path, records = make_report(layout, plan)
         self.log.info("Report: %s", path)
-        return {"report_path": path, **_summary(plan, list(records.values()))}
+        return {"report_path": path, **_summary(plan, records)}
+
+
+def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
+    """Write the report of a plan and all its runs so far; give its path and the runs' records."""
+    from airflow_kafka_groups.maintenance.report import render_report, write_report
+    from airflow_kafka_groups.maintenance.storage import utc_now
+
+    records = _read_records(layout, plan.plan_id)
+    files = _files(layout, plan, list(records))
+    page = render_report(plan, list(records.values()), files=files, now=utc_now())
+    return str(write_report(layout, plan.plan_id, page)), list(records.values())
 
 
 def _read_records(layout: Layout, plan_id: str) -> dict[str, dict[str, Any]]:

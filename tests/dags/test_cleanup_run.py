@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.timezone import utcnow
 
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
@@ -28,6 +30,7 @@ LIVE = {f"{PREFIX}live-classic": "classic", f"{PREFIX}live-consumer": "consumer"
 MOVING, EXCLUDED, GUARDED = f"{PREFIX}moving", f"{PREFIX}team-a", f"{PREFIX}guarded"
 KEPT = [*LIVE, MOVING, EXCLUDED, GUARDED]
 IDLE_SECONDS = 3
+ANN = {"id": "42", "name": "Ann"}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,21 @@ def liar(storage: Path, bootstrap: str) -> Callable[[Any, Any], None]:
     return execute
 
 
+def answer(
+    storage: Path, option: str, *, keep: Sequence[str] = (), user: dict[str, str] | None = ANN
+) -> Callable[[Any, Any], Any]:
+    """Answer in place of a human (or of time), with what the form asks for."""
+
+    def execute(self: Any, context: Any) -> Any:
+        plan = json.loads((storage / "lab" / "plans" / f"{self.plan_id}.json").read_text())
+        assert f"{len(plan['groups'])} groups" in self.body
+        typed = {"confirm_groups": str(len(plan["groups"])), "exclude_groups": list(keep)} if user else {}
+        event = {"chosen_options": [option], "params_input": typed, "responded_at": utcnow(), "responded_by_user": user}
+        return self.execute_complete(context, event)
+
+    return execute
+
+
 def test_the_dags_delete_what_is_dead_and_nothing_else(
     kafka: str, dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,16 +126,31 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
     assert run.state == "success", states(run)
     time.sleep(IDLE_SECONDS)
 
+    # Nobody approves in time: nothing is deleted. Nor is it when the approval is marked as success by hand.
+    real = {**storage, **policy, "dry_run": False}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SparkSubmitOperator, "execute", liar(tmp_path, kafka))
+        patched.setattr(ApprovalOperator, "execute", answer(tmp_path, "Reject", user=None))
+        run = cleanup.test(run_conf=real)
+        found = states(run)
+        assert (found["approve"], found["delete"], found["verify"]) == ("success", "skipped", "skipped")
+        assert found["report"] == "success"
+        run = cleanup.test(run_conf=real, mark_success_pattern="approve")
+        assert run.state == "failed"
+        assert states(run)["delete"] == "failed"
+        assert set(list_groups(kafka)) >= {*STALE, *KEPT}
+        assert not (tmp_path / "lab" / "audit").exists()
+
     # Through a read-only connection the deletion fails, and so does the run; the report is made all the same.
     connect(monkeypatch, kafka, read_only=True)
     with pytest.MonkeyPatch.context() as wrong:
         wrong.setattr(SparkSubmitOperator, "execute", liar(tmp_path, kafka))
-        run = cleanup.test(run_conf={**storage, **policy, "dry_run": False})
+        run = cleanup.test(run_conf={**real, "require_approval": False})
         assert run.state == "failed", "the report must not hide a failed delete"
         found = states(run)
         assert (found["backup"], found["delete"], found["verify"]) == ("success", "failed", "upstream_failed")
         assert (found["report"], found["done"]) == ("success", "upstream_failed")
-        assert len(reports(tmp_path)) == 1
+        assert len(reports(tmp_path)) == 3
         assert set(list_groups(kafka)) >= {*STALE, *KEPT}
 
         # A dry run (the default) goes all the way and deletes nothing. The DAG object is that of the run before:
@@ -131,12 +164,23 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
         assert sorted(groups_of(audit, "would_delete")) == sorted(STALE)
         assert audit["dry_run"] is True
 
-    # For real, judged by Spark.
-    run = cleanup.test(run_conf={**storage, **policy, "dry_run": False})
+    # For real, judged by Spark, approved by a human who keeps one group.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ApprovalOperator, "execute", answer(tmp_path, "Approve", keep=[STALE[0]]))
+        run = cleanup.test(run_conf=real)
     assert run.state == "success", states(run)
     left = {group_id for group_id in list_groups(kafka) if group_id.startswith(PREFIX)}
-    assert left == set(KEPT)
+    assert left == {*KEPT, STALE[0]}
     _, audit = audits(tmp_path)
-    assert sorted(groups_of(audit, "deleted")) == sorted(STALE)
+    assert sorted(groups_of(audit, "deleted")) == sorted(STALE[1:])
+    (kept,) = [item for item in audit["outcomes"] if item["group_id"] == STALE[0]]
+    assert (kept["outcome"], kept["code"]) == ("kept", "excluded")
     assert audit["actor"]["dag_id"] == "cleanup_stale_groups"
-    assert len(reports(tmp_path)) == 3
+    assert audit["actor"]["approved_by"] == "Ann (42)"
+
+    # And what is left of the stale, without a human, by the run's own word.
+    conf = {**real, "require_approval": False, "exclude": [f"{PREFIX}team-*", MOVING]}  # by now it stands still
+    run = cleanup.test(run_conf=conf)
+    assert run.state == "success", states(run)
+    assert {group_id for group_id in list_groups(kafka) if group_id.startswith(PREFIX)} == set(KEPT)
+    assert len(reports(tmp_path)) == 6

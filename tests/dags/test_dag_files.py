@@ -20,6 +20,7 @@ CLEANUP = [
     "judge_staleness",
     "plan",
     "backup",
+    "approve",
     "delete",
     "verify",
     "report",
@@ -59,6 +60,7 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     cleanup = dags["cleanup_stale_groups"]
     params = cleanup.params.dump()
     assert params["dry_run"] is True
+    assert params["require_approval"] is True
     assert params["min_idle_seconds"] == 7 * 86_400
     assert params["max_share"] <= 0.5
     assert params["min_observations"] >= 2
@@ -76,6 +78,46 @@ def test_the_report_comes_whatever_happens_and_hides_no_failure(dags: dict[str, 
     assert leaf.trigger_rule == "all_success"
 
 
+def test_approval_and_deletion_go_by_the_same_rules(dags: dict[str, Any]) -> None:
+    approve, delete = (dags["cleanup_stale_groups"].get_task(name) for name in ("approve", "delete"))
+    for name in ("plan_id", "plan_digest", "dry_run", "approval_rule", "approve_above"):
+        assert getattr(approve, name) == getattr(delete, name)
+    assert approve.defaults == ["Reject"]
+    assert approve.response_timeout is not None
+    assert "xcom_pull('approve')" in delete.approval
+
+
+@pytest.mark.parametrize(
+    ("default", "conf", "rule"),
+    [
+        (True, {}, "always"),
+        (True, None, "always"),
+        (True, {"require_approval": False}, "never"),
+        (True, {"require_approval": True}, "always"),
+        (False, {}, "above_cap"),
+        (False, None, "above_cap"),
+        (False, {"require_approval": False}, "never"),
+        (False, {"require_approval": True}, "always"),
+        (True, {"require_approval": None}, "always"),
+        (True, {"require_approval": 0}, "always"),
+        (True, {"require_approval": "False"}, "always"),
+        (False, {"require_approval": 0}, "above_cap"),
+    ],
+)
+def test_only_the_runs_own_word_switches_approval_off(
+    monkeypatch: pytest.MonkeyPatch, default: bool, conf: dict[str, Any] | None, rule: str
+) -> None:
+    from types import SimpleNamespace
+
+    from jinja2 import Environment
+
+    from airflow_kafka_groups.operators.dag_params import approval_arguments
+
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"require_approval": default}))
+    template = Environment().from_string(approval_arguments()["approval_rule"])
+    assert template.render(dag_run=SimpleNamespace(conf=conf)) == rule
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -85,6 +127,8 @@ def test_the_report_comes_whatever_happens_and_hides_no_failure(dags: dict[str, 
         ("max_share", 1.5),
         ("max_share", 0),
         ("dry_run", "yes"),
+        ("require_approval", "no"),
+        ("approve_above", -1),
         ("include", "*"),
         ("cluster", "../up"),
         ("storage_path", ""),

@@ -16,6 +16,7 @@ from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "AlterGroupOffsetsOperator": {"storage_path": "/x", "offsets": {"a": {"t": {0: 1}}}},
+    "ApproveCleanupOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "BackupGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "ChunkGroupsOperator": {},
     "CleanupReportOperator": {"storage_path": "/x", "plan_id": "p"},

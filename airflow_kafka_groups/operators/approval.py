@@ -1,0 +1,148 @@
+"""Ask a human before a plan is carried out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Param
+
+from airflow_kafka_groups.operators.approval_rules import CONFIRM, EXCLUDE, why_approval
+from airflow_kafka_groups.operators.base import StoredOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+
+FIRST_GROUPS = 30
+"""How many groups the question shows."""
+
+
+class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
+    """Ask a human to approve a plan, where that is needed; no answer in time means no.
+
+    The question shows the totals, the first groups with reasons, and where the report is. Who approves types the number
+    of planned groups, and may name groups to keep. A rejection skips the deletion. ``DeleteGroupsOperator`` checks the
+    answer itself, so that marking this task as success deletes nothing. Takes ``response_timeout``, ``assigned_users``
+    and ``notifiers`` of Airflow's ``ApprovalOperator`` too.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param plan_id: the plan (templated).
+    :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
+    :param dry_run: a dry run needs no approval; default false (templated).
+    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` groups;
+        ``"never"`` (templated).
+    :param approve_above: the most groups that ``"above_cap"`` lets pass, default 100 (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"required": false}``, or the answer: ``{"required", "plan_id", "plan_digest", "chosen_options",
+    "params_input", "responded_at", "responded_by_user"}``.
+    """
+
+    template_fields: Sequence[str] = (
+        *StoredOperator.template_fields,
+        "plan_id",
+        "plan_digest",
+        "dry_run",
+        "approval_rule",
+        "approve_above",
+    )
+
+    def __init__(
+        self,
+        *,
+        plan_id: str,
+        plan_digest: str,
+        dry_run: bool | str = False,
+        approval_rule: str = "always",
+        approve_above: int | str = 100,
+        **kwargs: Any,
+    ) -> None:
+        form = {
+            CONFIRM: Param(
+                "", type="string", source="task", title="Number of groups", description="How many groups are planned?"
+            ),
+            EXCLUDE: Param(
+                [],
+                type=["array", "null"],
+                source="task",
+                items={"type": "string"},
+                title="Groups to keep",
+                description="Their exact names, one a line.",
+            ),
+        }
+        kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
+        super().__init__(subject="Delete stale consumer groups?", defaults="Reject", params=form, **kwargs)
+        self.plan_id = plan_id
+        self.plan_digest = plan_digest
+        # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+        self.dry_run = dry_run  # type: ignore[method-assign,assignment]
+        self.approval_rule = approval_rule
+        self.approve_above = approve_above
+
+    def execute(self, context: Context) -> Any:
+        """Ask, if somebody has to be asked."""
+        from airflow_kafka_groups.hooks.arguments import read_flag, read_text
+        from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
+        from airflow_kafka_groups.operators.report import make_report
+
+        dry_run = read_flag("dry_run", self.dry_run)
+        digest = check_digest("plan_digest", self.plan_digest)
+        layout = self.layout()
+        plan = load_plan(layout, read_text("plan_id", self.plan_id))
+        why = why_approval(self.approval_rule, self.approve_above, planned=len(plan.groups), dry_run=dry_run)
+        if why is None or plan.digest != digest:  # a wrong digest is the deletion's to refuse
+            self.log.info("No approval is needed")
+            return {"required": False}
+        self.log.info("Asking: %s", why)
+        report, _ = make_report(layout, plan)
+        self.subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
+        self.body = question(plan, report, why)
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Give the answer as plain JSON, with the plan that was asked about."""
+        answer = super().execute_complete(context, event)
+        return {
+            "required": True,
+            "plan_id": self.plan_id,
+            "plan_digest": self.plan_digest,
+            "chosen_options": list(answer["chosen_options"]),
+            "params_input": dict(answer["params_input"] or {}),
+            "responded_at": answer["responded_at"].isoformat(),
+            "responded_by_user": answer["responded_by_user"] and dict(answer["responded_by_user"]),
+        }
+
+
+def question(plan: DeletionPlan, report: str, why: str) -> str:
+    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
+    counts = ", ".join(f"{name} {count}" for name, count in plan.counts.items())
+    lines = [
+        f"**{len(plan.groups)} groups** are planned to be deleted from cluster **{_text(plan.cluster)}** "
+        f"(Kafka id {_text(plan.kafka_cluster_id)}). Their offsets are backed up. {_text(why)}.",
+        "",
+        f"All groups: {_text(counts)}",
+        *[f"- Warning: {_text(warning)}" for warning in plan.warnings],
+        "",
+        "| group | why |",
+        "|---|---|",
+        *[f"| {_text(group.group_id)} | {_text(group.reason)} |" for group in plan.groups[:FIRST_GROUPS]],
+    ]
+    if len(plan.groups) > FIRST_GROUPS:
+        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report |")
+    lines += [
+        "",
+        f"Report with all groups: {_text(report)}",
+        "",
+        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.isoformat()}",
+    ]
+    return "\n".join(lines)
+
+
+def _text(value: str) -> str:
+    """Give a text with all that Markdown or HTML could understand as character references, on one line."""
+    return re.sub(r"[^\w .,;:/()=+-]|__+", lambda found: "".join(f"&#{ord(c)};" for c in found[0]), value)

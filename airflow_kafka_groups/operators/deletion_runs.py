@@ -1,0 +1,195 @@
+"""One deletion of ``DeleteGroupsOperator``: by plan or by name, recorded even if it is interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PlanError
+from airflow_kafka_groups.operators.approval_rules import check_approval, why_approval
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.maintenance.backup_file import Backup
+    from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome
+    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.maintenance.verify import Verification
+    from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+
+
+class Run:
+    """Be one deletion: what it asks for, and what is known of it if it is interrupted."""
+
+    def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
+        self.operator = operator
+        self.layout = layout
+        self.dry_run = dry_run
+        self.kafka_cluster_id: str | None = None
+        self.wanted: list[str] = []
+        self.plan: DeletionPlan | None = None
+        self.noted: list[GroupOutcome] = []
+
+    async def delete(self, admin: AdminClient) -> DeletionReport:
+        """Delete, and say what became of each group."""
+        raise NotImplementedError
+
+    def approved(self) -> dict[str, str]:
+        """Give who approved it, for the record."""
+        return {}
+
+    async def delete_and_verify(self, admin: AdminClient) -> tuple[DeletionReport, Verification | None]:
+        """Delete, and look whether what was deleted is gone."""
+        from airflow_kafka_groups.maintenance.outcomes import Outcome
+        from airflow_kafka_groups.maintenance.verify import settle, verify_deleted
+
+        self.kafka_cluster_id = await admin.cluster_id()
+        report = await self.delete(admin)
+        doubtful = report.ids(Outcome.DELETED, Outcome.UNKNOWN)
+        if self.dry_run or not doubtful:
+            return report, None
+        try:
+            verification = await verify_deleted(admin, doubtful)
+        except KafkaGroupsError as exc:
+            self.operator.log.warning("The deletion could not be verified: %s", exc)
+            return report, None
+        return settle(report, verification), verification
+
+    def note(self, outcomes: Sequence[GroupOutcome]) -> None:
+        """Keep and log what became of a chunk."""
+        self.noted.extend(outcomes)
+        for item in outcomes:
+            self.operator.log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
+
+    @contextmanager
+    def recorded_if_interrupted(self, record: Any) -> Iterator[None]:
+        """Write the record even if the task is killed in the middle: what was deleted must be on file."""
+        from airflow_kafka_groups.maintenance.storage import utc_now
+
+        started_at = utc_now()
+        try:
+            yield
+        except BaseException as exc:
+            # The package's own errors are raised before anything is deleted; any other may come at any time.
+            if self.noted or (self.wanted and not isinstance(exc, KafkaGroupsError)):
+                self.operator.log.error("Interrupted; recorded in %s", record(self._so_far(started_at, exc), None))
+            raise
+
+    def _so_far(self, started_at: Any, exc: BaseException) -> DeletionReport:
+        from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, Outcome
+        from airflow_kafka_groups.maintenance.storage import utc_now
+
+        known = {item.group_id for item in self.noted}
+        reason = f"the run was interrupted ({type(exc).__name__}): look whether the group is there"
+        rest = [
+            GroupOutcome(group_id=group_id, outcome=Outcome.UNKNOWN, code="interrupted", reason=reason)
+            for group_id in self.wanted
+            if group_id not in known
+        ]
+        return DeletionReport(
+            plan_id=self.plan.plan_id if self.plan else None,
+            plan_digest=self.plan.digest if self.plan else None,
+            cluster=self.layout.cluster,
+            dry_run=self.dry_run,
+            started_at=started_at,
+            finished_at=utc_now(),
+            outcomes=(*self.noted, *rest),
+            warnings=(f"the run was interrupted: {type(exc).__name__}",),
+        )
+
+
+class PlannedRun(Run):
+    """Be the deletion of a plan's groups, approved where that is asked for."""
+
+    def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
+        from airflow_kafka_groups.hooks.arguments import read_text
+        from airflow_kafka_groups.maintenance.backup_file import load_backup
+        from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
+
+        super().__init__(operator, layout, dry_run)
+        self.digest = check_digest("plan_digest", operator.plan_digest)
+        self.plan = load_plan(layout, read_text("plan_id", operator.plan_id))
+        self.wanted = self.plan.group_ids
+        settings = operator.hook.settings
+        if protected := [group_id for group_id in self.wanted if settings.protects(group_id)]:
+            raise PlanError(
+                f"plan {self.plan.plan_id} names {len(protected)} group(s) that connection {settings.conn_id!r} "
+                f"protects, first {protected[0]!r}: make a new plan"
+            )
+        why = why_approval(operator.approval_rule, operator.approve_above, planned=len(self.wanted), dry_run=dry_run)
+        self.approval = None if why is None else check_approval(operator.approval, self.plan)
+        # A dry run may be asked for before there is a backup.
+        without = dry_run and not layout.backup_manifest(self.plan.plan_id).exists()
+        self.backup = None if without else self._without_excluded(load_backup(layout, self.plan.plan_id))
+
+    def approved(self) -> dict[str, str]:
+        """Give who approved the plan, and when."""
+        if self.approval is None:
+            return {}
+        return {"approved_by": self.approval.approved_by, "approved_at": self.approval.approved_at}
+
+    def _without_excluded(self, backup: Backup) -> Backup:
+        """Leave out what the approver wants kept: nothing can be deleted that is not in the backup."""
+        if self.approval is None or not self.approval.excluded:
+            return backup
+        excluded = self.approval.excluded
+        return replace(backup, entries={id_: entry for id_, entry in backup.entries.items() if id_ not in excluded})
+
+    async def delete(self, admin: AdminClient) -> DeletionReport:
+        """Delete what is planned, approved and backed up."""
+        from airflow_kafka_groups.maintenance.deletion import delete_planned
+
+        assert self.plan is not None  # noqa: S101 - set by the constructor
+        report = await delete_planned(
+            admin,
+            self.plan,
+            self.backup,
+            dry_run=self.dry_run,
+            approved_digest=self.digest,
+            options=self.operator.options(self),
+        )
+        return replace(report, outcomes=tuple(self._explained(item) for item in report.outcomes))
+
+    def _explained(self, item: GroupOutcome) -> GroupOutcome:
+        """Say of a group that the approver kept that it was the approver."""
+        from airflow_kafka_groups.maintenance.outcomes import Outcome
+
+        if self.approval is None or item.group_id not in self.approval.excluded or item.outcome is not Outcome.KEPT:
+            return item
+        return replace(item, code="excluded", reason=f"{self.approval.approved_by} kept it at the approval")
+
+
+class ExplicitRun(Run):
+    """Be the deletion of groups named by hand."""
+
+    def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
+        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_number
+
+        super().__init__(operator, layout, dry_run)
+        self.wanted, duplicates = read_group_ids(operator.group_ids)
+        if duplicates:
+            raise ConfigurationError("group_ids", operator.group_ids, f"names {duplicates} group(s) twice: check it")
+        self.observe_seconds = read_number("observe_seconds", operator.observe_seconds)
+
+    async def delete(self, admin: AdminClient) -> DeletionReport:
+        """Watch the groups, back them up, delete them."""
+        from airflow_kafka_groups.maintenance.explicit import delete_explicit
+        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+
+        listed = (await admin.list_groups()).require_complete()
+        missing = [group_id for group_id in self.wanted if group_id not in listed]
+        if missing and not self.operator.ignore_missing:
+            raise ConfigurationError(
+                "group_ids", missing, "these groups do not exist on the cluster; nothing was deleted"
+            )
+        return await delete_explicit(
+            admin,
+            self.wanted,
+            dry_run=self.dry_run,
+            observe_seconds=self.observe_seconds,
+            protected=(*DEFAULT_PROTECTED, *self.operator.hook.settings.protected_groups),
+            layout=self.layout,
+            options=self.operator.options(self),
+        )
