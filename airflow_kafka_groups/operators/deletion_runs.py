@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PlanError
 from airflow_kafka_groups.operators.approval_rules import check_approval, why_approval
+from airflow_kafka_groups.operators.base import FIRST_FAILURES
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -58,9 +60,11 @@ class Run:
         return settle(report, verification), verification
 
     def note(self, outcomes: Sequence[GroupOutcome]) -> None:
-        """Keep and log what became of a chunk."""
+        """Keep what became of a chunk, and log the sum of it and the first few reasons; the record has them all."""
         self.noted.extend(outcomes)
-        for item in outcomes:
+        counts = Counter(item.outcome.value for item in outcomes)
+        self.operator.log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
+        for item in outcomes[:FIRST_FAILURES]:
             self.operator.log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
 
     @contextmanager
