@@ -23,6 +23,7 @@ from tests.bench.toolchains import REPOSITORY, Peer
 WARM_UP_CALLS = 5
 WARM_UP_GROUPS = 1_000
 ENOUGH_COLD_S = 15.0
+LEAST_WARM_ROUNDS = 3
 
 Say = Callable[[str], None]
 
@@ -91,7 +92,7 @@ class _Rounds:
             for left in reversed(range(self.scenario.colds)):
                 self._cold_round(keep=left == 0)
             for warm in range(self.scenario.warms):
-                if warm and time.monotonic() > deadline:
+                if warm >= LEAST_WARM_ROUNDS and time.monotonic() > deadline:
                     self.run.say(f"    (no more time: {warm} warm rounds instead of {self.scenario.warms})")
                     break
                 self._warm_round()
@@ -103,12 +104,12 @@ class _Rounds:
         names = [name for name, result in self.results.items() if not result.skipped and not result.failed]
         files = self._files(names)
         for name in self._shuffled(names):
-            if sum(self.results[name].cold) > ENOUGH_COLD_S and not keep:
-                continue  # one cold call of a slow peer is enough, and the last one's process is needed
+            if name in self.processes:
+                continue  # one cold call of a slow peer is enough
             self._start(name)
             if name in self.processes:
                 self._call(name, files[name])
-            if not keep:
+            if not keep and sum(self.results[name].cold) < ENOUGH_COLD_S:
                 self._end(name)
 
     def _warm_round(self) -> None:
