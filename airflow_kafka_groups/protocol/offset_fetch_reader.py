@@ -93,7 +93,11 @@ class _Reader:
 
     def length(self) -> int:
         """Read the length of an array; null is refused, since these arrays may not be."""
-        value = self.uvarint()
+        value = self._data[self.position]
+        if value < 0x80:
+            self.position += 1
+        else:
+            value = self.uvarint()
         if value == 0:
             raise ValueError("null where a list has to be")
         return value - 1
@@ -113,6 +117,9 @@ class _Reader:
         return int.from_bytes(self.take(4), "big", signed=True)
 
     def skip_tags(self) -> None:
+        if self._data[self.position] == 0:  # as good as always; the calls below would be a tenth of all the time
+            self.position += 1
+            return
         for _ in range(self.uvarint()):
             self.uvarint()
             self.take(self.uvarint())
