@@ -24,7 +24,7 @@ from tests.unit.operators import scene
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 TOPIC = "dags-cleanup"
-PREFIX = "dags."  # other tests share the cluster
+PREFIX = "cleanup-run."  # other tests share the cluster
 STALE = [f"{PREFIX}stale-{i}" for i in range(20)]
 LIVE = {f"{PREFIX}live-classic": "classic", f"{PREFIX}live-consumer": "consumer"}
 MOVING, EXCLUDED, GUARDED = f"{PREFIX}moving", f"{PREFIX}team-a", f"{PREFIX}guarded"

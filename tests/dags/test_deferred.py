@@ -15,7 +15,7 @@ from tests.lab.groups import commit_offsets, seed_groups
 from tests.lab.topics import create_topics, produce
 
 pytestmark = pytest.mark.airflow
-TOPIC, GROUP = "dags-deferred", "dags.deferred"
+TOPIC, GROUP = "deferral-topic", "deferral.reader"  # no prefix of another test: the cluster is shared
 
 
 def runnable(dag: Any) -> Any:
