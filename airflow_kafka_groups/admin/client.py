@@ -61,6 +61,7 @@ from airflow_kafka_groups.protocol.modern_group_describe import GROUP_TYPES
 
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
 _LISTING_TRIES = 5
+_DELETE_BATCHES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,14 @@ class AdminClient(Calls):
             if group_id in wanted and not weights.fits(group_id):
                 emptied[group_id] = await self._empty_in_slices(known, weights)
         ready = [group_id for group_id in wanted if group_id not in emptied or emptied[group_id].ok]
-        deleted = await self._ask_coordinators(ready, DeleteGroupsHandler(), weights=weights.without(emptied))
+        deleted = await self._ask_coordinators(
+            ready,
+            DeleteGroupsHandler(),
+            # A broker works on one request of a connection at a time and waits for the replicas of each deletion: fewer
+            # and larger requests wait less often. What is too large the weights see to.
+            batch_size=_DELETE_BATCHES * self._config.batch_size,
+            weights=weights.without(emptied),
+        )
         return GroupResults(deleted.get(group_id) or emptied[group_id] for group_id in wanted)
 
     async def _empty_in_slices(self, offsets: GroupOffsets, weights: GroupWeights) -> GroupResult[None]:
