@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+import time
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ CONNECTIONS = 16  # to each broker
 WINDOW = 8  # requests under way on each connection
 TRIES = 20
 _TIMEOUT_S = 60.0
+_LOADING_S = 30.0
 _MOVED = {
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.coordinator_not_available,
@@ -62,12 +64,19 @@ class ListedGroup(NamedTuple):
 
 
 def list_groups(bootstrap: str) -> dict[str, ListedGroup]:
-    """Return every group with its type and state, as brokers from 3.8 on tell them; share groups included."""
+    """Return every group with its type and state, as brokers from 3.8 on tell them; share groups included.
+
+    Raises LabError when a broker does not list its groups, also after it had the time to load them.
+    """
     listed = {}
     for address in bootstrap.split(","):
         host, _, port = address.rpartition(":")
+        deadline = time.monotonic() + _LOADING_S
         with Connection(host, int(port), timeout=_TIMEOUT_S) as connection:
             answer = connection.list_groups()
+            while answer.error_code == ErrorCode.coordinator_load_in_progress and time.monotonic() < deadline:
+                time.sleep(0.1)
+                answer = connection.list_groups()
         if answer.error_code != ErrorCode.none:
             raise LabError(f"The broker at {address} does not list its groups: {answer.error_code.name}.")
         for group in answer.groups:
