@@ -24,7 +24,7 @@ class DriverLimits:
     batch_size: int = 200
     lookup_batch_size: int = 1000
     batches_in_flight: int = 3
-    singles_in_flight: int = 64
+    singles_in_flight: int = 256
     first_pause: float = 0.05
     longest_pause: float = 1.0
     give_up_after: int | None = None

@@ -29,7 +29,7 @@ class ClientConfig:
     :param api_timeout: seconds for a whole call, however many requests it takes. Default 60.
     :param batch_size: groups in one request, where the broker takes many. Default 200.
     :param batches_in_flight: batched requests under way at each broker. Default 3.
-    :param singles_in_flight: requests under way at a broker that takes one group a request. Default 64.
+    :param singles_in_flight: requests under way at a broker that takes one group a request. Default 256.
     :param route_by_hash: compute coordinators from the leaders of ``__consumer_offsets`` instead of asking for them; a
         wrong guess costs nothing, the broker says so and is asked. Default true.
     """
@@ -42,7 +42,7 @@ class ClientConfig:
     api_timeout: float = 60.0
     batch_size: int = 200
     batches_in_flight: int = 3
-    singles_in_flight: int = 64
+    singles_in_flight: int = 256
     route_by_hash: bool = True
 
     def __post_init__(self) -> None:
