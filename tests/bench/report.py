@@ -20,7 +20,7 @@ OPERATIONS = {
 
 def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -> str:
     """Write everything: what has to be reached, the times, memory, requests and bytes, and who was left out."""
-    parts = [_targets(flat)]
+    parts = [_machine(scenarios), _targets(flat)]
     for operation, title in OPERATIONS.items():
         chosen = [scenario for scenario in scenarios if scenario["operation"] == operation]
         if chosen:
@@ -31,7 +31,7 @@ def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -
     left_out = _left_out(scenarios)
     if left_out:
         parts.append(f"### Left out, or worth a word\n\n{left_out}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def put_between_markers(page: str, text: str) -> str:
@@ -41,6 +41,21 @@ def put_between_markers(page: str, text: str) -> str:
     if not (begin and end):
         raise ValueError(f"the page has no {BEGIN} … {END}")
     return f"{before}{BEGIN}\n\n{text}\n{END}{after}"
+
+
+def _machine(scenarios: Sequence[Mapping[str, Any]]) -> str:
+    """Say when and on what, and how busy the machine was with other things when each scenario began."""
+    environments = [scenario["environment"] for scenario in scenarios if scenario["environment"]]
+    if not environments:
+        return ""
+    last = environments[-1]
+    dates = sorted({environment["date"] for environment in environments})
+    loads = [environment["load_before"] for environment in environments]
+    return (
+        f"Measured on {' to '.join(dict.fromkeys((dates[0], dates[-1])))}: {last['processors']} processors, "
+        f"{last['memory_gib']} GiB, {last['system']}, Python {last['python']}. Load before a scenario began (brokers "
+        f"and clients of the one before included): {min(loads):g} to {max(loads):g}."
+    )
 
 
 def _targets(flat: Mapping[str, Number]) -> str:

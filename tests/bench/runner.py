@@ -53,6 +53,10 @@ def warm_up(run: Run, cluster: FilledCluster) -> None:
     with run.start(OURS, cluster.bootstrap) as process:
         for _ in range(WARM_UP_CALLS):
             process.call("list_offsets", group_file)
+        for operation in ("find_coordinators", "describe"):
+            process.call(operation, group_file)
+        for some in cluster.groups_to_delete(WARM_UP_GROUPS, 2):
+            process.call("delete", some)
 
 
 def run_scenario(run: Run, scenario: Scenario, cluster: FilledCluster) -> dict[str, PeerResult]:

@@ -16,6 +16,15 @@ from tests.bench.scenarios import Scenario
 from tests.bench.summary import flatten, judge, offsets_table
 
 SCENARIO = Scenario("list_offsets", "4x", 10_000)
+ENVIRONMENT = {
+    "date": "2025-01-31",
+    "processors": 2,
+    "memory_gib": 8,
+    "system": "Linux x86_64",
+    "python": "3.12.1",
+    "load_before": 0.5,
+    "load_after": 2.0,
+}
 
 
 def measured(groups: int = 10_000, ours: float = 0.5) -> dict[str, Any]:
@@ -27,7 +36,7 @@ def measured(groups: int = 10_000, ours: float = 0.5) -> dict[str, Any]:
         "confluent": PeerResult("confluent", skipped="skipped: too slow"),
     }
     peers["ours"].traffic = {"cold": _traffic(56), "warm": _traffic(51)}
-    return scenario_json(Scenario("list_offsets", "4x", groups), peers, {"processors": 2})
+    return scenario_json(Scenario("list_offsets", "4x", groups), peers, ENVIRONMENT)
 
 
 def _traffic(requests: int) -> Mapping[str, Any]:
@@ -105,6 +114,7 @@ def test_the_page_keeps_what_is_around_the_markers() -> None:
 def test_tables_show_ours_theirs_and_who_was_left_out() -> None:
     scenarios = [measured()]
     text = tables(scenarios, flatten(scenarios))
+    assert "Measured on 2025-01-31: 2 processors, 8 GiB, Linux x86_64, Python 3.12.1." in text
     assert "**0.50 s (0.40-0.60), cold 0.80**" in text
     assert "1.00 s (0.90-1.10), cold 1.60; 0.50" in text
     assert "- confluent-kafka, `list_offsets.4x.10000`: skipped: too slow." in text
