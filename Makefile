@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint faults bench bench-quick docs clean check-tools
+.PHONY: help setup spark-jars demo test unit lint faults bench bench-quick docs clean check-tools
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 setup: $(STAMP) ## Set up the virtual environment only
+
+spark-jars: $(STAMP) ## Fetch the jars by which Spark reads Kafka into build/spark-jars
+	@$(BIN)/python -m tests.lab.spark_jars
 
 demo: $(STAMP) ## Find, judge, back up, delete and verify stale groups on a real three-broker Kafka
 	@$(BIN)/python -m tests.demo

@@ -1,0 +1,73 @@
+"""Fetch the jars by which Spark reads Kafka, once: ``build/spark-jars/*.jar``.
+
+Four jars are enough; the rest of what they depend on comes with pyspark. The connector must be of Spark's own version,
+and the Kafka client of the version that the connector was built with.
+
+``python -m tests.lab.spark_jars`` fetches them and prints their paths as ``spark-submit --jars`` wants them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.lab.errors import LabError
+from tests.lab.jars import REPOSITORY
+from tests.lab.maven import Artifact, Download, render_pom
+
+SPARK_VERSION = "4.2.0"
+KAFKA_CLIENTS_VERSION = "3.9.2"
+COMMONS_POOL_VERSION = "2.13.1"
+# Not every mirror of Maven Central has the token provider of every Spark. It only fetches delegation tokens, and its
+# interface has not changed since Spark 4.0.
+TOKEN_PROVIDER_VERSIONS = (SPARK_VERSION, "4.0.0")
+
+JARS = REPOSITORY / "build" / "spark-jars"
+_HOME = REPOSITORY / "build" / "spark-maven"
+_SPARK = "org.apache.spark"
+
+
+def connector_jars() -> list[Path]:
+    """Return the connector's jars, fetching them first when they are not all there.
+
+    Raises LabError when Java or Maven is missing or the download fails; a later call starts over.
+    """
+    failed: LabError | None = None
+    for download in map(_download, TOKEN_PROVIDER_VERSIONS):
+        if download.is_complete():
+            return _jars(download)
+    for download in map(_download, TOKEN_PROVIDER_VERSIONS):
+        try:
+            download.fetch()
+        except LabError as exc:
+            failed = exc
+            continue
+        return _jars(download)
+    raise failed or LabError("No version of the token provider is given.")
+
+
+def _jars(download: Download) -> list[Path]:
+    return sorted(download.libs.glob("*.jar"))
+
+
+def _download(token_provider_version: str) -> Download:
+    wanted = [
+        Artifact(_SPARK, "spark-sql-kafka-0-10_2.13", SPARK_VERSION, alone=True),
+        Artifact(_SPARK, "spark-token-provider-kafka-0-10_2.13", token_provider_version, alone=True),
+        Artifact("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_VERSION, alone=True),
+        Artifact("org.apache.commons", "commons-pool2", COMMONS_POOL_VERSION, alone=True),
+    ]
+    return Download(
+        what=f"the Kafka connector of Spark {SPARK_VERSION}",
+        pom=render_pom(wanted),
+        libs=JARS,
+        home=_HOME,
+        proof="spark-sql-kafka-0-10_2.13-*.jar",
+    )
+
+
+if __name__ == "__main__":
+    try:
+        print(",".join(str(jar) for jar in connector_jars()))
+    except LabError as exc:
+        sys.exit(str(exc))
