@@ -17,7 +17,7 @@ from typing import Self
 from tests.lab import jars, layout, proxy, readiness
 from tests.lab.errors import LabError
 from tests.lab.layout import Layout
-from tests.lab.ports import free_ports
+from tests.lab.ports import HOST, free_ports
 from tests.lab.process import LabProcess, tail
 from tests.lab.properties import Node, uses_zookeeper
 from tests.lab.reaper import Reaper
@@ -40,6 +40,8 @@ class KafkaCluster:
     :param keep: leave the folder with data and logs where it is, and say where with ``folder``.
     :param heap_mb: heap limit of each broker.
     :param full_jit: let the JVM optimise fully: a slower start, more speed later. For benchmarks.
+    :param sasl_users: names and passwords of who may log in at ``sasl_bootstrap`` (SASL_PLAINTEXT: PLAIN, or
+        OAUTHBEARER with an unsigned token); default: there is no such listener.
     :param timeout: seconds until all brokers have to be ready.
 
     Raises LabError, with the log tail of the node concerned, when the cluster does not come up.
@@ -55,6 +57,7 @@ class KafkaCluster:
         keep: bool = False,
         heap_mb: int = 384,
         full_jit: bool = False,
+        sasl_users: Mapping[str, str] | None = None,
         timeout: float = START_TIMEOUT_S,
     ) -> None:
         jars.parse_version(version)
@@ -69,6 +72,7 @@ class KafkaCluster:
         self._keep = keep
         self._heap_mb = heap_mb
         self._full_jit = full_jit
+        self._sasl_users = dict(sasl_users or {})
         self._timeout = timeout
         self._reaper: Reaper | None = None
         self._layout: Layout | None = None
@@ -90,6 +94,13 @@ class KafkaCluster:
     def bootstrap(self) -> str:
         """Return ``bootstrap.servers`` with all brokers."""
         return ",".join(node.address for node in self._ready_layout.nodes)
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """Return ``bootstrap.servers`` of the listener to log in at."""
+        if not self._sasl_users:
+            raise LabError("Nobody may log in at this cluster: start it with sasl_users.")
+        return ",".join(f"{HOST}:{node.sasl_port}" for node in self._ready_layout.nodes)
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -186,10 +197,10 @@ class KafkaCluster:
             version=self.version,
             libs=libs,
             folder=folder,
-            nodes=layout.plan_nodes(folder, self.size, delayed=delayed),
+            nodes=layout.plan_nodes(folder, self.size, delayed=delayed, sasl=bool(self._sasl_users)),
             zookeeper_port=zookeeper_port,
         )
-        layout.write_files(self._layout, self._config)
+        layout.write_files(self._layout, self._config, self._sasl_users)
         if zookeeper_port:
             command = self._layout.zookeeper().command()
             self._zookeeper = LabProcess.start("zookeeper", command, folder=folder, reaper=self._reaper)

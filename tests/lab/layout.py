@@ -58,12 +58,12 @@ def new_folder() -> Path:
         raise LabError(f"Cannot make a temporary folder for the brokers' data ({exc}). Free some space.") from exc
 
 
-def plan_nodes(folder: Path, brokers: int, *, delayed: bool) -> tuple[Node, ...]:
+def plan_nodes(folder: Path, brokers: int, *, delayed: bool, sasl: bool = False) -> tuple[Node, ...]:
     """Give every node its folder and free ports."""
-    ports = iter(free_ports(4 * brokers))
+    ports = iter(free_ports(5 * brokers))
     nodes = []
     for node_id in range(1, brokers + 1):
-        port, controller_port, proxy_port, inner_port = (next(ports) for _ in range(4))
+        port, controller_port, proxy_port, inner_port, sasl_port = (next(ports) for _ in range(5))
         nodes.append(
             Node(
                 node_id=node_id,
@@ -72,17 +72,23 @@ def plan_nodes(folder: Path, brokers: int, *, delayed: bool) -> tuple[Node, ...]
                 controller_port=controller_port,
                 proxy_port=proxy_port if delayed else 0,
                 inner_port=inner_port if delayed else 0,
+                sasl_port=sasl_port if sasl else 0,
             )
         )
     return tuple(nodes)
 
 
-def write_files(layout: Layout, config: Mapping[str, object]) -> None:
+def write_files(layout: Layout, config: Mapping[str, object], sasl_users: Mapping[str, str] | None = None) -> None:
     """Write every node's configuration, and format its data folder where the version wants that."""
     for node in layout.nodes:
         node.data.mkdir(parents=True)
         made = properties.broker_properties(
-            layout.version, node, layout.nodes, zookeeper_port=layout.zookeeper_port, config=config
+            layout.version,
+            node,
+            layout.nodes,
+            zookeeper_port=layout.zookeeper_port,
+            sasl_users=sasl_users,
+            config=config,
         )
         (node.folder / "server.properties").write_text(properties.render(made))
     if layout.zookeeper_port:

@@ -20,7 +20,7 @@ class Node:
     """Say where one broker listens and keeps its data.
 
     ``controller_port`` is KRaft's; ``proxy_port`` is where clients are sent when the lab delays them, and
-    ``inner_port`` is where brokers then talk to each other, undelayed.
+    ``inner_port`` is where brokers then talk to each other, undelayed. ``sasl_port`` is where clients log in.
     """
 
     node_id: int
@@ -29,6 +29,7 @@ class Node:
     controller_port: int = 0
     proxy_port: int = 0
     inner_port: int = 0
+    sasl_port: int = 0
 
     @property
     def data(self) -> Path:
@@ -57,11 +58,14 @@ def broker_properties(
     nodes: tuple[Node, ...],
     *,
     zookeeper_port: int = 0,
+    sasl_users: Mapping[str, str] | None = None,
     config: Mapping[str, object] | None = None,
 ) -> Properties:
-    """Return the configuration of one broker."""
+    """Return the configuration of one broker; ``sasl_users`` are the names and passwords of who may log in."""
     made = _common(node, len(nodes)) | _listeners(node)
     made |= _zookeeper(node, zookeeper_port) if uses_zookeeper(version) else _kraft(version, node, nodes)
+    if node.sasl_port:
+        made |= _sasl(node, made, sasl_users or {})
     for key, value in (config or {}).items():
         made[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return made
@@ -108,6 +112,23 @@ def _listeners(node: Node) -> Properties:
         "advertised.listeners": f"PLAINTEXT://{HOST}:{node.proxy_port},{inner}",
         "inter.broker.listener.name": "INNER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+
+
+def _sasl(node: Node, made: Properties, users: Mapping[str, str]) -> Properties:
+    """Add a listener to log in at, with PLAIN or an (unsigned) OAUTHBEARER token; the plain one stays for the lab."""
+    listener = f"LOGIN://{HOST}:{node.sasl_port}"
+    module = "org.apache.kafka.common.security"
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    return {
+        "listeners": f"{made['listeners']},{listener}",
+        "advertised.listeners": f"{made['advertised.listeners']},{listener}",
+        "listener.security.protocol.map": f"{made['listener.security.protocol.map']},LOGIN:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+        "listener.name.login.plain.sasl.jaas.config": f"{module}.plain.PlainLoginModule required {known};",
+        "listener.name.login.oauthbearer.sasl.jaas.config": (
+            f'{module}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="lab";'
+        ),
     }
 
 

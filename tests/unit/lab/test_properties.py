@@ -43,6 +43,16 @@ def test_clients_of_a_delayed_broker_are_sent_to_its_proxy_and_brokers_are_not()
     assert DELAYED.address == "127.0.0.1:301"
 
 
+def test_who_may_log_in_has_a_listener_beside_the_plain_one() -> None:
+    node = Node(node_id=1, folder=Path("/lab/1"), port=101, controller_port=201, sasl_port=501)
+    made = broker_properties("4.1.0", node, (node,), sasl_users={"ann": "secret"})
+    assert made["advertised.listeners"] == "PLAINTEXT://127.0.0.1:101,LOGIN://127.0.0.1:501"
+    assert made["listeners"].endswith("CONTROLLER://127.0.0.1:201,LOGIN://127.0.0.1:501")
+    assert made["listener.security.protocol.map"].endswith("LOGIN:SASL_PLAINTEXT")
+    assert 'user_ann="secret"' in made["listener.name.login.plain.sasl.jaas.config"]
+    assert "LOGIN" not in broker_properties("4.1.0", NODES[0], NODES)["listeners"]
+
+
 def test_the_callers_configuration_wins_over_the_labs() -> None:
     config = {"offsets.topic.num.partitions": 1, "auto.create.topics.enable": True, "extra": "x"}
     made = broker_properties("4.1.0", NODES[0], NODES, config=config)
