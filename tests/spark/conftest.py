@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.lab.spark_jars import connector_jars
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -26,7 +28,8 @@ SETTINGS = {
 def spark() -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[1]").appName("tests")
-    for name, value in SETTINGS.items():
+    jars = ",".join(str(jar) for jar in connector_jars())
+    for name, value in {**SETTINGS, "spark.jars": jars}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
