@@ -18,6 +18,9 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing
+from airflow_kafka_groups.protocol import metadata as metadata_api
+from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.protocol.metadata import MetadataAnswer
 from airflow_kafka_groups.transport.base import Connector
 
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
@@ -40,6 +43,18 @@ class Calls:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._cluster.aclose()
+
+    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
+        """Ask what this user may do with the cluster and with some topics (KIP-430).
+
+        The answer has the cluster's operations, such as ``describe``, each topic's, and the errors of the other topics;
+        ``None`` where the broker is too old to say (before 2.3).
+        """
+        connection = await self._cluster.connection(min(self._cluster.metadata.brokers))
+        # Newer versions leave out what may be done with the cluster.
+        version = min(connection.versions.choose(METADATA), metadata_api.LAST_VERSION_WITH_CLUSTER_OPERATIONS)
+        request = metadata_api.build(list(topics), version, include_authorized_operations=True)
+        return metadata_api.parse(await connection.send(METADATA, version, request, self._config.request_timeout))
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._config.api_timeout
@@ -118,5 +133,5 @@ class Calls:
 
 def in_order(keys: Iterable[str], results: Iterable[Outcome[str, V]]) -> GroupResults[V]:
     """Give results in the order in which their keys were asked for."""
-    by_key = {outcome.key: GroupResult(*outcome) for outcome in results}
-    return GroupResults(by_key[key] for key in keys)
+    by_key = {outcome[0]: outcome for outcome in results}
+    return GroupResults(map(GroupResult._make, [by_key[key] for key in keys]))

@@ -7,8 +7,7 @@ carries the brokers that did not answer: short is not empty, so code that delete
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing
@@ -16,8 +15,7 @@ from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResult(Generic[V]):
+class GroupResult(NamedTuple, Generic[V]):
     """Be the outcome for one group (or coordinator key): a value, or an error, never both."""
 
     group_id: GroupId

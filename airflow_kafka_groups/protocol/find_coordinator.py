@@ -14,6 +14,7 @@ from airflow_kafka_groups.models import Broker, CoordinatorType
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 
 FIRST_BATCHED_VERSION = 4
 _FIRST_VERSION = {CoordinatorType.GROUP: 0, CoordinatorType.TRANSACTION: 1, CoordinatorType.SHARE: 6}
@@ -39,9 +40,9 @@ def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Messa
         raise UnsupportedVersionError(
             f"FindCoordinator v{version} cannot look up {key_type.name} keys; that takes v{_FIRST_VERSION[key_type]}"
         )
-    request = request_schema(FIND_COORDINATOR, version).FindCoordinatorRequest
     if version >= FIRST_BATCHED_VERSION:
-        return request(key_type=key_type, coordinator_keys=tuple(keys))
+        return bytes([key_type]) + texts(keys) + NO_TAGS
+    request = request_schema(FIND_COORDINATOR, version).FindCoordinatorRequest
     if len(keys) > 1:
         raise NoBatchedFindCoordinatorsError(
             f"FindCoordinator v{version} takes one key a request, not {len(keys)}; many take v{FIRST_BATCHED_VERSION}"

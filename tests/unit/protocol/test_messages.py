@@ -147,12 +147,15 @@ def test_noise_is_a_named_error_or_an_answer_but_never_a_crash(noise: bytes) -> 
         return
 
 
-def kio_reads(body: bytes, version: int = 8) -> Any:
-    """Read a request for all topics, which is written by hand."""
-    return entity_reader(load_request_schema(OFFSET_FETCH.key, version))(body, 0)[0]
+def kio_reads(body: bytes, version: int = 8, api: Api = OFFSET_FETCH) -> Any:
+    """Read a request that is written by hand."""
+    return entity_reader(load_request_schema(api.key, version))(body, 0)[0]
 
 
-@given(st.lists(st.text(max_size=200), unique=True, max_size=150), st.booleans(), st.sampled_from([8, 9]))
+NAMES = st.lists(st.text(max_size=200), unique=True, max_size=150)
+
+
+@given(NAMES, st.booleans(), st.sampled_from([8, 9]))
 def test_what_is_written_by_hand_is_what_kio_writes(group_ids: list[str], require_stable: bool, version: int) -> None:
     schema = request_schema(OFFSET_FETCH, version)
     groups = tuple(schema.OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in group_ids)
@@ -162,12 +165,28 @@ def test_what_is_written_by_hand_is_what_kio_writes(group_ids: list[str], requir
     assert kio_reads(by_hand, version) == by_kio
 
 
+@given(NAMES, st.sampled_from([(GROUP, 4), (CoordinatorType.TRANSACTION, 5), (CoordinatorType.SHARE, 6)]))
+def test_lookups_written_by_hand_are_what_kio_writes(keys: list[str], of: tuple[CoordinatorType, int]) -> None:
+    kind, version = of
+    by_kio = request_schema(FIND_COORDINATOR, version).FindCoordinatorRequest(
+        key_type=kind, coordinator_keys=tuple(keys)
+    )
+    assert find_coordinator.build(keys, kind, version) == encode_body(by_kio)
+
+
+@given(NAMES)
+def test_deletions_written_by_hand_are_what_kio_writes(group_ids: list[str]) -> None:
+    by_kio = request_schema(apis.DELETE_GROUPS, 2).DeleteGroupsRequest(groups_names=tuple(group_ids))
+    assert delete_groups.build(group_ids, 2) == encode_body(by_kio)
+
+
 class TestRefusals:
     @pytest.mark.parametrize("version", [0, 1, 2, 3])
     def test_find_coordinator_takes_many_keys_from_v4_on(self, version: int) -> None:
         with pytest.raises(NoBatchedFindCoordinatorsError, match=f"v{version} takes one key a request, not 2"):
             find_coordinator.build(["a", "b"], GROUP, version)
-        assert find_coordinator.build(["a", "b"], GROUP, 4).coordinator_keys == ("a", "b")
+        request = kio_reads(find_coordinator.build(["a", "b"], GROUP, 4), 4, FIND_COORDINATOR)
+        assert request.coordinator_keys == ("a", "b")
 
     @pytest.mark.parametrize("version", [2, 7])
     def test_offset_fetch_takes_many_groups_from_v8_on(self, version: int) -> None:

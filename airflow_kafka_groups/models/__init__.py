@@ -1,0 +1,43 @@
+"""The nouns of the package: groups, brokers, partitions, offsets. Values, no behaviour beyond their own data."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.models.cluster import Broker, BrokerId, CoordinatorType, TopicPartition
+from airflow_kafka_groups.models.group_offsets import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.models.groups import (
+    LEASE_GROUP_ID,
+    GroupDescription,
+    GroupId,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberDescription,
+)
+from airflow_kafka_groups.models.offsets import (
+    NO_OFFSET,
+    ListConsumerGroupOffsetsSpec,
+    ListedOffset,
+    OffsetAndMetadata,
+    OffsetSpec,
+)
+
+__all__ = [
+    "LEASE_GROUP_ID",
+    "Broker",
+    "BrokerId",
+    "CoordinatorType",
+    "GroupDescription",
+    "GroupId",
+    "GroupListing",
+    "GroupOffsets",
+    "GroupState",
+    "GroupType",
+    "ListConsumerGroupOffsetsSpec",
+    "ListedOffset",
+    "MemberDescription",
+    "NO_OFFSET",
+    "OffsetAndMetadata",
+    "OffsetSpec",
+    "TopicOffsets",
+    "TopicPartition",
+]

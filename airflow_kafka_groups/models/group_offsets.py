@@ -1,0 +1,201 @@
+"""The committed offsets of one group, kept in columns and read like a mapping.
+
+Columns instead of an object for each partition: Python's cyclic collector takes half the time of a big fetch when every
+partition is an object that is kept. Rows that came from a broker in their plainest form stay the bytes they are until
+somebody looks: many calls only compare, count or pass them on.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from functools import lru_cache
+from itertools import repeat
+from struct import Struct
+
+from airflow_kafka_groups.models.cluster import TopicPartition
+from airflow_kafka_groups.models.groups import GroupId
+from airflow_kafka_groups.models.offsets import NO_OFFSET, OffsetAndMetadata
+
+Row = tuple[int, int, int, str]
+"""Partition, committed offset (-1: none), leader epoch (-1: none), metadata."""
+
+_PACKED_ROW = ">iqi4x"  # partition, offset, leader epoch; then what has been checked already: no metadata, no error
+PACKED_ROW_SIZE = 20
+_Columns = tuple["array[int]", "array[int]", "array[int]"]
+
+
+class TopicOffsets:
+    """Be the committed offsets of one topic of one group, in columns of the same length.
+
+    :param topic: the topic.
+    :param partitions: its partitions.
+    :param offsets: their committed offsets; -1 where a partition was asked for and has no commit.
+    :param leader_epochs: -1 where there is none.
+    :param metadata: ``None`` where every entry is empty (default).
+    """
+
+    __slots__ = ("_columns", "_packed", "metadata", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        partitions: array[int],
+        offsets: array[int],
+        leader_epochs: array[int],
+        metadata: tuple[str, ...] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.metadata = metadata
+        self._columns: _Columns | None = (partitions, offsets, leader_epochs)
+        self._packed = b""
+
+    @classmethod
+    def packed(cls, topic: str, rows: bytes) -> TopicOffsets:
+        """Keep rows as a broker sent them; whoever calls this has checked that they have no metadata and no error.
+
+        :param topic: the topic.
+        :param rows: 20 bytes each: partition int32, offset int64, leader epoch int32, big-endian, and 4 to skip.
+        """
+        made = cls.__new__(cls)
+        made.topic = topic
+        made.metadata = None
+        made._columns = None
+        made._packed = rows
+        return made
+
+    @property
+    def partitions(self) -> array[int]:
+        """Give the column of partitions."""
+        return self._read()[0]
+
+    @property
+    def offsets(self) -> array[int]:
+        """Give the column of committed offsets."""
+        return self._read()[1]
+
+    @property
+    def leader_epochs(self) -> array[int]:
+        """Give the column of leader epochs."""
+        return self._read()[2]
+
+    def _read(self) -> _Columns:
+        columns = self._columns
+        if columns is None:
+            flat = _packed_rows(len(self)).unpack(self._packed)
+            columns = self._columns = (array("i", flat[0::3]), array("q", flat[1::3]), array("i", flat[2::3]))
+            self._packed = b""
+        return columns
+
+    def __len__(self) -> int:
+        return len(self._packed) // PACKED_ROW_SIZE if self._columns is None else len(self._columns[0])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TopicOffsets):
+            return NotImplemented
+        return (self.topic, self._read(), self.metadata) == (other.topic, other._read(), other.metadata)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value
+
+    def __repr__(self) -> str:
+        return f"<TopicOffsets {self.topic!r} [{len(self)} partitions]>"
+
+    def rows(self) -> Iterator[Row]:
+        """Give (partition, offset, leader epoch, metadata) row by row; offset -1 is "no commit"."""
+        metadata: Iterable[str] = self.metadata if self.metadata is not None else repeat("", len(self))
+        return zip(*self._read(), metadata, strict=True)
+
+
+@lru_cache(1000)
+def _packed_rows(count: int) -> Struct:
+    return Struct(">" + _PACKED_ROW[1:] * count)
+
+
+class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
+    """Be all committed offsets of one group that were asked for: a mapping, kept in columns.
+
+    :param group_id: the group.
+    :param topics: its topics' columns.
+
+    The value of a partition that was asked for by name and has no commit is ``None``.
+    """
+
+    __slots__ = ("_index", "group_id", "topics")
+
+    def __init__(self, group_id: GroupId, topics: tuple[TopicOffsets, ...] = ()) -> None:
+        self.group_id = group_id
+        self.topics = topics
+        self._index: dict[TopicPartition, OffsetAndMetadata | None] | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.topics))
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        for topic in self.topics:
+            yield from map(TopicPartition, repeat(topic.topic), topic.partitions)
+
+    def __getitem__(self, key: TopicPartition) -> OffsetAndMetadata | None:
+        if self._index is None:  # made when first asked for: most groups only have their columns read
+            self._index = dict(_Items(self))
+        return self._index[key]
+
+    def values(self) -> ValuesView[OffsetAndMetadata | None]:
+        """Give the committed offsets, in the order of the partitions."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[TopicPartition, OffsetAndMetadata | None]:
+        """Give (partition, committed offset) pairs."""
+        return _Items(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, GroupOffsets) and self.group_id != other.group_id:
+            return False
+        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
+
+    __hash__ = None  # type: ignore[assignment]  # as every Mapping compared by value
+
+    def __repr__(self) -> str:
+        return f"<GroupOffsets of {self.group_id!r} [{len(self.topics)} topics | {len(self)} partitions]>"
+
+    @classmethod
+    def from_mapping(
+        cls, group_id: GroupId, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+    ) -> GroupOffsets:
+        """Build the columns from a plain mapping (a backup that was read, or a test)."""
+        by_topic: dict[str, list[Row]] = {}
+        for partition, value in offsets.items():
+            epoch = -1 if value is None or value.leader_epoch is None else value.leader_epoch
+            offset, metadata = (NO_OFFSET, "") if value is None else (value.offset, value.metadata)
+            by_topic.setdefault(partition.topic, []).append((partition.partition, offset, epoch, metadata))
+        return cls(group_id, tuple(_columns(topic, rows) for topic, rows in by_topic.items()))
+
+
+class _Values(ValuesView[OffsetAndMetadata | None]):
+    """Go through the columns, where the inherited way looks every key up."""
+
+    _mapping: GroupOffsets
+
+    def __iter__(self) -> Iterator[OffsetAndMetadata | None]:
+        for topic in self._mapping.topics:
+            for _, offset, epoch, metadata in topic.rows():
+                yield OffsetAndMetadata(offset, metadata, epoch if epoch >= 0 else None) if offset >= 0 else None
+
+
+class _Items(ItemsView[TopicPartition, OffsetAndMetadata | None]):
+    """Go through the columns, where the inherited way looks every key up."""
+
+    _mapping: GroupOffsets
+
+    def __iter__(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata | None]]:
+        return zip(self._mapping, self._mapping.values(), strict=True)
+
+
+def _columns(topic: str, rows: list[Row]) -> TopicOffsets:
+    metadata = tuple(row[3] for row in rows)
+    return TopicOffsets(
+        topic,
+        array("i", [row[0] for row in rows]),
+        array("q", [row[1] for row in rows]),
+        array("i", [row[2] for row in rows]),
+        metadata if any(metadata) else None,
+    )
