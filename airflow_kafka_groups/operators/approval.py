@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
+from airflow_kafka_groups.links import CleanupReportLink, name_report, report_url_of
 from airflow_kafka_groups.operators.approval_rules import CONFIRM, EXCLUDE, why_approval
 from airflow_kafka_groups.operators.base import StoredOperator
 
@@ -51,6 +52,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         "approval_rule",
         "approve_above",
     )
+    operator_extra_links = (CleanupReportLink(),)
 
     def __init__(
         self,
@@ -101,7 +103,8 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         self.log.info("Asking: %s", why)
         report, _ = make_report(layout, plan)
         self.subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
-        self.body = question(plan, report, why)
+        name_report(context, report)
+        self.body = question(plan, report, why, report_url_of(context))
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -118,8 +121,9 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         }
 
 
-def question(plan: DeletionPlan, report: str, why: str) -> str:
+def question(plan: DeletionPlan, report: str, why: str, report_url: str | None = None) -> str:
     """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
+    link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
     counts = ", ".join(f"{name} {count}" for name, count in plan.counts.items())
     lines = [
         f"**{len(plan.groups)} groups** are planned to be deleted from cluster **{_text(plan.cluster)}** "
@@ -136,7 +140,7 @@ def question(plan: DeletionPlan, report: str, why: str) -> str:
         lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report |")
     lines += [
         "",
-        f"Report with all groups: {_text(report)}",
+        f"{link}: {_text(report)}",
         "",
         f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.isoformat()}",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.operators.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
     """
 
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id", "plan_digest")
+    operator_extra_links = (CleanupReportLink(),)
 
     def __init__(self, *, plan_id: str, plan_digest: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

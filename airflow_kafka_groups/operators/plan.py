@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.links import CleanupReportLink, name_report
 from airflow_kafka_groups.operators.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class PlanCleanupOperator(StoredOperator):
         (templated).
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
+    Writes the report, too, which the run's later tasks bring up to date.
+
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_groups"}``.
     Fails when the snapshot is incomplete or too old, or when it was not judged.
     """
@@ -53,6 +56,7 @@ class PlanCleanupOperator(StoredOperator):
         "max_share",
         "max_plan_age_seconds",
     )
+    operator_extra_links = (CleanupReportLink(),)
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class PlanCleanupOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader, latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.maintenance.verdicts import load_verdicts
+        from airflow_kafka_groups.operators.report import make_report
 
         policy = self.policy()
         layout = self.layout()
@@ -97,6 +102,7 @@ class PlanCleanupOperator(StoredOperator):
         snapshot = SnapshotReader(layout, snapshot_id)
         plan = make_plan(load_verdicts(layout, snapshot_id), snapshot, policy, utc_now())
         path = save_plan(layout, plan)
+        name_report(context, make_report(layout, plan)[0])
         return self._summary(plan, str(path))
 
     def policy(self) -> PlanPolicy:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.links import CleanupReportLink, name_report
 from airflow_kafka_groups.operators.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class CleanupReportOperator(StoredOperator):
     """
 
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id")
+    operator_extra_links = (CleanupReportLink(),)
     ui_color = "#d8f0d4"
 
     def __init__(self, *, plan_id: str, **kwargs: Any) -> None:
@@ -47,6 +49,7 @@ class CleanupReportOperator(StoredOperator):
         layout = self.layout()
         plan = load_plan(layout, read_text("plan_id", self.plan_id))
         path, records = make_report(layout, plan)
+        name_report(context, path)
         self.log.info("Report: %s", path)
         return {"report_path": path, **_summary(plan, records)}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     """
 
     template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids", "audit_path")
+    operator_extra_links = (CleanupReportLink(),)
 
     def __init__(
         self, *, group_ids: Sequence[str] | str | None = None, audit_path: str | None = None, **kwargs: Any

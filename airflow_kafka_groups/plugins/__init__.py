@@ -1,0 +1,1 @@
+"""What Airflow's API server loads: the report tab."""

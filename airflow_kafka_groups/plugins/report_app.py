@@ -1,0 +1,106 @@
+"""The web app behind the report tab, mounted into Airflow's API server.
+
+Airflow mounts such apps without any login, so each route asks for what Airflow itself asks for before it shows a DAG's
+XComs. Pages go out with a policy under which a browser runs no script, loads nothing and sends nothing, whatever a
+group's name may contain.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html import escape
+from urllib.parse import quote
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from fastapi import Depends, FastAPI, Response
+
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.report_style import STYLE
+from airflow_kafka_groups.plugins.report_files import NamedReport, named_reports, read_report
+
+_STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)
+
+
+def make_app() -> FastAPI:
+    """Make the app. It has two routes and no documentation pages."""
+    app = FastAPI(title="Kafka consumer groups: report", docs_url=None, redoc_url=None, openapi_url=None)
+    may_read = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
+    app.add_api_route("/{dag_id}/{run_id}", show_run, dependencies=may_read)
+    app.add_api_route("/{dag_id}/{run_id}/{task_id}/{map_index}", show_task, dependencies=may_read)
+    return app
+
+
+def show_run(dag_id: str, run_id: str) -> Response:
+    """Show the run's report; a list when its tasks have named several."""
+    reports = named_reports(dag_id, run_id)
+    if len(reports) > 1:
+        return _page("Reports of this run", _list(dag_id, run_id, reports), 200)
+    return _report(reports[0]) if reports else _nothing()
+
+
+def show_task(dag_id: str, run_id: str, task_id: str, map_index: int) -> Response:
+    """Show the report that one task has named."""
+    for report in named_reports(dag_id, run_id):
+        if (report.task_id, report.map_index) == (task_id, map_index):
+            return _report(report)
+    return _nothing()
+
+
+def _report(report: NamedReport) -> Response:
+    try:
+        return _response(read_report(report), 200)
+    except MaintenanceError as exc:
+        return _page("The report cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
+
+
+def _nothing() -> Response:
+    text = (
+        "<p>No task of this run has written a report of consumer groups, at least not yet. "
+        "The tasks that plan, ask for approval and report write one.</p>"
+    )
+    return _page("No report", text, 404)
+
+
+def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
+    # Relative to .../{dag_id}/{run_id}: what stands before it, a proxy's path included, stays as it is.
+    items = "".join(
+        f'<li><a href="{escape(_relative(run_id, report))}">{escape(_task_name(report))}</a> '
+        f"<code>{escape(report.path)}</code></li>"
+        for report in reports
+    )
+    return f"<p>DAG {escape(dag_id)}, run {escape(run_id)}</p><ul>{items}</ul>"
+
+
+def _relative(run_id: str, report: NamedReport) -> str:
+    # "./": a run id has colons, and must not be taken for a scheme
+    return f"./{quote(run_id, safe='')}/{quote(report.task_id, safe='')}/{report.map_index}"
+
+
+def _task_name(report: NamedReport) -> str:
+    return report.task_id if report.map_index < 0 else f"{report.task_id} [{report.map_index}]"
+
+
+def _page(title: str, body: str, status: int) -> Response:
+    page = (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head><body><main><h1>{escape(title)}</h1>{body}</main></body></html>\n"
+    )
+    return _response(page.encode("utf-8", "replace"), status)
+
+
+def _response(page: bytes, status: int) -> Response:
+    style = _STYLE_ELEMENT.search(page)
+    digest = base64.b64encode(hashlib.sha256(style[1]).digest()).decode() if style else ""
+    headers = {
+        "Content-Security-Policy": (
+            f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
+            "frame-ancestors 'self'; sandbox"
+        ),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-store",
+    }
+    return Response(page, status_code=status, media_type="text/html", headers=headers)

@@ -1,0 +1,99 @@
+"""Which reports the tasks of a run have named, and their content. No path comes from a request.
+
+XCom can be written by more people than those who may see the API server's files. So a named file is shown only when it
+lies where reports lie, is called what reports are called, and begins as every report begins.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.hooks.storage import open_path
+from airflow_kafka_groups.links import REPORT_XCOM
+from airflow_kafka_groups.maintenance.report import HEAD
+from airflow_kafka_groups.maintenance.storage import check_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_BYTES = 20_000_000
+MAX_REPORTS = 200
+"""How many tasks of one run are looked at, the newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedReport:
+    """Say which task has named which report."""
+
+    task_id: str
+    map_index: int
+    path: str
+
+
+def named_reports(dag_id: str, run_id: str) -> list[NamedReport]:
+    """Give the reports that this run's tasks have named, each file once (by the last task that wrote it)."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    query = (
+        select(XComModel.task_id, XComModel.map_index, XComModel.value)
+        .where(XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == REPORT_XCOM)
+        .order_by(XComModel.timestamp.desc())
+        .limit(MAX_REPORTS)
+    )
+    with create_session() as session:
+        rows = [(str(task_id), int(index), value) for task_id, index, value in session.execute(query)]
+    return _each_once(rows)
+
+
+def read_report(named: NamedReport) -> bytes:
+    """Read a report.
+
+    Raises ``MaintenanceError`` when what was named is no report, or cannot be read from here.
+    """
+    try:
+        check_place(named.path)
+        with open_path("report", named.path).open("rb") as file:
+            content: bytes = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        remedy = "It was removed, or it lies on a disk of the worker that the API server does not see"
+        raise MaintenanceError(f"There is no file {named.path}. {remedy}") from None
+    except (OSError, ValueError, ConfigurationError) as exc:
+        raise MaintenanceError(f"The report {named.path} cannot be read: {exc}") from exc
+    if not content.startswith(HEAD.encode()) or len(content) > MAX_BYTES:
+        raise MaintenanceError(f"{named.path} is not a report of this package")
+    return content
+
+
+def check_place(text: str) -> None:
+    """Refuse a path or URL that ``Layout.report()`` cannot have given, with ``ConfigurationError``."""
+    path = PurePosixPath(text)
+    check_id("report", path.name.removesuffix(".html"))
+    if path.suffix != ".html" or path.parent.name != "reports" or ".." in path.parts:
+        raise ConfigurationError("report", text, "a report lies in a folder 'reports'")
+
+
+def _each_once(rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
+    found: dict[str, NamedReport] = {}
+    for task_id, map_index, value in rows:
+        path = _text(value)
+        if path is not None and path not in found:
+            found[path] = NamedReport(task_id=task_id, map_index=map_index, path=path)
+    return list(found.values())
+
+
+def _text(value: object) -> str | None:
+    """Give an XCom's text: workers store it as it is, the server's own API as JSON text."""
+    if not isinstance(value, str):
+        return None
+    if value.startswith('"'):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, str) else None

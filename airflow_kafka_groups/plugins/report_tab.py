@@ -1,0 +1,44 @@
+"""The Airflow plugin that shows a run's report as a tab of the DAG run.
+
+Every Airflow process imports this module, so it imports next to nothing; the web app is made when the API server asks
+for it. ``[kafka_groups] report_tab = False`` takes tab, app and links away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk.plugins_manager import AirflowPlugin
+
+from airflow_kafka_groups.links import TAB_ROUTE, base_path, has_report_tab
+
+APP_PREFIX = "/kafka-groups-report"
+
+
+class ReportTabPlugin(AirflowPlugin):
+    """Add the report tab to DAG runs."""
+
+    name = "kafka_groups_report"
+
+    @property
+    def fastapi_apps(self) -> list[Any]:  # type: ignore[override]  # Airflow reads it as an attribute
+        """Give the app that serves reports, to whom Airflow allows to read the DAG's XComs."""
+        if not has_report_tab():
+            return []
+        from airflow_kafka_groups.plugins.report_app import make_app
+
+        return [{"app": make_app(), "url_prefix": APP_PREFIX, "name": "Kafka consumer groups: report"}]
+
+    @property
+    def external_views(self) -> list[Any]:  # type: ignore[override]
+        """Give the tab."""
+        if not has_report_tab():
+            return []
+        return [
+            {
+                "name": "Consumer groups",
+                "href": f"{base_path()}{APP_PREFIX}/{{DAG_ID}}/{{RUN_ID}}",
+                "destination": "dag_run",
+                "url_route": TAB_ROUTE,
+            }
+        ]

@@ -1,0 +1,242 @@
+"""The report tab in Airflow's own API server: who may see what, and what is never shown."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.links import REPORT_XCOM, TAB_ROUTE, CleanupReportLink, report_url
+from airflow_kafka_groups.maintenance.report import HEAD
+from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
+
+DAG, OTHER = "cleanup", "other_team"
+RUN = "manual__2026-11-21T12:00:00+00:00"
+NAME = "20261121T120000Z-0a1b2c3d.html"
+PAGE = f"{HEAD}<title>t</title><style>b{{color:red}}</style></head><body>208 groups</body></html>"
+ANN, BOB = "ann", "bob"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    """Give Airflow's API server with our app in it. Ann may see the DAG ``cleanup``, Bob no DAG at all."""
+    from airflow.api_fastapi.app import create_app, purge_cached_app
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+    from airflow.utils.db import initdb
+    from fastapi.testclient import TestClient
+
+    def is_authorized_dag(self: Any, *, method: Any, user: Any, access_entity: Any = None, details: Any = None) -> bool:
+        return user.get_name() == ANN and details is not None and details.id == DAG
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SimpleAuthManager, "is_authorized_dag", is_authorized_dag)
+        initdb()
+        purge_cached_app()
+        with TestClient(create_app(apps="core")) as client:
+            yield client
+        purge_cached_app()
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """Give a report where reports lie."""
+    path = tmp_path / "prod" / "reports" / NAME
+    path.parent.mkdir(parents=True)
+    path.write_text(PAGE)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_xcoms(server: Any) -> Iterator[None]:
+    yield
+    name_in_xcom([])
+
+
+def name_in_xcom(values: Sequence[Any], *, dag_id: str = DAG, run_id: str = RUN, key: str = REPORT_XCOM) -> None:
+    """Write what the tasks t0, t1 … of a run have named, in this order; none takes all away."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, text
+
+    with create_session() as session:
+        session.execute(text("PRAGMA foreign_keys=OFF"))  # the runs and task instances are of no interest here
+        if not values:
+            session.execute(delete(XComModel))
+        for number, value in enumerate(values):
+            at = datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=number)
+            place: dict[str, Any] = {
+                "dag_run_id": hash((dag_id, run_id)) % 10_000,
+                "dag_id": dag_id,
+                "run_id": run_id,
+                "task_id": f"t{number}",
+            }
+            session.add(XComModel(**place, map_index=-1, key=key, value=value, timestamp=at))
+
+
+def get(server: Any, path: str = f"/{DAG}/{RUN}", user: str | None = ANN, **options: Any) -> Any:
+    return server.get(APP_PREFIX + path, headers=login(user) if user else {}, **options)
+
+
+def login(name: str) -> dict[str, str]:
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=name, role="viewer"))
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_who_may_read_the_dags_xcoms_sees_the_report(server: Any, report: Path, prefix: str) -> None:
+    name_in_xcom([f"{prefix}{report}"])
+    answer = get(server)
+    assert (answer.status_code, answer.text) == (200, PAGE)
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_the_browser_may_run_load_and_send_nothing(server: Any, report: Path) -> None:
+    name_in_xcom([str(report)])
+    policy = dict(
+        rule.strip().partition(" ")[::2] for rule in get(server).headers["content-security-policy"].split(";")
+    )
+    assert policy["default-src"] == "'none'"
+    assert "script-src" not in policy
+    assert policy["sandbox"] == ""
+    assert policy["frame-ancestors"] == "'self'"
+    assert policy["form-action"] == policy["base-uri"] == "'none'"
+    digest = base64.b64encode(hashlib.sha256(b"b{color:red}").digest()).decode()
+    assert policy["style-src"] == f"'sha256-{digest}'"
+
+
+def test_nobody_sees_anything_without_a_login(server: Any, report: Path) -> None:
+    name_in_xcom([str(report)])
+    for path in (f"/{DAG}/{RUN}", f"/{DAG}/{RUN}/t0/-1"):
+        assert get(server, path, user=None).status_code == 401
+        wrong = server.get(APP_PREFIX + path, headers={"Authorization": "Bearer x.y.z"})
+        assert wrong.status_code in (401, 403)
+
+
+def test_who_may_not_see_the_dag_sees_no_report(server: Any, report: Path) -> None:
+    name_in_xcom([str(report)])
+    name_in_xcom([str(report)], dag_id=OTHER)
+    for path in (f"/{DAG}/{RUN}", f"/{DAG}/{RUN}/t0/-1"):
+        assert get(server, path, user=BOB).status_code == 403
+    for dag_id in (OTHER, "~"):
+        assert get(server, f"/{dag_id}/{RUN}").status_code == 403
+    assert get(server, f"/{OTHER}/{RUN}?dag_id={DAG}").status_code == 403
+    assert "208 groups" not in get(server, f"/{DAG}/..%2F{OTHER}/{RUN}").text
+
+
+def test_a_cookie_is_a_login_too_as_the_tab_needs(server: Any, report: Path) -> None:
+    name_in_xcom([str(report)])
+    token = login(ANN)["Authorization"].removeprefix("Bearer ")
+    server.cookies.set("_token", token)
+    try:
+        assert get(server, user=None).status_code == 200
+    finally:
+        server.cookies.clear()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/etc/passwd",
+        f"/etc/{NAME}",
+        "{folder}/reports/passwd.html",
+        "{folder}/reports/../secret/reports/" + NAME,
+        "{folder}/secret/reports/" + NAME,
+        "reports/" + NAME,
+        "http://127.0.0.1:1/reports/" + NAME,
+        "https://127.0.0.1:1/reports/" + NAME,
+        "nosuch://bucket/reports/" + NAME,
+        "",
+    ],
+)
+def test_a_task_cannot_name_another_file_of_the_server(server: Any, tmp_path: Path, place: str) -> None:
+    """The secret file is called like a report, and lies where reports lie; it does not begin like one."""
+    secret = tmp_path / "secret" / "reports" / NAME
+    secret.parent.mkdir(parents=True)
+    secret.write_text("root:x:0 " + PAGE)
+    name_in_xcom([place.format(folder=tmp_path)])
+    answer = get(server)
+    assert answer.status_code == 404
+    assert "root:" not in answer.text
+    assert "cannot be shown" in answer.text
+
+
+@pytest.mark.parametrize("value", [None, 7, {"path": "/x"}, ["/x"], '"unfinished'])
+def test_what_is_no_text_names_nothing(server: Any, value: Any) -> None:
+    name_in_xcom([value])
+    assert "No report" in get(server).text
+
+
+def test_a_run_without_a_report_says_so(server: Any, report: Path) -> None:
+    name_in_xcom([str(report)], key="return_value")
+    name_in_xcom([str(report)], run_id="another", key=REPORT_XCOM)
+    answer = get(server)
+    assert answer.status_code == 404
+    assert "No task of this run has written a report" in answer.text
+    assert answer.headers["content-security-policy"].endswith("sandbox")
+
+
+def test_a_report_that_is_gone_is_told_from_none(server: Any, report: Path) -> None:
+    name_in_xcom([str(report)])
+    report.unlink()
+    answer = get(server)
+    assert answer.status_code == 404
+    assert "does not see" in answer.text
+
+
+def test_a_report_is_shown_once_whoever_named_it(server: Any, report: Path) -> None:
+    name_in_xcom([str(report), json.dumps(str(report))])  # the second as the server's own API stores it
+    assert get(server).text == PAGE
+
+
+def test_several_reports_are_listed_and_lead_to_each(server: Any, report: Path) -> None:
+    other = report.parents[2] / "<b>" / "reports" / NAME
+    other.parent.mkdir(parents=True)
+    other.write_text(PAGE.replace("208", "7"))
+    name_in_xcom([str(report), str(other)])
+    page = get(server).text
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "./manual__2026-11-21T12%3A00%3A00%2B00%3A00/t1/-1" in page
+    assert "7 groups" in get(server, f"/{DAG}/manual__2026-11-21T12%3A00%3A00%2B00%3A00/t1/-1").text
+    assert "No report" in get(server, f"/{DAG}/{RUN}/t2/-1").text
+
+
+def test_one_setting_takes_tab_app_and_links_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    key: Any = SimpleNamespace(dag_id=DAG, run_id=RUN)
+    operator: Any = None
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB", "False")
+    plugin = ReportTabPlugin()
+    assert (plugin.fastapi_apps, plugin.external_views) == ([], [])
+    assert CleanupReportLink().get_link(operator, ti_key=key) == ""
+    monkeypatch.delenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB")
+    (view,) = plugin.external_views
+    assert (view["destination"], view["url_route"]) == ("dag_run", TAB_ROUTE)
+    assert CleanupReportLink().get_link(operator, ti_key=key) == report_url(DAG, RUN)
+
+
+def test_addresses_stay_below_the_path_that_airflow_is_served_under(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/airflow/")
+    (view,) = ReportTabPlugin().external_views
+    assert view["href"] == "/airflow/kafka-groups-report/{DAG_ID}/{RUN_ID}"
+    assert report_url("a/b", RUN) == (
+        "/airflow/dags/a%2Fb/runs/manual__2026-11-21T12%3A00%3A00%2B00%3A00/plugin/kafka-groups-report"
+    )
+
+
+def test_airflow_finds_the_plugin_and_has_nothing_to_say_against_it(server: Any) -> None:
+    from airflow import plugins_manager
+
+    plugins, errors = plugins_manager._get_plugins()
+    assert "kafka_groups_report" in [plugin.name for plugin in plugins]
+    assert not [source for source in errors if "kafka_groups" in source]
