@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
@@ -161,11 +161,17 @@ class KafkaGroupsHook(BaseHook):
         return self.run(lambda admin: admin.delete_consumer_groups(group_ids))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Connect, authenticate and list groups; say in one sentence what was found or what is wrong."""
+        """Connect, authenticate, look around; say what was found, what is allowed, or in one sentence what is wrong.
+
+        Nothing is changed, and nothing is tried: what is allowed, the brokers are asked.
+        """
         from airflow.sdk.exceptions import AirflowException
 
+        from airflow_kafka_groups.hooks.probe import look_around
+
         try:
-            return True, self.run(_look_around)
+            found = self.run(look_around)
+            return True, f"{found} This connection is read-only." if self.settings.read_only else found
         except KafkaGroupsError as exc:
             return False, str(exc)
         except (AirflowException, OSError, ImportError) as exc:
@@ -202,18 +208,6 @@ def _in_running_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-async def _look_around(admin: AdminClient) -> str:
-    cluster = await admin.describe_cluster()
-    groups = await admin.list_groups()
-    missing = f" ({_counted(groups.errors, 'broker')} did not answer the listing)" if groups.errors else ""
-    seen = f"{_counted(cluster.brokers, 'broker')}, {_counted(groups, 'group')} visible{missing}"
-    return f"Connected to cluster {cluster.cluster_id}: {seen}."
-
-
-def _counted(things: Sized, name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _mask_secrets(connection: Any) -> None:

@@ -26,10 +26,9 @@ from airflow_kafka_groups.models import (
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
 
 _FIRST_OPERATIONS_VERSION = 3
-_UNKNOWN_OPERATIONS = -(2**31)
-_OPERATIONS = {3: "read", 4: "write", 5: "create", 6: "delete", 7: "alter", 8: "describe"}
 _MAX_ASSIGNMENT_VERSION = 3
 
 
@@ -63,16 +62,9 @@ def parse(response: Message, version: int, broker_id: BrokerId) -> Iterator[Desc
             protocol=group.protocol_data,
             coordinator=broker_id,
             members=tuple(_member(member, is_consumer) for member in group.members),
-            authorized_operations=operations(getattr(group, "authorized_operations", _UNKNOWN_OPERATIONS)),
+            authorized_operations=operations(getattr(group, "authorized_operations", UNKNOWN_OPERATIONS)),
         )
         yield DescriptionAnswer(group.group_id, group.error_code, getattr(group, "error_message", None), description)
-
-
-def operations(bits: int) -> frozenset[str] | None:
-    """Read the bit field of authorized operations; ``None`` when the broker was not asked or is too old."""
-    if bits == _UNKNOWN_OPERATIONS:
-        return None
-    return frozenset(name for bit, name in _OPERATIONS.items() if bits & (1 << bit))
 
 
 def _member(member: Any, is_consumer: bool) -> MemberDescription:

@@ -14,29 +14,38 @@ from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
+
+LAST_VERSION_WITH_CLUSTER_OPERATIONS = 10
+"""From v11 on they are DescribeCluster's to tell; brokers go on answering v10."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataAnswer:
-    """Be the cluster as one broker sees it; ``leaders`` has only partitions that have one."""
+    """Be the cluster as one broker sees it; ``leaders`` has only partitions that have one.
+
+    What this user may do is known only where it was asked for (v8 to v10).
+    """
 
     cluster_id: str | None
     brokers: tuple[Broker, ...]
     leaders: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     errors: Mapping[str, ErrorCode] = field(default_factory=dict)
+    cluster_operations: frozenset[str] | None = None
+    topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
 
-def build(topics: Sequence[str], version: int) -> Message:
+def build(topics: Sequence[str], version: int, *, include_authorized_operations: bool = False) -> Message:
     """Make a request about some topics (or none); never creates a topic where the version can say so."""
     schema = request_schema(METADATA, version)
     fields: dict[str, Any] = {"topics": tuple(_topic(schema, topic, version) for topic in topics)}
     if version >= 4:
         fields["allow_auto_topic_creation"] = False
     if version >= 8:
-        fields["include_topic_authorized_operations"] = False
-    if 8 <= version <= 10:
-        fields["include_cluster_authorized_operations"] = False
+        fields["include_topic_authorized_operations"] = include_authorized_operations
+    if 8 <= version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS:
+        fields["include_cluster_authorized_operations"] = include_authorized_operations
     return schema.MetadataRequest(**fields)
 
 
@@ -55,12 +64,16 @@ def parse(response: Message) -> MetadataAnswer:
     leaders: dict[TopicPartition, BrokerId] = {}
     counts: dict[str, int] = {}
     errors: dict[str, ErrorCode] = {}
+    allowed: dict[str, frozenset[str] | None] = {}
     for topic in response.topics:
         if topic.error_code is not ErrorCode.none:
             errors[topic.name] = topic.error_code
             continue
         counts[topic.name] = len(topic.partitions)
+        allowed[topic.name] = operations(getattr(topic, "topic_authorized_operations", UNKNOWN_OPERATIONS))
         for part in topic.partitions:
             if part.leader_id >= 0:
                 leaders[TopicPartition(topic.name, part.partition_index)] = part.leader_id
-    return MetadataAnswer(getattr(response, "cluster_id", None), brokers, leaders, counts, errors)
+    of_cluster = operations(getattr(response, "cluster_authorized_operations", UNKNOWN_OPERATIONS))
+    cluster_id = getattr(response, "cluster_id", None)
+    return MetadataAnswer(cluster_id, brokers, leaders, counts, errors, of_cluster, allowed)

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 
 SECRET = "s3cr3t-p4ss"
@@ -119,11 +120,33 @@ def test_the_client_is_closed_when_the_function_raises(admin: FakeAdmin) -> None
     assert admin.closed == 1
 
 
-def test_the_connection_test_says_in_one_sentence_what_it_found(admin: FakeAdmin) -> None:
-    assert KafkaGroupsHook().test_connection() == (
-        True,
-        "Connected to cluster fake-cluster: 2 brokers, 2 groups visible.",
-    )
+def test_the_connection_test_says_what_it_found_and_what_is_allowed(admin: FakeAdmin) -> None:
+    begin = "Connected to cluster fake-cluster: 2 brokers; 2 groups visible. Allowed with the 2 groups looked at: "
+    unknown = "not known (the brokers are too old to say)"
+    for operations, said in (
+        (None, f"read all, delete {unknown}, restore {unknown}."),
+        (frozenset({"describe"}), "read all, delete none, restore none."),
+        (frozenset({"describe", "read"}), "read all, delete none, restore all."),
+        (frozenset({"describe", "delete"}), "read all, delete all, restore none."),
+    ):
+        admin.operations = operations
+        assert KafkaGroupsHook().test_connection() == (True, begin + said)
+    admin.errors["a"] = BrokerError(30, "GROUP_AUTHORIZATION_FAILED", "no", api="X")
+    assert "Allowed with the only group: read yes, delete yes, restore no." in KafkaGroupsHook().test_connection()[1]
+    admin.groups.clear()
+    assert "There is no group to ask about" in KafkaGroupsHook().test_connection()[1]
+
+
+def test_the_connection_test_says_which_brokers_take_batches(admin: FakeAdmin) -> None:
+    old, new = ApiVersions({60: (0, 0), 9: (0, 7), 10: (0, 3)}), ApiVersions({3: (0, 13), 9: (1, 9), 10: (0, 6)})
+    for versions, said in (
+        ([new, new], "2 brokers, Kafka 4.0, many groups a request;"),
+        ([old, new], "2 brokers, Kafka 2.8 to 4.0, one group a request at 1 of them (older than 3.0), many under way"),
+        ([old, old], "2 brokers, Kafka 2.8, one group a request at all"),
+        ([ApiVersions({})], "Kafka before 1.1"),
+    ):
+        admin.api_versions = dict(enumerate(versions))
+        assert said in KafkaGroupsHook().test_connection()[1]
 
 
 def test_the_connection_test_says_in_one_sentence_what_is_wrong(admin: FakeAdmin) -> None:

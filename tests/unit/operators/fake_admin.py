@@ -22,6 +22,8 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
+from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.protocol.metadata import MetadataAnswer
 
 
 def broker_error(name: str, code: int = 1) -> BrokerError:
@@ -51,6 +53,8 @@ class FakeAdmin:
         self.default_end = 10
         self.fails_with: KafkaGroupsError | None = None
         self.id = "fake-cluster"
+        self.api_versions: dict[int, ApiVersions] = {}
+        self.operations: frozenset[str] | None = None
         self.calls: list[str] = []
         self.deleted: list[str] = []
         self.closed = 0
@@ -69,7 +73,12 @@ class FakeAdmin:
     async def describe_cluster(self) -> Any:
         from types import SimpleNamespace
 
-        return SimpleNamespace(cluster_id=self.id, brokers=(self._broker(1), self._broker(2)), api_versions={})
+        brokers = (self._broker(1), self._broker(2))
+        return SimpleNamespace(cluster_id=self.id, brokers=brokers, api_versions=self.api_versions, errors={})
+
+    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
+        everything = frozenset({"read", "describe", "delete"})
+        return MetadataAnswer(self.id, (), cluster_operations=everything, topic_operations={"t": everything})
 
     async def list_groups(self, **filters: object) -> GroupListings:
         self.calls.append("list_groups")
@@ -93,7 +102,9 @@ class FakeAdmin:
             self._result(key, self._broker(self.groups[key].coordinator if key in self.groups else 1)) for key in keys
         )
 
-    async def describe_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[GroupDescription]:
+    async def describe_consumer_groups(
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
+    ) -> GroupResults[GroupDescription]:
         self.calls.append("describe_consumer_groups")
         return GroupResults(self._result(group_id, self._described(group_id)) for group_id in group_ids)
 
@@ -184,6 +195,7 @@ class FakeAdmin:
             protocol="range",
             coordinator=group.coordinator,
             members=members,
+            authorized_operations=self.operations,
         )
 
     def _offsets(self, group_id: str) -> GroupOffsets:

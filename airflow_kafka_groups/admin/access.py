@@ -1,0 +1,82 @@
+"""What this user may do, asked and never tried: authorized operations (KIP-430) of the cluster, topics and groups.
+
+A broker that is too old to say (before 2.3) leaves ``None``: not known, which is neither yes nor no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_kafka_groups.admin.client import AdminClient
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+Operations = frozenset[str] | None
+_MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAccess:
+    """Be what may be done with one group; ``None`` is not known.
+
+    :param read: its committed offsets can be read, all of them.
+    :param delete: it can be deleted.
+    :param restore: offsets can be committed for it: READ on the group and on every topic it has commits in.
+    """
+
+    group_id: str
+    read: bool | None
+    delete: bool | None
+    restore: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Be what this user may do.
+
+    :param lists_all: whether a listing shows every group (DESCRIBE on the cluster), or only those it may describe.
+    :param sees_all_topics: whether a topic that nobody made would have been told: a sign that this user may describe
+        every topic. Brokers leave the others out of committed offsets without a word.
+    :param groups: the groups that were asked about; one that could not be described is left out.
+    """
+
+    lists_all: bool | None
+    sees_all_topics: bool = True
+    groups: Mapping[str, GroupAccess] = field(default_factory=dict)
+
+
+async def describe_access(admin: AdminClient, group_ids: Iterable[str]) -> Access:
+    """Ask what may be done with some groups, in a few requests whatever their number.
+
+    :param group_ids: the groups; those that do not exist are left out.
+
+    Raises what asking for metadata raises; a group that cannot be asked about is left out.
+    """
+    described = await admin.describe_consumer_groups(group_ids, include_authorized_operations=True)
+    there = {group_id: group for group_id, group in described.succeeded.items() if group.state is not GroupState.DEAD}
+    offsets = await admin.list_consumer_group_offsets(list(there)) if there else {}
+    read = {group_id: result.value for group_id, result in offsets.items()}
+    topics = {topic.topic for of_group in read.values() if of_group is not None for topic in of_group.topics}
+    told = await admin.authorized_operations([*sorted(topics), _MADE_UP_TOPIC])
+    return Access(
+        lists_all=_allows(told.cluster_operations, "describe"),
+        sees_all_topics=told.errors.get(_MADE_UP_TOPIC) is not ErrorCode.topic_authorization_failed,
+        groups={id_: _access(group, read.get(id_), told.topic_operations) for id_, group in there.items()},
+    )
+
+
+def _access(group: GroupDescription, offsets: GroupOffsets | None, of_topics: Mapping[str, Operations]) -> GroupAccess:
+    # A topic that this user may not describe is not in its offsets' answer, or not in the metadata's: not readable.
+    topics = [of_topics.get(topic.topic, frozenset()) for topic in offsets.topics] if offsets is not None else []
+    commits = [_allows(operations, "read") for operations in (group.authorized_operations, *topics)]
+    return GroupAccess(
+        group_id=group.group_id,
+        read=offsets is not None,
+        delete=_allows(group.authorized_operations, "delete"),
+        restore=False if False in commits or offsets is None else None if None in commits else True,
+    )
+
+
+def _allows(operations: Operations, name: str) -> bool | None:
+    return None if operations is None else name in operations

@@ -1,0 +1,96 @@
+"""Say what a connection can do, in a few sentences: the Test button. Asks, and never tries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.access import Access
+    from airflow_kafka_groups.admin.client import ClusterDescription
+    from airflow_kafka_groups.protocol.api_versions import ApiVersions
+
+GROUPS_LOOKED_AT = 50
+_HIDDEN_TOPICS = (
+    " Brokers leave topics that this user may not describe out of a group's offsets, and so out of backups: allow "
+    "Describe on all topics."
+)
+
+
+async def look_around(admin: AdminClient) -> str:
+    """Connect to every broker, list the groups, ask what may be done with the first of them."""
+    from airflow_kafka_groups.admin.access import describe_access
+
+    cluster = await admin.describe_cluster()
+    groups = await admin.list_groups()
+    said = f"{_brokers(cluster)}; {counted(groups, 'group')} visible"
+    if groups.errors:
+        said += f" ({counted(groups.errors, 'broker')} did not answer the listing)"
+    sample = sorted(groups)[:GROUPS_LOOKED_AT]
+    try:
+        access = await describe_access(admin, sample)
+    except KafkaGroupsError as error:
+        return f"Connected to cluster {cluster.cluster_id}: {said}. What may be done is not known: {error}."
+    if access.lists_all is False:
+        said += " (only those that this user may describe: there may be more)"
+    hidden = "" if access.sees_all_topics else _HIDDEN_TOPICS
+    return f"Connected to cluster {cluster.cluster_id}: {said}. {_allowed(access, sample)}{hidden}"
+
+
+def counted(things: Sized, name: str) -> str:
+    """Say how many there are: "1 broker", "3 brokers"."""
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def _brokers(cluster: ClusterDescription) -> str:
+    versions = list(cluster.api_versions.values())
+    said = counted(cluster.brokers, "broker")
+    if cluster.errors:
+        first = next(iter(cluster.errors.values()))
+        said += f" ({len(cluster.errors)} cannot be reached, first: {first})"
+    return f"{said}, {_releases(versions)}, {_batching(versions)}" if versions else said
+
+
+def _releases(versions: Iterable[ApiVersions]) -> str:
+    from airflow_kafka_groups.protocol.releases import oldest_release
+
+    found = sorted({oldest_release(of_broker) or (0, 0) for of_broker in versions})
+    names = ["before 1.1" if release == (0, 0) else ".".join(map(str, release)) for release in found]
+    return f"Kafka {names[0]}" if len(names) == 1 else f"Kafka {names[0]} to {names[-1]}"
+
+
+def _batching(versions: list[ApiVersions]) -> str:
+    from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
+
+    batched = sum(of.supports(FIND_COORDINATOR, 4) and of.supports(OFFSET_FETCH, 8) for of in versions)
+    if batched == len(versions):
+        return "many groups a request"
+    where = "all" if not batched else f"{len(versions) - batched} of them"
+    return f"one group a request at {where} (older than 3.0), many under way at once"
+
+
+def _allowed(access: Access, sample: list[str]) -> str:
+    if not sample:
+        return "There is no group to ask about what is allowed."
+    if not access.groups:
+        return "What may be done with the groups is not known: none of them could be described."
+    rights = {
+        "read": [group.read for group in access.groups.values()],
+        "delete": [group.delete for group in access.groups.values()],
+        "restore": [group.restore for group in access.groups.values()],
+    }
+    said = [f"{name} {_how_many(answers)}" for name, answers in rights.items()]
+    of = "the only group" if len(access.groups) == 1 else f"the {len(access.groups)} groups looked at"
+    return f"Allowed with {of}: {', '.join(said)}."
+
+
+def _how_many(answers: list[bool | None]) -> str:
+    yes, unknown = answers.count(True), answers.count(None)
+    if unknown == len(answers):
+        return "not known (the brokers are too old to say)"
+    if len(answers) == 1:
+        return "yes" if yes else "no"
+    return "all" if yes == len(answers) else f"{yes or 'none'}" + (f" ({unknown} not known)" if unknown else "")

@@ -1,0 +1,25 @@
+"""What a user may do with a group, a topic or the cluster: the bit field in which brokers tell it (KIP-430)."""
+
+from __future__ import annotations
+
+UNKNOWN_OPERATIONS = -(2**31)
+"""What brokers answer that were not asked, or are too old to say."""
+_NAMES = {
+    3: "read",
+    4: "write",
+    5: "create",
+    6: "delete",
+    7: "alter",
+    8: "describe",
+    9: "cluster_action",
+    10: "describe_configs",
+    11: "alter_configs",
+    12: "idempotent_write",
+}
+
+
+def operations(bits: int) -> frozenset[str] | None:
+    """Read the bit field of authorized operations; ``None`` when the broker was not asked or is too old."""
+    if bits == UNKNOWN_OPERATIONS:
+        return None
+    return frozenset(name for bit, name in _NAMES.items() if bits & (1 << bit))

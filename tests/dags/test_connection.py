@@ -1,0 +1,127 @@
+"""The Test button on real brokers: what it says of old and new ones, of users and ACLs; and tokens that log in."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import seed_groups
+from tests.lab.topics import create_topics
+
+USERS = {"admin": "a-pass", "reader": "r-pass", "keeper": "k-pass"}
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:admin",
+}
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaCluster]:
+    """Run a broker where users log in and ACLs hold: three groups, and two topics that they read."""
+    with KafkaCluster(version="4.1.0", brokers=1, sasl_users=USERS, config=AUTHORIZER) as cluster:
+        create_topics(cluster.bootstrap, {"paid": 1, "secret": 1})
+        seed_groups(cluster.bootstrap, ["a1", "a2", "b1"], {("paid", 0): 1, ("secret", 0): 1})
+        allow(cluster, "reader", "GROUP", "*", "DESCRIBE")
+        allow(cluster, "reader", "BROKER", "kafka-cluster", "DESCRIBE")
+        allow(cluster, "reader", "TOPIC", "*", "DESCRIBE")
+        allow(cluster, "keeper", "GROUP", "a", "DELETE", "READ", prefixed=True)
+        allow(cluster, "keeper", "TOPIC", "paid", "READ")
+        yield cluster
+
+
+def allow(cluster: KafkaCluster, user: str, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
+    kafka: Any = importlib.import_module("confluent_kafka.admin")
+    pattern = kafka.ResourcePatternType["PREFIXED" if prefixed else "LITERAL"]
+    acls = [
+        kafka.AclBinding(
+            kafka.ResourceType[kind],
+            name,
+            pattern,
+            f"User:{user}",
+            "*",
+            kafka.AclOperation[operation],
+            kafka.AclPermissionType.ALLOW,
+        )
+        for operation in operations
+    ]
+    client = kafka.AdminClient({"bootstrap.servers": cluster.bootstrap})  # has to outlive what it promised
+    for made in client.create_acls(acls).values():
+        made.result(60)
+
+
+def test_connection(monkeypatch: pytest.MonkeyPatch, host: str, **fields: Any) -> tuple[bool, str]:
+    monkeypatch.setenv("AIRFLOW_CONN_TESTED", json.dumps({"conn_type": "kafka_groups", "host": host, **fields}))
+    return KafkaGroupsHook("tested").test_connection()
+
+
+test_connection.__test__ = False  # type: ignore[attr-defined]  # a helper, by the name of what it calls
+
+
+def log_in(monkeypatch: pytest.MonkeyPatch, cluster: KafkaCluster, user: str, **more: Any) -> tuple[bool, str]:
+    given = {"login": user, "password": USERS[user], **more}
+    extra = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", **given.pop("extra", {})}
+    return test_connection(monkeypatch, cluster.sasl_bootstrap, extra=extra, **given)
+
+
+@pytest.mark.kafka("4.1.0")
+def test_who_may_do_everything_is_told_so(guarded: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, said = log_in(monkeypatch, guarded, "admin", extra={"read_only": True})
+    assert done, said
+    assert "1 broker, Kafka 4.1, many groups a request; 3 groups visible." in said
+    assert "Allowed with the 3 groups looked at: read all, delete all, restore all." in said
+    assert said.endswith("This connection is read-only.")
+
+
+@pytest.mark.kafka("4.1.0")
+def test_who_may_only_look_is_told_so(guarded: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, said = log_in(monkeypatch, guarded, "reader")
+    assert done, said
+    assert "3 groups visible." in said
+    assert "read all, delete none, restore none." in said
+    assert "Describe on all topics" not in said
+
+
+@pytest.mark.kafka("4.1.0")
+def test_what_acls_hide_is_said(guarded: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, said = log_in(monkeypatch, guarded, "keeper")
+    assert done, said
+    assert "2 groups visible (only those that this user may describe" in said
+    assert "delete all, restore all." in said
+    assert "allow Describe on all topics" in said, "brokers leave the topic 'secret' out without a word"
+
+
+@pytest.mark.kafka("4.1.0")
+def test_a_wrong_password_is_said_in_a_sentence_without_it(
+    guarded: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, said = log_in(monkeypatch, guarded, "reader", password="wr0ng-p4ss")
+    assert not done
+    assert "Invalid username or password" in said
+    assert "wr0ng-p4ss" not in said
+
+
+@pytest.mark.parametrize(
+    ("fixture", "expected"),
+    [
+        ("kafka28", "3 brokers, Kafka 2.8, one group a request at all (older than 3.0), many under way at once;"),
+        ("kafka39", "1 broker, Kafka 3.9, many groups a request;"),
+        ("kafka41", "3 brokers, Kafka 4.1, many groups a request;"),
+        ("kafka43", "1 broker, Kafka 4.3, many groups a request;"),
+    ],
+)
+def test_it_says_what_brokers_it_found(
+    request: pytest.FixtureRequest, fixture: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = request.getfixturevalue(fixture)
+    create_topics(cluster.bootstrap, {"connection-test": 1})
+    seed_groups(cluster.bootstrap, ["connection-test"], {("connection-test", 0): 1})
+    done, said = test_connection(monkeypatch, cluster.bootstrap)
+    assert done, said
+    assert expected in said
+    assert "read all, delete all," in said or "only group: read yes, delete yes" in said
