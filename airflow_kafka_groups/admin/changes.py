@@ -1,0 +1,95 @@
+"""What changes something: deleting groups, deleting and setting their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from airflow_kafka_groups.admin.arguments import commits_of, group_ids_of, partitions_of
+from airflow_kafka_groups.admin.handlers.change_group_offsets import (
+    AlterGroupOffsetsHandler,
+    DeleteGroupOffsetsHandler,
+)
+from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
+from airflow_kafka_groups.admin.listing import ListingCalls
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.admin.weights import GroupWeights
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+
+_DELETE_BATCHES = 5
+
+
+class ChangingCalls(ListingCalls):
+    """Delete groups and offsets, and set offsets. Whether one should is decided in ``maintenance``."""
+
+    async def delete_consumer_groups(
+        self, group_ids: Iterable[str], *, offsets: Mapping[str, GroupOffsets] | None = None
+    ) -> GroupResults[None]:
+        """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
+
+        :param group_ids: the groups; duplicates are removed.
+        :param offsets: their committed offsets, where they have just been read: requests are then cut by what they
+            make the broker write, and a group that is more than one batch is emptied in slices first (KIP-496).
+            Without it sizes are estimated, and such a group fails with UNKNOWN_SERVER_ERROR.
+
+        This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
+        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, and a lost answer as
+        ``OutcomeUnknownError``, never sent again by itself.
+        """
+        wanted = group_ids_of(group_ids)
+        topic = self._cluster.metadata.offsets_topic
+        weights = GroupWeights(offsets or {}, len(topic.leaders) if topic is not None else None)
+        emptied = dict[str, GroupResult[None]]()
+        for group_id, known in weights.known.items():
+            if group_id in wanted and not weights.fits(group_id):
+                emptied[group_id] = await self._empty_in_slices(known, weights)
+        ready = [group_id for group_id in wanted if group_id not in emptied or emptied[group_id].ok]
+        deleted = await self._ask_coordinators(
+            ready,
+            DeleteGroupsHandler(),
+            # A broker works on one request of a connection at a time and waits for the replicas of each deletion: fewer
+            # and larger requests wait less often. What is too large the weights see to.
+            batch_size=_DELETE_BATCHES * self._config.batch_size,
+            weights=weights.without(emptied),
+        )
+        return GroupResults(deleted.get(group_id) or emptied[group_id] for group_id in wanted)
+
+    async def _empty_in_slices(self, offsets: GroupOffsets, weights: GroupWeights) -> GroupResult[None]:
+        """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
+        group_id = offsets.group_id
+        for partitions in weights.slices(offsets):
+            handler = DeleteGroupOffsetsHandler({group_id: partitions})
+            result = (await self._ask_coordinators([group_id], handler))[group_id]
+            if not result.ok:
+                return result
+        return GroupResult(group_id)
+
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget a group's committed offsets of some partitions (KIP-496), also while it has members elsewhere.
+
+        :param group_id: the group.
+        :param partitions: the partitions; a topic that a member is subscribed to is refused by the broker.
+
+        Raises ``PartitionsFailedError`` naming the partitions that failed (the others are done), ``BrokerError`` for
+        the group, or ``OutcomeUnknownError`` when the answer was lost.
+        """
+        (group,) = group_ids_of([group_id], "group_id")
+        wanted = partitions_of(partitions)
+        if wanted:
+            handler = DeleteGroupOffsetsHandler({group: wanted})
+            (await self._ask_coordinators([group], handler))[group].unwrap()
+
+    async def alter_consumer_group_offsets(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    ) -> GroupResults[None]:
+        """Set committed offsets of groups that have no members; a group that does not exist is created.
+
+        :param offsets: what to commit for which group.
+
+        Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
+        UNKNOWN_MEMBER_ID means that the group has members. A lost answer is ``OutcomeUnknownError``.
+        """
+        wanted = commits_of(offsets)
+        handler = AlterGroupOffsetsHandler(wanted)
+        busy = [group_id for group_id, of_group in wanted.items() if of_group]
+        results = await self._ask_coordinators(busy, handler, batch_size=1)
+        return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
