@@ -20,6 +20,7 @@
     ├── OutcomeUnknownError           a change was sent and its answer was lost: it may or may not have happened
     ├── PartitionsFailedError         some partitions of a group failed; it says which, and why
     │   └── PartitionOffsetsError     some of them could not be read; it carries the others
+    ├── UnexpectedGroupTypeError      a group is of a type that the call was not asked to touch
     ├── IncompleteListingError        some brokers did not answer a listing that has to be complete
     ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
     ├── MembershipError               a membership could not begin, or has come to its end; names the group
@@ -191,6 +192,19 @@ class IncompleteListingError(KafkaGroupsError):
         self.errors = dict(errors)
 
 
+class UnexpectedGroupTypeError(KafkaGroupsError):
+    """Say that a group is of a type that was not to be touched; nothing was done to it.
+
+    :param group_id: the group.
+    :param group_type: its type.
+    """
+
+    def __init__(self, group_id: str, group_type: str) -> None:
+        super().__init__(f"{group_id!r} is a {group_type} group; to delete such groups, name their type in 'types'")
+        self.group_id = group_id
+        self.group_type = group_type
+
+
 class GroupsFailedError(KafkaGroupsError):
     """Say which groups of a call failed; the first few are in the message, all are in ``errors``."""
 
@@ -211,6 +225,7 @@ class MembershipError(KafkaGroupsError):
     def __init__(self, group_id: str, reason: str) -> None:
         super().__init__(f"group {group_id!r}: {reason}")
         self.group_id = group_id
+        self.reason = reason
 
 
 class InvalidAssignmentError(MembershipError):

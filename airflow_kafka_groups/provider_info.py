@@ -143,6 +143,12 @@ _EXTRA_FIELDS = {
         type=["array", "null"],
         items={"type": "string"},
     ),
+    "lease_group_prefix": _field(
+        "Prefix of the lease's group",
+        "A deletion joins the group <prefix>airflow-kafka-groups-lease, so that only one runs at a time; this user needs "
+        "READ on it. Give a prefix that its ACLs allow, the same to all who use the cluster.",
+        type=["string", "null"],
+    ),
     "properties": _field(
         "librdkafka properties",
         'Further properties as JSON, e.g. {"ssl.endpoint.identification.algorithm": "none"}.',

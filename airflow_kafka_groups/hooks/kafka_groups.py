@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.cluster.config import ClientConfig
+    from airflow_kafka_groups.maintenance.lease import LeaseGuard
     from airflow_kafka_groups.models import (
         Broker,
         CoordinatorType,
@@ -122,6 +123,19 @@ class KafkaGroupsHook(BaseHook):
         context = contextvars.copy_context()
         with ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
             return pool.submit(context.run, lambda: asyncio.run(main())).result()
+
+    def lease(self, *, owner: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
+        """Build the lease of this cluster, for ``async with``: the right to delete, which one run has at a time.
+
+        :param owner: how this run is named to the others, e.g. its run id.
+        :param wait_seconds: how long a lease that another holds is waited for.
+
+        Entering raises ``LeaseNotAcquiredError`` naming the holder.
+        """
+        from airflow_kafka_groups.maintenance.lease import deletion_lease
+
+        group_id = self.settings.lease_group_id
+        return deletion_lease(self.client_config(), group_id=group_id, owner=owner, wait_seconds=wait_seconds)
 
     def list_groups(
         self,

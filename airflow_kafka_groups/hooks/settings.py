@@ -8,13 +8,14 @@ must not become "may delete". No message of this module holds a secret.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_flag
-from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_patterns
+from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter, check_patterns
 
 CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
@@ -24,7 +25,10 @@ SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GS
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SECRET_PROPERTIES = ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret")
 DEFAULT_PORT = 9092
+OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix")
+"""What a connection of the official provider may have beside librdkafka properties."""
 _PEM_MARK = "-----BEGIN"
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 EXTRA_FIELDS = frozenset(
     {
@@ -39,6 +43,7 @@ EXTRA_FIELDS = frozenset(
         "api_timeout_seconds",
         "read_only",
         "protected_groups",
+        "lease_group_prefix",
         "properties",
     }
 )
@@ -65,6 +70,7 @@ class ConnectionSettings:
     :param timeouts: ``request_timeout`` and ``api_timeout`` in seconds, where the connection gives them.
     :param read_only: refuse every call that changes something.
     :param protected_groups: names or patterns (``connect-*``) of groups that must not be changed.
+    :param lease_group_prefix: what the name of the group that stands for the lease begins with. Default: nothing.
     """
 
     conn_id: str
@@ -72,9 +78,17 @@ class ConnectionSettings:
     timeouts: Mapping[str, float] = field(default_factory=dict)
     read_only: bool = False
     protected_groups: tuple[str, ...] = ()
+    lease_group_prefix: str = ""
+
+    @property
+    def lease_group_id(self) -> str:
+        """Name the group that stands for the right to delete on this cluster."""
+        return self.lease_group_prefix + LEASE_GROUP_ID
 
     def protects(self, group_id: str) -> bool:
-        """Say whether the connection protects this group."""
+        """Say whether the connection protects this group; it always does that of the lease."""
+        if group_id == self.lease_group_id:
+            return True
         return bool(self.protected_groups) and GroupFilter(include=self.protected_groups).selects(group_id)
 
     def require_writable(self) -> None:
@@ -120,7 +134,7 @@ def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
 
 
 def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
-    own = {name: extra.pop(name) for name in ("read_only", "protected_groups") if name in extra}
+    own = {name: extra.pop(name) for name in OWN_FIELDS if name in extra}
     if not str(extra.get("bootstrap.servers", "")).strip():
         raise ConfigurationError(
             "bootstrap.servers",
@@ -133,6 +147,7 @@ def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> Connect
         properties=extra,
         read_only=read_flag("read_only", own.get("read_only", False)),
         protected_groups=_patterns("protected_groups", own.get("protected_groups", ())),
+        lease_group_prefix=_prefix(own.get("lease_group_prefix", "")),
     )
 
 
@@ -157,6 +172,7 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
         },
         read_only=read_flag("read_only", extra.get("read_only", False)),
         protected_groups=_patterns("protected_groups", extra.get("protected_groups", ())),
+        lease_group_prefix=_prefix(extra.get("lease_group_prefix", "")),
     )
 
 
@@ -281,6 +297,13 @@ def _seconds(name: str, value: Any) -> float:
     if not 0 < number <= 86_400:
         raise ConfigurationError(name, value, "must be a number of seconds above 0, at most 86400")
     return number
+
+
+def _prefix(value: Any) -> str:
+    text = _text("lease_group_prefix", value)
+    if not _PREFIX.fullmatch(text):
+        raise ConfigurationError("lease_group_prefix", value, "use at most 100 letters, digits, dots, _ or -")
+    return text
 
 
 def _patterns(name: str, value: Any) -> tuple[str, ...]:

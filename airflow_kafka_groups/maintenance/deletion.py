@@ -4,22 +4,25 @@
 2. All groups are listed. A listing that lacks a broker ends the run before anything is deleted.
 3. For each chunk: describe, read offsets, ask the fence, delete what passes. The last reading is less than
    ``max_read_age_seconds`` old when the delete request leaves; if it is older, the chunk is read once more.
-4. Every group has exactly one outcome. What has no clear answer is ``unknown``; ``verify`` looks again.
+4. With a lease (``options.lease``), it has to be held before each chunk, right before each delete request, and while
+   that is under way. Once it is lost nothing more is deleted.
+5. Every group has exactly one outcome. What has no clear answer is ``unknown``; ``verify`` looks again.
 
-A dry run does all of it except for the delete request.
+A dry run does all of it except for the delete request, and needs no lease.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     KafkaGroupsError,
+    LeaseLostError,
     MissingAnswerError,
     OutcomeUnknownError,
 )
@@ -27,6 +30,7 @@ from airflow_kafka_groups.maintenance.backup import require_backup_of
 from airflow_kafka_groups.maintenance.backup_file import Backup, BackupEntry
 from airflow_kafka_groups.maintenance.checks import check_seconds, check_whole
 from airflow_kafka_groups.maintenance.fence import Action, Decision, Expected, Reading, Reason, decide
+from airflow_kafka_groups.maintenance.lease import LeaseGuard, lease_record
 from airflow_kafka_groups.maintenance.outcomes import (
     DeletionReport,
     GroupOutcome,
@@ -68,6 +72,7 @@ class DeletionOptions:
     :param progress: called with (stage, done, total).
     :param on_chunk: called with the outcomes of each chunk as soon as they are known, to log or store them.
     :param stop: asked before each chunk; true keeps all groups that are left.
+    :param lease: the lease to hold to, from ``deletion_lease()``. Default: none; another run may delete meanwhile.
     """
 
     chunk_size: int = CHUNK_SIZE
@@ -78,6 +83,7 @@ class DeletionOptions:
     progress: Progress = field(default=ignore_progress)
     on_chunk: Callable[[Sequence[GroupOutcome]], None] = field(default=ignore_chunk)
     stop: Callable[[], bool] = field(default=never_stop)
+    lease: LeaseGuard | None = None
 
     def __post_init__(self) -> None:
         check_whole("chunk_size", self.chunk_size, 1, "give a whole number of groups, at least 1")
@@ -145,6 +151,7 @@ async def delete_planned(
         outcomes=tuple(outcomes),
         backup=backup.path if backup is not None else None,
         warnings=tuple(run.warnings),
+        lease=lease_record(options.lease, dry_run=dry_run),
     )
 
 
@@ -172,6 +179,7 @@ class DeletionRun:
         self._listings = listings
         self._entries = entries
         self._dry_run = dry_run
+        self._lease = None if dry_run else options.lease
         self._expired = expired
         self.warnings: list[str] = []
 
@@ -179,7 +187,7 @@ class DeletionRun:
         """Give one outcome for each group, in the order given."""
         outcomes: list[GroupOutcome] = []
         for chunk in _chunks(expected, self._options.chunk_size):
-            of_chunk = self._held_back(chunk) or await self._delete_chunk(chunk)
+            of_chunk = await self._held_back(chunk) or await self._delete_chunk(chunk)
             by_id = {outcome.group_id: outcome for outcome in of_chunk}
             ordered = [by_id[group.group_id] for group in chunk]
             outcomes.extend(ordered)
@@ -187,8 +195,11 @@ class DeletionRun:
             self._options.progress("delete", len(outcomes), len(expected))
         return outcomes
 
-    def _held_back(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
+    async def _held_back(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
         """Keep the chunk without asking the cluster, if the run has to end here."""
+        if self._lease is not None and (lost := await self._lease.why_lost()) is not None:
+            self._warn(lost)
+            return [kept(group.group_id, Reason.LEASE_LOST, f"not begun: {lost}") for group in chunk]
         if self.warnings:
             return [kept(group.group_id, Reason.STOPPED, f"the run stopped: {self.warnings[0]}") for group in chunk]
         if self._expired():
@@ -240,14 +251,28 @@ class DeletionRun:
         group_ids = list(read)
         known = {group_id: result.unwrap() for group_id, result in read.items()}
         try:
+            if self._lease is not None:
+                self._lease.check()
+        except LeaseLostError as exc:
+            self._warn(str(exc))
+            return [kept(group_id, Reason.LEASE_LOST, f"not sent: {exc}") for group_id in group_ids]
+
+        def delete() -> Awaitable[GroupResults[None]]:
+            # What was read a moment ago also says how much the broker will have to write.
+            return self._admin.delete_consumer_groups(group_ids, offsets=known)
+
+        try:
             async with asyncio.timeout(seconds):
-                # What was read a moment ago also says how much the broker will have to write.
-                results = await self._admin.delete_consumer_groups(group_ids, offsets=known)
+                results = await (delete() if self._lease is None else self._lease.run_while_held(delete))
         except KafkaGroupsError as exc:
             return self._lost(group_ids, f"deleting failed: {exc}")
         except TimeoutError:
             return self._lost(group_ids, f"deleting took longer than {seconds:g} s and was given up")
         return [of_deletion(group_id, _error(results, group_id)) for group_id in group_ids]
+
+    def _warn(self, why: str) -> None:
+        if why not in self.warnings:
+            self.warnings.append(why)
 
     def _lost(self, group_ids: list[str], why: str) -> list[GroupOutcome]:
         self.warnings.append(why)

@@ -19,8 +19,10 @@ from airflow_kafka_groups.maintenance.checks import check_seconds
 from airflow_kafka_groups.maintenance.deletion import DEFAULT_OPTIONS, DeletionOptions, DeletionRun, read_groups
 from airflow_kafka_groups.maintenance.fence import Action, Expected, Reading, Reason, decide
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.lease import lease_record
 from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, kept, of_decision
 from airflow_kafka_groups.maintenance.patterns import (
+    ALWAYS_PROTECTED,
     DEFAULT_PROTECTED,
     EVERYTHING,
     GroupFilter,
@@ -66,7 +68,7 @@ async def delete_explicit(
     """
     ids = check_group_ids("group_ids", group_ids)
     seconds = check_seconds("observe_seconds", observe_seconds)
-    patterns = GroupFilter(EVERYTHING, (), check_patterns("protected", protected))
+    patterns = GroupFilter(EVERYTHING, (), (*ALWAYS_PROTECTED, *check_patterns("protected", protected)))
     started_at = options.now()
     outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
     listings = (await admin.list_groups()).require_complete()
@@ -94,6 +96,7 @@ async def delete_explicit(
         outcomes=tuple(outcomes[group_id] for group_id in ids),
         backup=backup.path if backup else None,
         warnings=tuple(warnings),
+        lease=lease_record(options.lease, dry_run=dry_run),
     )
 
 

@@ -51,6 +51,7 @@ class Reason(StrEnum):
     STOPPED = "stopped"
     EXPIRED = "expired"
     TOO_SLOW = "too_slow"
+    LEASE_LOST = "lease_lost"
 
 
 @dataclass(frozen=True, slots=True)

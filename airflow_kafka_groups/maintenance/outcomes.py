@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.fence import Action, Decision, Reason, is_not_found
+from airflow_kafka_groups.maintenance.lease import LeaseRecord
 
 
 class Outcome(StrEnum):
@@ -44,6 +45,7 @@ class DeletionReport:
 
     :param plan_id: ``None`` for groups named by hand.
     :param warnings: what went wrong with the run as a whole.
+    :param lease: the lease it held, ``None`` for a dry run, and where the lease is switched off.
     """
 
     plan_id: str | None
@@ -55,6 +57,7 @@ class DeletionReport:
     outcomes: tuple[GroupOutcome, ...]
     backup: str | None = None
     warnings: tuple[str, ...] = ()
+    lease: LeaseRecord | None = None
 
     def ids(self, *outcomes: Outcome) -> list[str]:
         """Give the groups with one of these outcomes."""
@@ -91,6 +94,7 @@ class DeletionReport:
             "counts": self.counts,
             "kept_reasons": self.kept_reasons,
             "warnings": list(self.warnings),
+            "lease": None if self.lease is None else self.lease.to_json(),
         }
 
     @classmethod
@@ -105,6 +109,7 @@ class DeletionReport:
             finished_at=datetime.fromisoformat(data["finished_at"]),
             backup=data["backup"],
             warnings=tuple(data["warnings"]),
+            lease=None if data.get("lease") is None else LeaseRecord.from_json(data["lease"]),
             outcomes=tuple(GroupOutcome(**{**item, "outcome": Outcome(item["outcome"])}) for item in data["outcomes"]),
         )
 

@@ -35,6 +35,12 @@ DEFAULT_PROTECTED = (
 )
 """Prefixes of groups that belong to the platform: never deleted unless the policy's ``protected`` says otherwise."""
 
+LEASE_GROUP_ID = "airflow-kafka-groups-lease"
+"""The group whose membership is the right to delete (``membership.lease``); with a prefix, the end of its name."""
+
+ALWAYS_PROTECTED = (f"*{LEASE_GROUP_ID}",)
+"""Groups that no policy can give away: that of the lease, by which runs exclude each other, whatever its prefix."""
+
 _REGEX = "re:"
 
 

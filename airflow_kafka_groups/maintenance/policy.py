@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_number, check_seconds, check_whole
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, EVERYTHING, GroupFilter
+from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_PROTECTED, EVERYTHING, GroupFilter
 
 WEEK_SECONDS = 7 * 86_400.0
 DAY_SECONDS = 86_400.0
@@ -52,8 +52,8 @@ class PlanPolicy:
 
     @property
     def groups(self) -> GroupFilter:
-        """Give the three lists of patterns as one filter."""
-        return GroupFilter(self.include, self.exclude, self.protected)
+        """Give the three lists of patterns as one filter, with what is protected always."""
+        return GroupFilter(self.include, self.exclude, (*ALWAYS_PROTECTED, *self.protected))
 
     def to_json(self) -> dict[str, Any]:
         """Give plain JSON."""

@@ -38,6 +38,31 @@ class GroupAdmin(Protocol):
         """Give the id the cluster gave itself."""
 
 
+class DeletionLease(Protocol):
+    """Be the part of ``MaintenanceLease`` that a deletion uses. What it says holds for that moment."""
+
+    group_id: str
+    owner: str
+
+    @property
+    def remaining(self) -> float:
+        """Give the seconds for which the lease is still certain; 0 when it is not held."""
+
+    @property
+    def generation(self) -> int:
+        """Give the generation of the group that gave this run the lease, -1 if none did."""
+
+    @property
+    def member_id(self) -> str:
+        """Give this run's id in the group, "" while it has none."""
+
+    def check(self, at_least: float = 0.0) -> None:
+        """Raise ``LeaseLostError`` unless the lease is certain for so many seconds."""
+
+    async def confirm(self, at_least: float = 0.0) -> None:
+        """Wait a moment until it is; raise ``LeaseLostError`` if that does not come."""
+
+
 async def read_offsets(
     admin: GroupAdmin, group_ids: list[str], *, require_stable: bool
 ) -> AsyncIterator[GroupResult[GroupOffsets]]:

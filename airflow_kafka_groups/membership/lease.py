@@ -30,7 +30,12 @@ from typing import Self
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    KafkaGroupsError,
+    LeaseLostError,
+    LeaseNotAcquiredError,
+)
 from airflow_kafka_groups.membership import clock, grants
 from airflow_kafka_groups.membership.grants import Bid
 from airflow_kafka_groups.membership.member import GroupMember, GroupProtocol, JoinedMember
@@ -41,7 +46,7 @@ from airflow_kafka_groups.transport.base import Connector
 
 log = logging.getLogger(__name__)
 
-GROUP_ID = "airflow-kafka-groups-lease"
+GROUP_ID = "airflow-kafka-groups-lease"  # maintenance/patterns.py protects it, by this very name
 PROTOCOL_TYPE = "airflow-kafka-groups"
 PROTOCOL = "lease-v1"
 _BEATS_IN_VALIDITY = 3
@@ -173,6 +178,24 @@ class MaintenanceLease:
         remaining = self.remaining
         if remaining <= at_least:
             raise LeaseLostError(self.group_id, self._why(remaining, at_least))
+
+    async def confirm(self, at_least: float = 0.0) -> None:
+        """Wait until the lease is certain, for a session timeout at most: a round of the group may take its moment.
+
+        :param at_least: as for ``check``.
+
+        Raises ``LeaseLostError``; at once when the lease is another's by now, or the membership has come to its end.
+        """
+        deadline = self._now() + self._options.session_timeout
+        while (remaining := self.remaining) <= at_least:
+            session = self._session
+            synced = None if session is None else session.membership.synced
+            if session is None or synced is None or not self._is_given(synced) or self._now() >= deadline:
+                raise LeaseLostError(self.group_id, self._why(remaining, at_least))
+            try:
+                await session.wait_change(max(deadline - self._now(), 0.01))
+            except KafkaGroupsError as error:
+                raise LeaseLostError(self.group_id, self._why(0.0, at_least)) from error
 
     @property
     def generation(self) -> int:

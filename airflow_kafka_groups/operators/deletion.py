@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    GroupsFailedError,
+    KafkaGroupsError,
+    LeaseLostError,
+    LeaseNotAcquiredError,
+)
+from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.deletion_lease import owner_name, read_terms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,13 +46,19 @@ class DeleteGroupsOperator(StoredOperator):
         anything is deleted.
     :param observe_seconds: with ``group_ids``: how long they are watched, in seconds, default 10 (templated).
     :param dry_run: do everything except for deleting; default false (templated).
+    :param lease: delete only while this run holds the cluster's lease, which one run has at a time; default true. A dry
+        run needs none (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
+    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
+        (templated).
     :param fail_if_kept: fail the task when a group was kept. Default: true for ``group_ids``, false for a plan.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "kept_reasons", "kept": {group: reason}, "verification", …}`` with the
     first 20 kept groups. Fails before anything is deleted when the connection is read-only, the plan is of another
     cluster, was changed, is not approved, has expired or names a protected group, or a broker did not answer the
-    listing. Fails after writing the record when a group could not be deleted, or nobody knows whether it was.
+    listing. Fails after writing the record when a group could not be deleted, nobody knows whether it was, or the lease
+    was lost on the way: the groups that were left are kept.
     """
 
     template_fields: Sequence[str] = (
@@ -57,7 +71,11 @@ class DeleteGroupsOperator(StoredOperator):
         "group_ids",
         "observe_seconds",
         "dry_run",
+        "lease",
+        "lease_wait_seconds",
+        "if_lease_held",
     )
+    operator_extra_links = (CleanupReportLink(),)
     ui_color = "#f0d4d4"
 
     def __init__(
@@ -72,6 +90,9 @@ class DeleteGroupsOperator(StoredOperator):
         ignore_missing: bool = False,
         observe_seconds: float | str = 10,
         dry_run: bool | str = False,
+        lease: bool | str = True,
+        lease_wait_seconds: float | str = 60,
+        if_lease_held: str = "skip",
         fail_if_kept: bool | None = None,
         **kwargs: Any,
     ) -> None:
@@ -90,6 +111,9 @@ class DeleteGroupsOperator(StoredOperator):
         self.observe_seconds = observe_seconds
         # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
         self.dry_run = dry_run  # type: ignore[method-assign,assignment]
+        self.lease = lease
+        self.lease_wait_seconds = lease_wait_seconds
+        self.if_lease_held = if_lease_held
         self.fail_if_kept = fail_if_kept
         self._stopped = False
 
@@ -99,6 +123,8 @@ class DeleteGroupsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Delete with one client, look again, write the record."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
         from airflow_kafka_groups.hooks.arguments import read_flag
         from airflow_kafka_groups.maintenance.audit import audit_record, write_audit
         from airflow_kafka_groups.maintenance.plan import load_plan
@@ -106,10 +132,14 @@ class DeleteGroupsOperator(StoredOperator):
         from airflow_kafka_groups.operators.deletion_runs import ExplicitRun, PlannedRun
 
         dry_run = read_flag("dry_run", self.dry_run)
+        terms = read_terms(self, dry_run)
         layout = self.layout()
         if not dry_run:
             self.hook.settings.require_writable()
         run = PlannedRun(self, layout, dry_run) if self.group_ids is None else ExplicitRun(self, layout, dry_run)
+        if terms is not None:
+            owner = owner_name(_actor(context), self.hook.client_config().client_id)
+            run.take_lease = lambda: self.hook.lease(owner=owner, wait_seconds=terms.wait_seconds)
 
         def record(report: DeletionReport, verification: Verification | None) -> str:
             plan = load_plan(layout, report.plan_id) if report.plan_id else None
@@ -123,8 +153,13 @@ class DeleteGroupsOperator(StoredOperator):
             )
             return str(write_audit(layout, entry))
 
-        with run.recorded_if_interrupted(record):
-            report, verification = self.hook.run(run.delete_and_verify)
+        try:
+            with run.recorded_if_interrupted(record):
+                report, verification = self.hook.run(run.delete_and_verify)
+        except LeaseNotAcquiredError as error:
+            if terms is None or not terms.skip:
+                raise
+            raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
         audit_path = record(report, verification)
         return self._finish(report, verification, audit_path)
 
@@ -132,7 +167,9 @@ class DeleteGroupsOperator(StoredOperator):
         """Say how the deletion goes about it."""
         from airflow_kafka_groups.maintenance.deletion import DeletionOptions
 
-        return DeletionOptions(progress=self.log_progress, on_chunk=run.note, stop=lambda: self._stopped)
+        return DeletionOptions(
+            progress=self.log_progress, on_chunk=run.note, stop=lambda: self._stopped, lease=run.lease
+        )
 
     def _finish(self, report: DeletionReport, verification: Verification | None, audit_path: str) -> dict[str, Any]:
         from airflow_kafka_groups.maintenance.outcomes import Outcome
@@ -141,6 +178,8 @@ class DeleteGroupsOperator(StoredOperator):
         self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else "Deletion", counts, audit_path)
         for warning in report.warnings:
             self.log.warning("%s", warning)
+        if report.lease is not None and report.lease.lost is not None:
+            raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {audit_path}")
         reasons = {item.group_id: item.reason for item in report.outcomes}
         kept = report.ids(Outcome.KEPT)
         failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from airflow_kafka_groups.operators.base import FIRST_FAILURES
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.maintenance.backup_file import Backup
+    from airflow_kafka_groups.maintenance.lease import LeaseGuard
     from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome
     from airflow_kafka_groups.maintenance.plan import DeletionPlan
     from airflow_kafka_groups.maintenance.storage import Layout
@@ -33,6 +34,8 @@ class Run:
         self.wanted: list[str] = []
         self.plan: DeletionPlan | None = None
         self.noted: list[GroupOutcome] = []
+        self.take_lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = nullcontext
+        self.lease: LeaseGuard | None = None
 
     async def delete(self, admin: AdminClient) -> DeletionReport:
         """Delete, and say what became of each group."""
@@ -43,12 +46,13 @@ class Run:
         return {}
 
     async def delete_and_verify(self, admin: AdminClient) -> tuple[DeletionReport, Verification | None]:
-        """Delete, and look whether what was deleted is gone."""
+        """Delete, under the lease if there is to be one, and look whether what was deleted is gone."""
         from airflow_kafka_groups.maintenance.outcomes import Outcome
         from airflow_kafka_groups.maintenance.verify import settle, verify_deleted
 
         self.kafka_cluster_id = await admin.cluster_id()
-        report = await self.delete(admin)
+        async with self.take_lease() as self.lease:
+            report = await self.delete(admin)
         doubtful = report.ids(Outcome.DELETED, Outcome.UNKNOWN)
         if self.dry_run or not doubtful:
             return report, None
@@ -82,6 +86,7 @@ class Run:
             raise
 
     def _so_far(self, started_at: Any, exc: BaseException) -> DeletionReport:
+        from airflow_kafka_groups.maintenance.lease import lease_record
         from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, Outcome
         from airflow_kafka_groups.maintenance.storage import utc_now
 
@@ -101,6 +106,7 @@ class Run:
             finished_at=utc_now(),
             outcomes=(*self.noted, *rest),
             warnings=(f"the run was interrupted: {type(exc).__name__}",),
+            lease=lease_record(self.lease, dry_run=self.dry_run),
         )
 
 

@@ -172,3 +172,17 @@ def test_no_secret_is_in_a_repr_or_an_error() -> None:
         with pytest.raises(ConfigurationError) as caught:
             read_connection(connection(extra))
         assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["kafka_groups", "kafka"])
+def test_the_leases_group_may_have_a_prefix(kind: str) -> None:
+    extra = {"bootstrap.servers": "b:1", "lease_group_prefix": "team-a."}
+    settings = read_connection(connection(extra, conn_type=kind, host=None))
+    assert settings.lease_group_id == "team-a.airflow-kafka-groups-lease"
+    assert "lease_group_prefix" not in settings.properties
+
+
+@pytest.mark.parametrize("prefix", [7, "a b", "x" * 101, "a/b"])
+def test_a_prefix_that_no_group_should_have_is_refused(prefix: object) -> None:
+    with pytest.raises(ConfigurationError, match="lease_group_prefix"):
+        read_connection(connection({"lease_group_prefix": prefix}))

@@ -1,0 +1,152 @@
+"""A deletion in earnest takes the cluster's lease; who does not get it deletes nothing and says who has it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_kafka_groups.admin.results import GroupResults
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    GroupsFailedError,
+    LeaseLostError,
+    LeaseNotAcquiredError,
+)
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+from tests.unit.operators.fake_lease import FakeLease
+
+HELD = LeaseNotAcquiredError("airflow-kafka-groups-lease", "the lease is held by 'nightly'; it was waited for 60 s")
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {name: FakeGroup() for name in ("a", "b")}
+
+
+def delete(storage: Path, context: Any = None, **arguments: Any) -> dict[str, Any]:
+    arguments = {"group_ids": ["a", "b"], "observe_seconds": 0.01, **arguments}
+    operator = DeleteGroupsOperator(task_id="t", storage_path=str(storage), cluster="prod", **arguments)
+    return operator.execute(context or {})  # type: ignore[arg-type]
+
+
+def audits(storage: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((storage / "prod").glob("audit/*.json"))]
+
+
+@pytest.mark.parametrize("lease", [True, "True", "true"])
+def test_it_is_taken_by_default_and_recorded(admin: FakeAdmin, leases: FakeLease, tmp_path: Path, lease: Any) -> None:
+    done = delete(tmp_path, lease=lease)
+    assert sorted(admin.deleted) == ["a", "b"]
+    (asked,) = leases.asked
+    assert asked["wait_seconds"] == 60
+    (record,) = audits(tmp_path)
+    assert record["lease"] == done["lease"]
+    assert record["lease"]["generations"] == [7]
+    assert leases.given_back == 1
+
+
+def test_the_others_are_told_which_run_has_it(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
+    context = {"ti": SimpleNamespace(dag_id="cleanup", task_id="delete", try_number=1), "run_id": "manual__1"}
+    delete(tmp_path, context)
+    owner = leases.asked[0]["owner"]
+    assert owner == f"cleanup.delete, run manual__1, on {socket.gethostname()}, client id airflow-kafka-groups"
+
+
+@pytest.mark.parametrize("lease", [False, "False"])
+def test_it_can_be_switched_off(admin: FakeAdmin, leases: FakeLease, tmp_path: Path, lease: Any) -> None:
+    assert delete(tmp_path, lease=lease)["lease"] is None
+    assert (sorted(admin.deleted), leases.asked) == (["a", "b"], [])
+
+
+def test_a_dry_run_needs_none(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
+    assert delete(tmp_path, dry_run=True)["counts"]["would_delete"] == 2
+    assert leases.asked == []
+
+
+def test_who_does_not_get_it_skips_and_says_who_has_it(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
+    leases.refused = HELD
+    with pytest.raises(AirflowSkipException, match=r"Another cleanup is under way.*held by 'nightly'.*Nothing was del"):
+        delete(tmp_path)
+    assert (admin.deleted, audits(tmp_path)) == ([], [])
+
+
+def test_or_fails_when_told_to(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
+    leases.refused = HELD
+    with pytest.raises(LeaseNotAcquiredError, match="nightly"):
+        delete(tmp_path, if_lease_held="fail")
+    assert admin.deleted == []
+
+
+def test_a_user_who_may_not_join_fails_and_does_not_skip(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
+    leases.refused = ConfigurationError("lease", "g", "this user may not join")
+    with pytest.raises(ConfigurationError, match="may not join"):
+        delete(tmp_path)
+    assert admin.deleted == []
+
+
+def test_a_lease_lost_on_the_way_fails_the_task_after_the_record(
+    admin: FakeAdmin, leases: FakeLease, tmp_path: Path
+) -> None:
+    leases.lease.lose()
+    with pytest.raises(LeaseLostError, match=r"went on without this run\. kept 2; recorded in .*\.json"):
+        delete(tmp_path, fail_if_kept=False)
+    (record,) = audits(tmp_path)
+    assert record["kept_reasons"] == {"lease_lost": 2}
+    assert "went on without" in record["lease"]["lost"]
+
+
+def test_a_killed_run_has_its_lease_on_record(
+    admin: FakeAdmin, leases: FakeLease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(*_: Any, **__: Any) -> GroupResults[None]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", killed)
+    with pytest.raises(KeyboardInterrupt):
+        delete(tmp_path)
+    (record,) = audits(tmp_path)
+    assert record["lease"]["generations"] == [7]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"lease": "maybe"},
+        {"lease": None},
+        {"lease_wait_seconds": "soon"},
+        {"lease_wait_seconds": -1},
+        {"if_lease_held": "wait"},
+    ],
+)
+def test_bad_terms_are_refused_before_anything_is_asked(
+    admin: FakeAdmin, leases: FakeLease, tmp_path: Path, bad: dict[str, Any], dry_run: bool
+) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(bad))):
+        delete(tmp_path, dry_run=dry_run, **bad)
+    assert (admin.calls, leases.asked) == ([], [])
+
+
+def test_the_leases_group_is_kept_even_when_named(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
+    admin.groups["airflow-kafka-groups-lease"] = FakeGroup()
+    with pytest.raises(GroupsFailedError, match="protected"):
+        delete(tmp_path, group_ids=["airflow-kafka-groups-lease"])
+    assert admin.deleted == []
+
+
+def test_the_connections_prefix_names_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    connection = {"conn_type": "kafka_groups", "host": "b", "extra": {"lease_group_prefix": "team-a."}}
+    monkeypatch.setenv("AIRFLOW_CONN_PREFIXED", json.dumps(connection))
+    settings = KafkaGroupsHook("prefixed").settings
+    assert settings.lease_group_id == "team-a.airflow-kafka-groups-lease"
+    assert settings.protects(settings.lease_group_id)
+    assert not settings.protects("a")
