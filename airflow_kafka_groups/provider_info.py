@@ -52,6 +52,22 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "triggers": [{"integration-name": _INTEGRATION, "python-modules": [f"{_PACKAGE}.triggers.poll"]}],
+        "extra-links": [f"{_PACKAGE}.links.CleanupReportLink"],
+        "config": {
+            "kafka_groups": {
+                "description": "Settings of the provider for Kafka consumer groups.",
+                "options": {
+                    "report_tab": {
+                        "description": "Show the report of a clean-up as a tab of its DAG run, and link to it from the "
+                        "tasks. Read by the API server and the workers; restart them after a change.",
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "True",
+                    }
+                },
+            }
+        },
         "connection-types": [
             {
                 "connection-type": "kafka_groups",
@@ -95,9 +111,19 @@ _EXTRA_FIELDS = {
     "sasl_mechanism": _field(
         "SASL mechanism",
         "How to log in; only with a SASL protocol.",
-        type="string",
-        enum=["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"],
-        default="",
+        # Null in the type: not required. Without it the form cannot be saved while this is empty, and an empty text
+        # among the choices does not help. Null among the choices would be shown as the word.
+        type=["string", "null"],
+        enum=["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"],
+    ),
+    "read_only": _field(
+        "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
+    ),
+    "protected_groups": _field(
+        "Protected groups",
+        "One name or pattern a line (connect-*): these groups are never changed through this connection.",
+        type=["array", "null"],
+        items={"type": "string"},
     ),
     "ssl_ca_certificate": _field(
         "CA certificate",
@@ -133,15 +159,6 @@ _EXTRA_FIELDS = {
         minimum=1,
         maximum=86400,
         default=60,
-    ),
-    "read_only": _field(
-        "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
-    ),
-    "protected_groups": _field(
-        "Protected groups",
-        "One name or pattern a line (connect-*): these groups are never changed through this connection.",
-        type=["array", "null"],
-        items={"type": "string"},
     ),
     "lease_group_prefix": _field(
         "Prefix of the lease's group",

@@ -37,6 +37,20 @@ def test_every_module_it_names_exists_and_none_is_left_out() -> None:
     assert (hook.conn_type, hook.hook_name) == (kind_["connection-type"], kind_["hook-name"])
 
 
+def test_the_form_can_be_saved_with_nothing_but_a_host() -> None:
+    """Airflow's form asks for every field whose type is not null and that has no default; an empty one blocks Save."""
+    (kind,) = get_provider_info()["connection-types"]
+    for name, field in kind["conn-fields"].items():
+        schema = field["schema"]
+        assert "null" in schema["type"] or schema.get("default") not in (None, ""), name
+
+
+def test_the_links_it_names_exist() -> None:
+    for place in get_provider_info()["extra-links"]:
+        module, _, name = place.rpartition(".")
+        assert hasattr(importlib.import_module(module), name)
+
+
 def test_secret_fields_have_names_that_airflow_masks() -> None:
     from airflow.sdk._shared.secrets_masker import should_hide_value_for_key
 
