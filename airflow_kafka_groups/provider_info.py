@@ -87,10 +87,10 @@ _STANDARD_FIELDS = {
     "relabeling": {
         "host": "Bootstrap servers",
         "port": "Default port",
-        "login": "SASL username",
-        "password": "SASL password",
+        "login": "Username or client id",
+        "password": "Password or client secret",
     },
-    "placeholders": {"host": "broker1:9092,broker2:9092", "port": "9092", "login": "for PLAIN and SCRAM"},
+    "placeholders": {"host": "broker1:9092,broker2:9092", "port": "9092", "login": "for PLAIN, SCRAM and OAUTHBEARER"},
 }
 
 
@@ -116,6 +116,13 @@ _EXTRA_FIELDS = {
         type=["string", "null"],
         enum=["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"],
     ),
+    "parallelism": _field(
+        "Parallelism",
+        "Batches under way at each broker. Empty: 3. A broker before 3.0 takes one group a request: 64 times as many.",
+        type=["integer", "null"],
+        minimum=1,
+        maximum=64,
+    ),
     "read_only": _field(
         "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
     ),
@@ -124,6 +131,18 @@ _EXTRA_FIELDS = {
         "One name or pattern a line (connect-*): these groups are never changed through this connection.",
         type=["array", "null"],
         items={"type": "string"},
+    ),
+    "oauth_token_url": _field(
+        "OAuth token URL",
+        "For OAUTHBEARER: the endpoint that gives tokens to a client; its id and secret are the username and password. "
+        "Amazon MSK (IAM) and Google Managed Kafka need none.",
+        type=["string", "null"],
+    ),
+    "oauth_scope": _field("OAuth scope", "For OAUTHBEARER, where the endpoint wants one.", type=["string", "null"]),
+    "oauth_extensions": _field(
+        "OAuth extensions",
+        "For OAUTHBEARER: sent beside the token, e.g. logicalCluster=lkc-1,identityPoolId=pool-1.",
+        type=["string", "null"],
     ),
     "ssl_ca_certificate": _field(
         "CA certificate",
@@ -162,8 +181,8 @@ _EXTRA_FIELDS = {
     ),
     "lease_group_prefix": _field(
         "Prefix of the lease's group",
-        "A deletion joins the group <prefix>airflow-kafka-groups-lease, so that only one runs at a time; this user needs "
-        "READ on it. Give a prefix that its ACLs allow, the same to all who use the cluster.",
+        "A deletion joins the group <prefix>airflow-kafka-groups-lease, so that only one runs at a time; this user "
+        "needs READ on it. Give a prefix that its ACLs allow, the same to all who use the cluster.",
         type=["string", "null"],
     ),
     "properties": _field(
