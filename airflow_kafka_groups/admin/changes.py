@@ -13,7 +13,8 @@ from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandle
 from airflow_kafka_groups.admin.listing import ListingCalls
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.admin.weights import GroupWeights
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.exceptions import IncompleteListingError, UnexpectedGroupTypeError
+from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
 _DELETE_BATCHES = 5
 
@@ -22,11 +23,19 @@ class ChangingCalls(ListingCalls):
     """Delete groups and offsets, and set offsets. Whether one should is decided in ``maintenance``."""
 
     async def delete_consumer_groups(
-        self, group_ids: Iterable[str], *, offsets: Mapping[str, GroupOffsets] | None = None
+        self,
+        group_ids: Iterable[str],
+        *,
+        offsets: Mapping[str, GroupOffsets] | None = None,
+        types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
     ) -> GroupResults[None]:
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
         :param group_ids: the groups; duplicates are removed.
+        :param types: the types of groups that may be deleted. Default: classic and consumer. A group of another type
+            fails with ``UnexpectedGroupTypeError``; when a broker does not list its groups, all that it might have
+            fail with ``IncompleteListingError``. Brokers would delete a share group, with all its progress, as readily
+            as any other.
         :param offsets: their committed offsets, where they have just been read: requests are then cut by what they
             make the broker write, and a group that is more than one batch is emptied in slices first (KIP-496).
             Without it sizes are estimated, and such a group fails with UNKNOWN_SERVER_ERROR.
@@ -36,13 +45,15 @@ class ChangingCalls(ListingCalls):
         ``OutcomeUnknownError``, never sent again by itself.
         """
         wanted = group_ids_of(group_ids)
+        kept = await self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types))
         topic = self._cluster.metadata.offsets_topic
         weights = GroupWeights(offsets or {}, len(topic.leaders) if topic is not None else None)
         emptied = dict[str, GroupResult[None]]()
         for group_id, known in weights.known.items():
-            if group_id in wanted and not weights.fits(group_id):
+            if group_id in wanted and group_id not in kept and not weights.fits(group_id):
                 emptied[group_id] = await self._empty_in_slices(known, weights)
-        ready = [group_id for group_id in wanted if group_id not in emptied or emptied[group_id].ok]
+        done = kept | {group_id: result for group_id, result in emptied.items() if not result.ok}
+        ready = [group_id for group_id in wanted if group_id not in done]
         deleted = await self._ask_coordinators(
             ready,
             DeleteGroupsHandler(),
@@ -51,7 +62,23 @@ class ChangingCalls(ListingCalls):
             batch_size=_DELETE_BATCHES * self._config.batch_size,
             weights=weights.without(emptied),
         )
-        return GroupResults(deleted.get(group_id) or emptied[group_id] for group_id in wanted)
+        return GroupResults(deleted.get(group_id) or done[group_id] for group_id in wanted)
+
+    async def _of_other_types(self, wanted: list[str], types: frozenset[GroupType]) -> dict[str, GroupResult[None]]:
+        """Give the groups that are not to be touched: of another type, or of one that could not be learnt."""
+        others = set(GroupType) - types - {GroupType.UNKNOWN}
+        if not (wanted and others):
+            return {}
+        listings = await self.list_groups(types=others)
+        if not listings.complete:
+            return {
+                group_id: GroupResult(group_id, None, IncompleteListingError(listings.errors)) for group_id in wanted
+            }
+        return {
+            group_id: GroupResult(group_id, None, UnexpectedGroupTypeError(group_id, listings[group_id].type))
+            for group_id in wanted
+            if group_id in listings
+        }
 
     async def _empty_in_slices(self, offsets: GroupOffsets, weights: GroupWeights) -> GroupResult[None]:
         """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""

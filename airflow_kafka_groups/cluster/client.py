@@ -7,6 +7,7 @@ broker that could not be reached says so to everyone who waited, and the next to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from types import TracebackType
@@ -41,6 +42,8 @@ class ClusterClient:
         self.metadata = ClusterMetadata()
         self._connect = connect or self._open
         self._connections: dict[BrokerId, BrokerConnection] = {}
+        self._told: dict[BrokerId, Broker] = {}
+        self._unreached: set[BrokerId] = set()
         self._opening: dict[BrokerId, asyncio.Task[BrokerConnection]] = {}
 
     async def __aenter__(self) -> ClusterClient:
@@ -71,7 +74,9 @@ class ClusterClient:
 
         Raises ``NoBrokerAvailableError`` when neither a known broker nor a bootstrap server answers.
         """
-        for broker_id in random.sample(list(self.metadata.brokers), len(self.metadata.brokers)):
+        # One whose connection is being opened may be waiting for this very answer (``_address_of``).
+        settled = [broker_id for broker_id in self.metadata.brokers if broker_id not in self._opening]
+        for broker_id in random.sample(settled, len(settled)):
             try:
                 return await self._ask_metadata(await self.connection(broker_id))
             except AuthenticationFailedError:
@@ -111,11 +116,8 @@ class ClusterClient:
         return self.metadata
 
     def learn(self, broker: Broker) -> None:
-        """Remember the address of a broker, as a coordinator lookup gave it."""
-        if self.metadata.brokers.get(broker.broker_id, broker).address != broker.address:
-            log.debug("broker %s has moved to %s", broker.broker_id, broker.address)
-        if broker.broker_id not in self.metadata.brokers:
-            self.metadata = self.metadata.with_broker(broker)
+        """Remember the address of a broker, as a coordinator lookup gave it; it counts where metadata has none."""
+        self._told[broker.broker_id] = broker
 
     async def connection(self, broker_id: BrokerId) -> BrokerConnection:
         """Give the connection to a broker, opening it if need be.
@@ -136,16 +138,32 @@ class ClusterClient:
     def _opened(self, broker_id: BrokerId, task: asyncio.Task[BrokerConnection]) -> None:
         if self._opening.get(broker_id) is task:
             del self._opening[broker_id]
-            if not task.cancelled() and task.exception() is None:
+            if task.cancelled():
+                return
+            if task.exception() is None:
                 self._connections[broker_id] = task.result()
+            else:
+                self._unreached.add(broker_id)
 
     async def _open_broker(self, broker_id: BrokerId) -> BrokerConnection:
-        broker = self.metadata.brokers.get(broker_id)
-        if broker is None:
-            raise ConnectionFailedError(f"broker {broker_id}", "the cluster's metadata does not know this broker")
+        broker = await self._address_of(broker_id)
         if (old := self._connections.pop(broker_id, None)) is not None:
             await old.aclose()
         return await self._connect(broker.host, broker.port)
+
+    async def _address_of(self, broker_id: BrokerId) -> Broker:
+        """Give where a broker is: as metadata says, for proxies rewrite that and may miss FindCoordinator's answers.
+
+        Asks again about one that metadata does not have, or that was not where metadata said.
+        """
+        if broker_id not in self.metadata.brokers or broker_id in self._unreached:
+            self._unreached.discard(broker_id)
+            with contextlib.suppress(KafkaGroupsError):
+                await self.refresh()
+        broker = self.metadata.brokers.get(broker_id) or self._told.get(broker_id)
+        if broker is None:
+            raise ConnectionFailedError(f"broker {broker_id}", "the cluster's metadata does not know this broker")
+        return broker
 
     async def _open(self, host: str, port: int) -> BrokerConnection:
         return await open_connection(

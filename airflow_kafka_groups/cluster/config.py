@@ -143,6 +143,7 @@ def _security(given: Mapping[str, Any]) -> SecurityConfig:
         fields["sasl_mechanism"] = str(mechanism).upper()
     if "oauth_cb" in given:
         fields["oauth_token"] = _oauth(given["oauth_cb"], str(given.get("sasl.oauthbearer.config", "")))
+        fields["oauth_extensions"] = _extensions(str(given.get("sasl.oauthbearer.extensions", "")))
     fields["check_hostname"] = str(given.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
     fields["verify"] = _flag("enable.ssl.certificate.verification", given)
     return SecurityConfig(**fields)
@@ -153,6 +154,14 @@ def _flag(name: str, given: Mapping[str, Any]) -> bool:
     if text not in ("true", "false"):
         raise ConfigurationError(name, given[name], "give true or false")
     return text == "true"
+
+
+def _extensions(text: str) -> dict[str, str]:
+    pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    for name, equals, value in pairs:
+        if not (name.isascii() and name.isalpha() and equals and value.isascii() and value.isprintable()):
+            raise ConfigurationError("sasl.oauthbearer.extensions", text, "write name=value,name=value")
+    return {name: value for name, _, value in pairs}
 
 
 def _oauth(callback: object, config: str) -> Callable[[], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, OffsetsTopic
 from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
@@ -31,7 +31,3 @@ class ClusterMetadata:
             {broker.broker_id: broker for broker in answer.brokers},
             OffsetsTopic(leaders) if count else None,
         )
-
-    def with_broker(self, broker: Broker) -> ClusterMetadata:
-        """Give the same view with one more broker (a coordinator that Metadata had not named)."""
-        return replace(self, brokers={**self.brokers, broker.broker_id: broker})

@@ -148,12 +148,10 @@ def delete_groups(version: int, groups: dict[str, ErrorCode]) -> Any:
     return _throttled(schema, "DeleteGroupsResponse", results=results)
 
 
-def list_groups(version: int, code: ErrorCode, groups: tuple[str, ...] = ()) -> Any:
+def list_groups(version: int, code: ErrorCode, groups: tuple[str, ...] = (), *, kind: str = "classic") -> Any:
     schema = response_schema(LIST_GROUPS, version)
     listed = tuple(
-        _fits(
-            schema.ListedGroup, group_id=group_id, protocol_type="consumer", group_state="Empty", group_type="classic"
-        )
+        _fits(schema.ListedGroup, group_id=group_id, protocol_type="consumer", group_state="Empty", group_type=kind)
         for group_id in groups
     )
     return _throttled(schema, "ListGroupsResponse", error_code=code, groups=listed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -117,6 +117,14 @@ class FakeCluster:
         partition = offsets_partition(group_id[::-1] if self.own_hash else group_id, PARTITIONS)
         return self.moved.get(group_id, self._leader(partition))
 
+    def metadata(
+        self, version: int, *, brokers: Collection[int] | None = None, ports: Mapping[int, int] | None = None
+    ) -> Any:
+        """Make the answer to Metadata, with some of the brokers only, or with other ports."""
+        shown = {one: port for one, port in (ports or self._ports).items() if brokers is None or one in brokers}
+        leaders = None if self.topic_hidden else [self._leader(partition) for partition in range(PARTITIONS)]
+        return answers.metadata(version, shown, {OFFSETS_TOPIC: leaders} if leaders else {})
+
     def _leader(self, partition: int) -> int:
         brokers = sorted(self.versions)
         return brokers[partition % len(brokers)]
@@ -178,8 +186,7 @@ class FakeCluster:
                 ranges = self.versions[broker_id]
                 return answers.api_versions({one.key: ranges[one.name] for one in ALL_APIS if one.name in ranges})
             case "Metadata":
-                leaders = None if self.topic_hidden else [self._leader(partition) for partition in range(PARTITIONS)]
-                return answers.metadata(version, self._ports, {OFFSETS_TOPIC: leaders} if leaders else {})
+                return self.metadata(version)
             case "FindCoordinator":
                 found = {key: self.coordinator(key) for key in _keys(request)}
                 return answers.find_coordinators(version, found, self._ports)

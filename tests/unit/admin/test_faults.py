@@ -19,6 +19,7 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
     PartitionOffsetsError,
     RemoteProtocolError,
+    UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, FIND_COORDINATOR, LIST_GROUPS, METADATA, OFFSET_FETCH
@@ -85,11 +86,78 @@ class TestBatchingWhereItCan:
             (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
         assert len(fake.requests(FIND_COORDINATOR)) == 1
 
+    async def test_a_coordinator_that_metadata_did_not_name_is_found_by_asking_metadata_again(self) -> None:
+        """A proxy rewrites the addresses in Metadata, and may miss those in FindCoordinator v4."""
+        async with FakeCluster(groups=set(GROUPS), own_hash=True, topic_hidden=True) as fake:
+            known = fake.metadata(12)
+            fake.control(METADATA, lambda _id, version, _request: fake.metadata(version, brokers=[1]))
+            async with client(fake) as admin:
+                assert known.brokers[1].node_id == 2
+                fake.control(METADATA, lambda *_: None)
+                fake.control(
+                    FIND_COORDINATOR,
+                    lambda _id, version, request: answers.find_coordinators(
+                        version, {key: fake.coordinator(key) for key in request.coordinator_keys}, {1: 9, 2: 9}
+                    ),
+                )
+                results = await admin.list_consumer_group_offsets(GROUPS)
+        results.raise_for_errors()
+
+    async def test_a_broker_that_moved_house_is_looked_for_in_metadata(self) -> None:
+        async with FakeCluster(groups=set(GROUPS)) as fake:
+            nobody = {1: 9, 2: 9}
+            fake.control(METADATA, lambda _id, version, _request: fake.metadata(version, ports=nobody))
+            async with client(fake, api_timeout=30) as admin:
+                fake.control(METADATA, lambda *_: None)
+                results = await admin.list_consumer_group_offsets(GROUPS)
+        results.raise_for_errors()
+
     async def test_a_fresh_listing_says_who_coordinates_what(self) -> None:
         async with FakeCluster(groups=set(GROUPS), own_hash=True) as fake, client(fake) as admin:
             listing = await admin.list_groups()
             (await admin.list_consumer_group_offsets(listing)).raise_for_errors()
         assert not fake.requests(FIND_COORDINATOR)
+
+
+class TestTypes:
+    """A broker deletes share groups as readily as others (measured): here they are kept unless asked for by type."""
+
+    def share(self, fake: FakeCluster, group_ids: list[str]) -> None:
+        def listed(broker_id: int, version: int, request: Any) -> Any:
+            mine = tuple(group for group in group_ids if fake.coordinator(group) == broker_id)
+            return answers.list_groups(version, NONE, mine, kind="share") if "share" in request.types_filter else None
+
+        fake.control(LIST_GROUPS, listed)
+
+    async def test_a_share_group_is_kept_and_the_others_go(self) -> None:
+        async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+            self.share(fake, GROUPS[:3])
+            results = await admin.delete_consumer_groups(GROUPS)
+            assert fake.groups == set(GROUPS[:3])
+        assert set(results.failed) == set(GROUPS[:3])
+        with pytest.raises(UnexpectedGroupTypeError, match="'g0' is a share group"):
+            results["g0"].unwrap()
+
+    async def test_one_that_is_asked_for_by_type_goes(self) -> None:
+        async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+            self.share(fake, GROUPS[:3])
+            results = await admin.delete_consumer_groups(GROUPS[:3], types=["classic", "consumer", "share"])
+            assert fake.groups == set(GROUPS[3:])
+        results.raise_for_errors()
+
+    async def test_with_a_broker_that_does_not_list_its_groups_none_goes(self) -> None:
+        async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+            fake.control(
+                LIST_GROUPS,
+                lambda broker_id, version, _request: (
+                    answers.list_groups(version, ErrorCode.unknown_server_error) if broker_id == 2 else None
+                ),
+            )
+            results = await admin.delete_consumer_groups(GROUPS)
+            assert fake.groups == set(GROUPS)
+            assert not fake.requests(DELETE_GROUPS)
+        assert all(isinstance(error, IncompleteListingError) for error in results.failed.values())
+        assert len(results.failed) == len(GROUPS)
 
 
 class TestMoving:
