@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo test unit lint faults bench bench-quick docs clean check-tools
+.PHONY: help setup spark-jars demo demo-lease test unit lint faults bench bench-quick docs clean check-tools
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ spark-jars: $(STAMP) ## Fetch the jars by which Spark reads Kafka into build/spa
 
 demo: $(STAMP) ## Find, judge, back up, delete and verify stale groups on a real three-broker Kafka
 	@$(BIN)/python -m tests.demo
+
+demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one deletes, the other is skipped or waits
+	@$(BIN)/python -m tests.demo.two_cleanups
 
 test: lint ## Run all checks and all tests, on real brokers, a real Airflow and a real Spark
 	@$(BIN)/python -m pytest
