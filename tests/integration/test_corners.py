@@ -8,7 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient, LagFlag, ListConsumerGroupOffsetsSpec
-from airflow_kafka_groups.exceptions import BrokerError, PartitionsFailedError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    PartitionOffsetsError,
+    PartitionsFailedError,
+    UnexpectedGroupTypeError,
+)
 from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
@@ -16,6 +21,7 @@ from tests.lab.groups import commit_offsets, seed_groups
 from tests.lab.live import LiveConsumer
 from tests.lab.tools import consumer_groups, share_consumer
 from tests.lab.topics import create_topics, delete_topics, produce
+from tests.lab.transactions import open_transaction
 
 WIDE = "w" * 60
 
@@ -129,13 +135,42 @@ async def test_offsets_of_a_deleted_topic_vanish_by_themselves(kafka41: KafkaClu
                 await asyncio.sleep(0.2)
 
 
-async def test_a_share_group_is_described_as_one(kafka41: KafkaCluster) -> None:
+async def test_a_share_group_is_described_as_one_and_kept(kafka41: KafkaCluster) -> None:
+    """The broker itself would delete it, empty as it is by then, with all its progress (measured)."""
     await asyncio.to_thread(create_topics, kafka41.bootstrap, {"corner-share-topic": 1})
-    with share_consumer(kafka41, "corner-share", "corner-share-topic"):
-        async with AdminClient(config_of(kafka41)) as admin:
+    async with AdminClient(config_of(kafka41)) as admin:
+        with share_consumer(kafka41, "corner-share", "corner-share-topic"):
             described = (await admin.describe_consumer_groups(["corner-share"]))["corner-share"].unwrap()
+        async with asyncio.timeout(60):
+            while (await admin.list_groups())["corner-share"].state is not GroupState.EMPTY:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+        kept = (await admin.delete_consumer_groups(["corner-share"]))["corner-share"]
+        there = "corner-share" in (await admin.list_groups()).require_complete()
+        (await admin.delete_consumer_groups(["corner-share"], types=[GroupType.SHARE])).raise_for_errors()
+        gone = "corner-share" not in (await admin.list_groups()).require_complete()
     assert described.type is GroupType.SHARE
     assert len(described.members) == 1
+    assert isinstance(kept.error, UnexpectedGroupTypeError)
+    assert there
+    assert gone
+
+
+async def test_offsets_of_an_open_transaction_are_waited_for_and_never_left_out(kafka41: KafkaCluster) -> None:
+    """Java's client drops such a partition with a warning; here the group says so, until the transaction ends."""
+    topic, group = "corner-transaction", "corner-transacting"
+    part = TopicPartition(topic, 0)
+    await asyncio.to_thread(create_topics, kafka41.bootstrap, {topic: 1})
+    await asyncio.to_thread(commit_offsets, kafka41.bootstrap, {group: {(topic, 0): 3}})
+    with open_transaction(kafka41.bootstrap, group, {(topic, 0): 7}) as commit:
+        async with AdminClient(config_of(kafka41)) as admin:
+            told = await admin.list_consumer_group_offsets([group])
+            unstable = (await admin.list_consumer_group_offsets([group], require_stable=True)).failed[group]
+            await asyncio.to_thread(commit)
+            stable = await admin.list_consumer_group_offsets(group, require_stable=True)
+    assert told[group].unwrap()[part] == OffsetAndMetadata(3), "what was committed before"
+    assert isinstance(unstable, PartitionOffsetsError)
+    assert "UNSTABLE_OFFSET_COMMIT" in str(unstable.partition_errors[part])
+    assert stable[part] == OffsetAndMetadata(7)
 
 
 async def test_a_dead_broker_costs_its_own_groups_a_moment_and_no_other() -> None:

@@ -39,6 +39,7 @@ from airflow_kafka_groups.models import (
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.modern_group_describe import GROUP_TYPES
+from tests.every import for_every
 from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE
 
@@ -93,7 +94,7 @@ def check(fates: Fates[Any, Any], key: Any, code: ErrorCode, table: dict[ErrorCo
 
 
 @pytest.mark.parametrize("version", [2, 5, 7, 8, 9])
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
     response = answers.offset_fetch(version, {"g": code})
     fates = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
@@ -101,7 +102,7 @@ def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 7, 8])
-@pytest.mark.parametrize("code", [code for code in ALL_CODES if code is not NONE])
+@for_every("code", [code for code in ALL_CODES if code is not NONE])
 def test_offset_fetch_partition_errors_are_never_read_as_no_offsets(code: ErrorCode, version: int) -> None:
     partitions = {("t", 0): (5, NONE), ("t", 1): (-1, code)}
     response = answers.offset_fetch(version, {"g": NONE}, partitions)
@@ -138,14 +139,14 @@ def test_group_errors_in_one_answer_are_never_mixed() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_delete_groups(code: ErrorCode, version: int) -> None:
     fates = DeleteGroupsHandler().parse(3, ["g"], version, answers.delete_groups(version, {"g": code}))
     check(fates, "g", code, DELETE_TABLE)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_describe_groups(code: ErrorCode, version: int) -> None:
     response = answers.describe_groups(version, {"g": code}, state="Empty")
     fates = DescribeClassicGroupsHandler().parse(3, ["g"], version, response)
@@ -158,7 +159,7 @@ def test_describe_groups(code: ErrorCode, version: int) -> None:
 
 
 @pytest.mark.parametrize("api", GROUP_TYPES, ids=repr)
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_newer_describes(code: ErrorCode, api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):
         response = answers.modern_group_describe(api, version, {"g": code})
@@ -174,7 +175,7 @@ def test_newer_describes(code: ErrorCode, api: Api) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_find_coordinator(code: ErrorCode, version: int) -> None:
     response = answers.find_coordinator(version, {"g": code})
     check(CoordinatorStrategy().parse(3, ["g"], version, response), "g", code, LOOKUP_TABLE)
@@ -187,14 +188,14 @@ def test_a_coordinator_without_an_address_is_an_error(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 5])
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_list_groups_never_takes_an_error_for_an_empty_list(code: ErrorCode, version: int) -> None:
     response = answers.list_groups(version, code, ("g",) if code is NONE else ())
     check(ListGroupsHandler().parse(3, [3], version, response), 3, code, LISTING_TABLE)
 
 
 @pytest.mark.parametrize("version", [1, 4, 7, 9])
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_list_offsets(code: ErrorCode, version: int) -> None:
     response = answers.list_offsets(version, {("t", 0): (7, code)})
     handler = ListOffsetsHandler({T0: OffsetSpec.latest()})
@@ -202,7 +203,7 @@ def test_list_offsets(code: ErrorCode, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 5, 8, 9])
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_alter_offsets(code: ErrorCode, version: int) -> None:
     """OffsetCommit has no error for the group: a coordinator in trouble says so for each partition."""
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
@@ -215,7 +216,7 @@ def test_alter_offsets(code: ErrorCode, version: int) -> None:
         assert set(error.partition_errors) == {T0, T1}
 
 
-@pytest.mark.parametrize("code", [code for code in ALL_CODES if code is not NONE])
+@for_every("code", [code for code in ALL_CODES if code is not NONE])
 def test_a_commit_that_was_half_done_is_never_sent_again(code: ErrorCode) -> None:
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
     error = handler.parse(3, ["g"], 8, answers.offset_commit(8, {("t", 0): NONE, ("t", 1): code})).failed["g"]
@@ -230,14 +231,14 @@ def test_a_partition_left_out_of_a_commits_answer_is_an_error() -> None:
     assert isinstance(error.partition_errors[T1], MissingAnswerError)
 
 
-@pytest.mark.parametrize("code", ALL_CODES)
+@for_every("code", ALL_CODES)
 def test_delete_offsets_group_errors(code: ErrorCode) -> None:
     handler = DeleteGroupOffsetsHandler({"g": [T0]})
     partitions = {("t", 0): NONE} if code is NONE else {}
     check(handler.parse(3, ["g"], 0, answers.offset_delete(code, partitions)), "g", code, COORDINATOR_TABLE)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.group_subscribed_to_topic, ErrorCode.unknown_topic_or_partition])
+@for_every("code", [ErrorCode.group_subscribed_to_topic, ErrorCode.unknown_topic_or_partition])
 def test_delete_offsets_partition_errors(code: ErrorCode) -> None:
     handler = DeleteGroupOffsetsHandler({"g": [T0, T1]})
     error = handler.parse(3, ["g"], 0, answers.offset_delete(NONE, {("t", 0): NONE, ("t", 1): code})).failed["g"]
