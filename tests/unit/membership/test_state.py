@@ -12,6 +12,7 @@ from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.join_group import JoinAnswer
 from airflow_kafka_groups.protocol.sync_group import SyncAnswer
+from tests.every import for_every
 
 NONE = ErrorCode.none
 OPTIONS = MemberOptions(group_id="g", session_timeout=9, rebalance_timeout=30, heartbeat_interval=3)
@@ -118,7 +119,7 @@ def test_another_protocol_type_is_refused() -> None:
     assert isinstance(state.failure, MembershipError)
 
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if fate(JOIN_GROUP, code) is Fate.END])
+@for_every("code", [code for code in ErrorCode if fate(JOIN_GROUP, code) is Fate.END])
 def test_a_join_that_cannot_succeed_ends_it(code: ErrorCode) -> None:
     state = at_join()
     state.on_joined(JoinAnswer(error=code), 0)
@@ -128,7 +129,7 @@ def test_a_join_that_cannot_succeed_ends_it(code: ErrorCode) -> None:
     assert step.error.code == int(code)
 
 
-@pytest.mark.parametrize("code", ErrorCode)
+@for_every("code", ErrorCode)
 def test_whatever_a_sync_is_answered_nothing_but_success_gives_something_to_hold(code: ErrorCode) -> None:
     state = at_sync()
     state.on_synced(SyncAnswer(code, b"mine"), 0, 0)
@@ -138,7 +139,7 @@ def test_whatever_a_sync_is_answered_nothing_but_success_gives_something_to_hold
         assert state.next_step(99) in (steps.Join(), steps.Find())
 
 
-@pytest.mark.parametrize("code", ErrorCode)
+@for_every("code", ErrorCode)
 def test_what_a_heartbeat_is_answered_decides_what_is_still_held(code: ErrorCode) -> None:
     state = stable()
     beat(state, code, sent=2, now=5)
