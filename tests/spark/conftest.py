@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +28,7 @@ SETTINGS = {
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers need this package and its libraries
     builder = SparkSession.builder.master("local[1]").appName("tests")
     jars = ",".join(str(jar) for jar in connector_jars())
     for name, value in {**SETTINGS, "spark.jars": jars}.items():

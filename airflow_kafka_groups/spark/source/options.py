@@ -1,0 +1,191 @@
+"""Options of the data source ``kafka_groups``, checked before a broker is touched.
+
+An option is a text with a lower-case name, and Spark shows options: in plans, in its UI and in its event log. So no
+secret may be one. Secrets come from a file (``config.file``) or an environment variable (``config.env``) that the
+driver and each executor read by themselves; only the name of the file or variable travels.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns
+
+KAFKA_PREFIX = "kafka."
+GROUPS_PER_PARTITION = 10_000
+_SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem")
+_NAMES = (
+    *("include", "exclude", "with.lag", "failures", "groups.per.partition", "config.file", "config.env"),
+    "state.path",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Hold what the user asked for. It is pickled into tasks, so it holds no secret.
+
+    :param settings: librdkafka settings given as ``kafka.*`` options.
+    :param config_file: path of a file with more settings, on the driver and on each executor.
+    :param config_env: name of an environment variable with more settings, likewise.
+    :param include: patterns of the groups to read. Default all.
+    :param exclude: patterns of the groups to leave out. Default none.
+    :param with_lag: whether the ends of the logs are asked for. Default true.
+    :param failures: ``fail`` the read when a group cannot be read (default), or ``report`` it in the column ``error``.
+    :param groups_per_partition: groups that one Spark task reads, at most. Default 10,000.
+    :param state_path: for streams only: folder of what the last micro-batch saw.
+    """
+
+    settings: Mapping[str, str]
+    config_file: str | None = None
+    config_env: str | None = None
+    include: tuple[str, ...] = EVERYTHING
+    exclude: tuple[str, ...] = ()
+    with_lag: bool = True
+    failures: Literal["fail", "report"] = "fail"
+    groups_per_partition: int = GROUPS_PER_PARTITION
+    state_path: str | None = field(default=None)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Read and check the options of a read.
+
+        :param options: as Spark gives them.
+
+        Raises ``ConfigurationError`` naming the option, its value (not a secret's) and the remedy.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        settings = {name.removeprefix(KAFKA_PREFIX): v for name, v in given.items() if name.startswith(KAFKA_PREFIX)}
+        for name in settings:
+            _refuse_secret(name)
+        for name in given:
+            if not name.startswith(KAFKA_PREFIX) and name not in _NAMES:
+                raise ConfigurationError(name, None, f"no such option: use kafka.*, {', '.join(_NAMES)}")
+        failures = given.get("failures", "fail").lower()
+        if failures not in ("fail", "report"):
+            raise ConfigurationError("failures", failures, "give fail or report")
+        config_file, config_env = given.get("config.file"), given.get("config.env")
+        if "bootstrap.servers" not in settings and not config_file and not config_env:
+            raise ConfigurationError(
+                "kafka.bootstrap.servers", None, "give brokers as host:port,…, or a config.file or config.env with them"
+            )
+        return cls(
+            settings=settings,
+            config_file=config_file,
+            config_env=config_env,
+            include=_patterns("include", given.get("include"), EVERYTHING),
+            exclude=_patterns("exclude", given.get("exclude"), ()),
+            with_lag=_flag("with.lag", given.get("with.lag", "true")),
+            failures="report" if failures == "report" else "fail",
+            groups_per_partition=_count("groups.per.partition", given.get("groups.per.partition")),
+            state_path=given.get("state.path"),
+        )
+
+    def client_config(self) -> ClientConfig:
+        """Read the settings where this runs, and give the client's configuration; ``kafka.*`` options win.
+
+        Raises ``ConfigurationError`` when the file or variable is not there or not to be read.
+        """
+        settings: dict[str, Any] = {}
+        if self.config_file:
+            settings |= _from_file(self.config_file)
+        if self.config_env:
+            settings |= _from_env(self.config_env)
+        settings |= self.settings
+        if isinstance(settings.get("oauth_cb"), str):
+            settings["oauth_cb"] = _callback(settings["oauth_cb"])
+        return ClientConfig.from_librdkafka(settings)
+
+
+def _refuse_secret(name: str) -> None:
+    if any(word in name for word in _SECRET_WORDS):
+        raise ConfigurationError(
+            f"{KAFKA_PREFIX}{name}",
+            None,
+            "Spark shows options in plans and in its UI: put this setting into a file and name it by config.file, or "
+            "into an environment variable and name that by config.env",
+        )
+
+
+def _patterns(name: str, text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    """Read patterns: one, several with commas between them, or a JSON list (for a pattern that has a comma itself)."""
+    if text is None:
+        return default
+    if text.lstrip().startswith('["'):
+        try:
+            return check_patterns(name, json.loads(text))
+        except json.JSONDecodeError as error:
+            raise ConfigurationError(name, text, f"is not a JSON list of patterns: {error}") from None
+    if text.startswith("re:"):
+        return check_patterns(name, (text,))
+    return check_patterns(name, tuple(part.strip() for part in text.split(",")))
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigurationError(name, text, "give true or false")
+    return text.lower() == "true"
+
+
+def _count(name: str, text: str | None) -> int:
+    if text is None:
+        return GROUPS_PER_PARTITION
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1_000_000):
+        raise ConfigurationError(name, text, "give a whole number from 1 to 1000000")
+    return int(text)
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        remedy = f"cannot be read on {os.uname().nodename} ({type(error).__name__}): put it on the driver and on each "
+        raise ConfigurationError("config.file", path, f"{remedy}executor, readable by Spark's user") from None
+    return _settings(text, "config.file", path)
+
+
+def _from_env(name: str) -> dict[str, Any]:
+    text = os.environ.get(name)
+    if text is None:
+        remedy = f"no such environment variable on {os.uname().nodename}: set it for the driver and for each executor"
+        raise ConfigurationError("config.env", name, remedy)
+    return _settings(text, "config.env", name)
+
+
+def _settings(text: str, option: str, where: str) -> dict[str, Any]:
+    """Read a JSON object, or lines of ``name=value``. No error may quote the text: it holds secrets."""
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError as error:
+            remedy = f"is no JSON object (line {error.lineno}, column {error.colno})"
+            raise ConfigurationError(option, where, remedy) from None
+        return {str(name): value for name, value in found.items()}
+    settings: dict[str, Any] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ConfigurationError(option, where, f"line {number} is not name=value (a JSON object is fine, too)")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _callback(path: str) -> Callable[..., Any]:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        remedy = f"cannot be imported on {os.uname().nodename}: give package.module.function ({type(error).__name__})"
+        raise ConfigurationError("oauth_cb", path, remedy) from None
+    if not callable(found):
+        raise ConfigurationError("oauth_cb", path, "is no function")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,234 @@
+"""The data source on real brokers, through a real session; and on scripted ones, for what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import EqualTo, GreaterThan, In
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.maintenance.columns import GroupFacts
+from airflow_kafka_groups.models import GroupOffsets
+from airflow_kafka_groups.protocol.apis import LIST_GROUPS, OFFSET_FETCH
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
+from airflow_kafka_groups.spark.source.filters import PushedFilters
+from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.reader import Chunk, FilteringReader, GroupsReader, SourceError, fetch, plan
+from airflow_kafka_groups.spark.source.rows import arrow_schema, batches
+from tests.fakes import answers
+from tests.fakes.cluster import FakeCluster
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.live import LiveConsumer
+from tests.lab.topics import create_topics, produce
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+NONE = ErrorCode.none
+TOPICS = {"sparksource-a": 4, "sparksource-b": 2}
+GROUPS = [f"sparksource-app-{number:02d}" for number in range(20)]
+
+
+@pytest.fixture(scope="module")
+def seeded(kafka41: KafkaCluster) -> str:
+    """Commit for 20 groups of several coordinators: within the log, at its end, and beyond it (a recreated topic)."""
+    create_topics(kafka41.bootstrap, TOPICS)
+    produce(kafka41.bootstrap, {("sparksource-a", partition): 10 for partition in range(4)})
+    offsets = {
+        group: {("sparksource-a", 0): 3, ("sparksource-a", 1): 10, ("sparksource-a", 2): 999, ("sparksource-b", 0): 0}
+        for group in GROUPS
+    }
+    commit_offsets(kafka41.bootstrap, offsets)
+    commit_offsets(kafka41.bootstrap, {"sparksource-other": {("sparksource-a", 3): 1}})
+    return kafka41.bootstrap
+
+
+def read(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
+    given = {"kafka.bootstrap.servers": bootstrap, "include": "sparksource-*"}
+    given |= {name.replace("_", "."): value for name, value in options.items()}
+    return spark.read.format("kafka_groups").options(**given).load()
+
+
+async def offsets_of(bootstrap: str, groups: list[str]) -> dict[str, GroupOffsets]:
+    async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
+        return (await admin.list_consumer_group_offsets(groups)).succeeded
+
+
+async def test_a_read_gives_what_the_admin_client_gives_with_the_ends_of_the_logs(
+    spark: SparkSession, seeded: str
+) -> None:
+    spark.dataSource.register(KafkaGroupsDataSource)  # as it is registered without register(): no filter is taken
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    rows = read(spark, seeded, exclude="*-other", groups_per_partition="4").where("topic is not null").collect()
+    expected = await offsets_of(seeded, GROUPS)
+    found = {(r.group_id, r.topic, r.partition): (r.committed_offset, r.leader_epoch, r.metadata) for r in rows}
+    assert found == {
+        (group, key.topic, key.partition): (value.offset, value.leader_epoch, value.metadata)
+        for group, offsets in expected.items()
+        for key, value in offsets.items()
+        if value is not None
+    }
+    assert len(rows) == 4 * len(GROUPS)
+    first = {(r.topic, r.partition): (r.log_start, r.log_end, r.lag) for r in rows if r.group_id == GROUPS[0]}
+    assert first == {
+        ("sparksource-a", 0): (0, 10, 7),
+        ("sparksource-a", 1): (0, 10, 0),
+        ("sparksource-a", 2): (0, 10, None),
+        ("sparksource-b", 0): (0, 0, 0),
+    }
+    assert {(r.group_type, r.state, r.error) for r in rows} == {("classic", "Empty", None)}
+    assert len({r.cluster_id for r in rows}) == 1
+    assert len({r.coordinator for r in rows}) == 3
+
+
+def test_filters_on_group_and_topic_are_taken_over(spark: SparkSession, seeded: str) -> None:
+    register(spark)
+    wanted = read(spark, seeded, with_lag="false").where(
+        F.col("group_id").startswith("sparksource-app-0") & (F.col("topic") == "sparksource-b")
+    )
+    plan_text = wanted._jdf.queryExecution().toString()
+    assert "Filter (isnotnull(group_id" not in plan_text.split("== Physical Plan ==")[1].replace("isnotnull(topic", "")
+    rows = wanted.collect()
+    assert {(r.group_id, r.topic, r.log_end, r.lag) for r in rows} == {
+        (group, "sparksource-b", None, None) for group in GROUPS[:10]
+    }
+    named = read(spark, seeded).where(F.col("group_id").isin("sparksource-other", "sparksource-gone"))
+    assert [(r.topic, r.partition, r.lag) for r in named.collect()] == [("sparksource-a", 3, 9)]
+    assert read(spark, seeded).where("group_id = 'sparksource-none'").count() == 0
+
+
+def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
+    reader = FilteringReader(SourceOptions.parse({"kafka.bootstrap.servers": seeded}))
+    left = GreaterThan(("lag",), 0)
+    assert list(
+        reader.pushFilters([In(("group_id",), (GROUPS[3], GROUPS[4])), EqualTo(("state",), "Empty"), left])
+    ) == [left]
+    planned = [facts.group_id for chunk in reader.partitions() for facts in chunk.groups]
+    assert sorted(planned) == GROUPS[3:5]
+    assert reader.filters.conditions.keys() == {"group_id", "state"}
+
+
+def test_groups_are_cut_by_coordinator_into_chunks_of_even_size(seeded: str) -> None:
+    options = {"kafka.bootstrap.servers": seeded, "include": "sparksource-app-*", "groups.per.partition": "3"}
+    chunks = GroupsReader(SourceOptions.parse(options)).partitions()
+    assert sorted(facts.group_id for chunk in chunks for facts in chunk.groups) == GROUPS
+    for chunk in chunks:
+        assert len({facts.coordinator for facts in chunk.groups}) == 1
+        assert 1 <= len(chunk.groups) <= 3
+
+
+def test_a_group_without_offsets_has_one_row_so_that_it_is_not_missing(spark: SparkSession, seeded: str) -> None:
+    register(spark)
+    with LiveConsumer(seeded, "sparksource-live", ["sparksource-b"], commit_every=None):
+        (row,) = read(spark, seeded).where("group_id = 'sparksource-live'").collect()
+    assert (row.topic, row.committed_offset, row.state, row.error) == (None, None, "Stable", None)
+
+
+def test_brokers_that_cannot_be_reached_are_told_with_the_machine_and_the_remedy(spark: SparkSession) -> None:
+    register(spark)
+    with pytest.raises(
+        PySparkException, match=r"the driver on .* cannot read the groups: .*127\.0\.0\.1:1.*check bootstrap"
+    ):
+        read(spark, "127.0.0.1:1").collect()
+    options = SourceOptions.parse({"kafka.bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(
+        SourceError, match=r"the executor on .* cannot read the groups: .*127\.0\.0\.1:1.*check bootstrap"
+    ):
+        GroupsReader(options).read(Chunk("c", (_facts("g"),)))
+
+
+def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession) -> None:
+    register(spark)
+    with pytest.raises(PySparkException, match="no such option"):
+        read(spark, "127.0.0.1:1", grups="a")
+    with pytest.raises(PySparkException, match="choose columns by select"):
+        spark.read.format("kafka_groups").schema("a int").option(
+            "kafka.bootstrap.servers", "127.0.0.1:1"
+        ).load().collect()
+
+
+# What real brokers do not do on cue
+
+
+def _facts(group_id: str) -> GroupFacts:
+    return GroupFacts(
+        group_id=group_id, group_type="classic", protocol_type="", state="Empty", members=0, coordinator=1
+    )
+
+
+async def test_a_listing_that_is_not_complete_fails_the_read() -> None:
+    def refuse(broker_id: int, version: int, request: object) -> object:
+        code = ErrorCode.cluster_authorization_failed if broker_id == 2 else NONE
+        return answers.list_groups(version, code, ("g1",))
+
+    async with FakeCluster(groups={"g1"}) as cluster:
+        cluster.control(LIST_GROUPS, refuse)
+        options = SourceOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap})
+        with pytest.raises(Exception, match="2"):
+            await plan(options, PushedFilters())
+
+
+async def test_a_group_that_fails_fails_the_read_or_is_reported_but_is_never_missing() -> None:
+    def refuse(broker_id: int, version: int, request: object) -> object:
+        asked = [group.group_id for group in request.groups]  # type: ignore[attr-defined]
+        codes = {name: ErrorCode.group_authorization_failed if name == "bad" else NONE for name in asked}
+        return answers.offset_fetch(version, codes, {("t", 0): (7, NONE)})
+
+    async with FakeCluster(groups={"bad", "good"}) as cluster:
+        cluster.control(OFFSET_FETCH, refuse)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false"}
+        groups = [_facts("bad"), _facts("good")]
+        with pytest.raises(SourceError, match=r"group 'bad' cannot be read: .*option\('failures', 'report'\)"):
+            await fetch(SourceOptions.parse(options), PushedFilters(), groups)
+        report = SourceOptions.parse(options | {"failures": "report"})
+        columns = await fetch(report, PushedFilters(), groups)
+        (batch,) = batches(columns, "c")
+        assert batch.schema.equals(arrow_schema())
+        rows = {row["group_id"]: row for row in batch.to_pylist()}
+        assert rows["good"]["committed_offset"] == 7
+        assert rows["bad"]["topic"] is None
+        assert "GROUP_AUTHORIZATION_FAILED" in rows["bad"]["error"]
+
+        filters = PushedFilters()
+        list(filters.take([EqualTo(("topic",), "t")]))
+        with pytest.raises(SourceError, match="a filter on topic would hide its row"):
+            await fetch(report, filters, groups)
+
+
+SECRET = "hush-9f2c"
+
+
+def test_a_password_reaches_brokers_and_is_seen_nowhere(spark: SparkSession, tmp_path: Path) -> None:
+    register(spark)
+    with KafkaCluster(brokers=1, sasl_users={"reader": SECRET}) as cluster:
+        create_topics(cluster.bootstrap, {"t": 1})
+        commit_offsets(cluster.bootstrap, {"secured": {("t", 0): 5}})
+        file = tmp_path / "kafka.json"
+        settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        file.write_text(json.dumps(settings | {"sasl.username": "reader", "sasl.password": SECRET}))
+        os.chmod(file, 0o600)
+        secured = (
+            spark.read.format("kafka_groups")
+            .option("kafka.bootstrap.servers", cluster.sasl_bootstrap)
+            .option("config.file", str(file))
+            .load()
+        )
+        assert [(r.group_id, r.committed_offset) for r in secured.collect()] == [("secured", 5)]
+        file.write_text(json.dumps(settings | {"sasl.username": "reader", "sasl.password": f"not-{SECRET}"}))
+        with pytest.raises(PySparkException, match=r"[Aa]uthenticat") as refused:
+            secured.collect()
+    shown = [str(refused.value), secured._jdf.queryExecution().toString(), str(spark.sparkContext.getConf().getAll())]
+    shown += [secured._jdf.queryExecution().explainString(_mode(spark, name)) for name in ("extended", "formatted")]
+    assert all(SECRET not in text for text in shown)
+
+
+def _mode(spark: SparkSession, name: str) -> object:
+    assert spark._jvm is not None
+    return spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString(name)

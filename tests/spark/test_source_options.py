@@ -1,0 +1,133 @@
+"""Options and filters of the data source: what is refused, with which remedy, before a broker is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, StringStartsWith
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.spark.source.filters import PushedFilters
+from airflow_kafka_groups.spark.source.options import SourceOptions
+
+BROKERS = {"kafka.bootstrap.servers": "b1:9092"}
+SECRET = "s3cr3t-w0rd"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "kafka.bootstrap.servers: give brokers as host:port"),
+        ({**BROKERS, "inclde": "a"}, "inclde: no such option: use kafka.*, include, exclude"),
+        ({**BROKERS, "groups.per.partition": "many"}, "groups.per.partition (got 'many'): give a whole number from 1"),
+        ({**BROKERS, "groups.per.partition": "0"}, "groups.per.partition (got '0'): give a whole number from 1"),
+        ({**BROKERS, "with.lag": "1"}, "with.lag (got '1'): give true or false"),
+        ({**BROKERS, "failures": "skip"}, "failures (got 'skip'): give fail or report"),
+        ({**BROKERS, "include": "a,,b"}, "include (got ''): remove the empty pattern"),
+        ({**BROKERS, "exclude": '["a"'}, "exclude (got '[\"a\"'): is not a JSON list of patterns"),
+        ({**BROKERS, "include": "re:("}, "include (got 're:('): mend the regular expression"),
+        ({**BROKERS, "kafka.sasl.password": SECRET}, "kafka.sasl.password: Spark shows options"),
+        ({**BROKERS, "kafka.ssl.key.pem": SECRET}, "kafka.ssl.key.pem: Spark shows options"),
+        ({**BROKERS, "kafka.sasl.jaas.config": SECRET}, "kafka.sasl.jaas.config"),
+        ({**BROKERS, "password": SECRET}, "password: no such option"),
+    ],
+)
+def test_a_bad_option_is_named_with_the_remedy_and_no_secret_is_repeated(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SourceOptions.parse(options)
+    assert message in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_names_may_be_of_any_case_and_patterns_are_one_or_many_or_json() -> None:
+    options = SourceOptions.parse(
+        {**BROKERS, "Include": "a-*, b-*", "EXCLUDE": '["re:x{1,2}"]', "With.Lag": "FALSE", "failures": "Report"}
+    )
+    assert (options.include, options.exclude) == (("a-*", "b-*"), ("re:x{1,2}",))
+    assert (options.with_lag, options.failures) == (False, "report")
+    assert SourceOptions.parse({**BROKERS, "include": "re:a{1,2}"}).include == ("re:a{1,2}",)
+
+
+@pytest.mark.parametrize("form", ["json", "properties", "environment"])
+def test_settings_come_from_a_file_or_a_variable_and_never_travel_with_the_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    settings = {
+        "bootstrap.servers": "b2:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "u",
+        "sasl.password": SECRET,
+    }
+    file = tmp_path / "kafka.settings"
+    file.write_text(
+        json.dumps(settings) if form == "json" else "# of Kafka\n" + "\n".join(f"{k}={v}" for k, v in settings.items())
+    )
+    monkeypatch.setenv("KAFKA_SETTINGS", json.dumps(settings))
+    where = {"config.env": "KAFKA_SETTINGS"} if form == "environment" else {"config.file": str(file)}
+    options = SourceOptions.parse(where)
+    assert SECRET not in repr(options)
+    config = options.client_config()
+    assert (config.bootstrap_servers, config.security.password) == ((("b2", 1),), SECRET)
+    overridden = SourceOptions.parse({**BROKERS, **where}).client_config()
+    assert overridden.bootstrap_servers == (("b1", 9092),)
+
+
+def test_a_token_function_is_imported_where_it_is_needed(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    oauth = {**BROKERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    options = SourceOptions.parse({**BROKERS, "config.file": str(file)})
+    file.write_text(json.dumps({**oauth, "oauth_cb": "nowhere.at_all"}))
+    with pytest.raises(ConfigurationError, match=r"oauth_cb.*give package\.module\.function"):
+        options.client_config()
+    file.write_text(json.dumps({**oauth, "oauth_cb": "platform.node"}))
+    assert options.client_config().security.oauth_token is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read on"),
+        ("{" + f'"sasl.password": "{SECRET}"', "is no JSON object (line 1"),
+        (f"sasl.username=u\n{SECRET}", "line 2 is not name=value"),
+    ],
+)
+def test_a_settings_file_that_cannot_be_used_is_named_without_its_text(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    file = tmp_path / "settings"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigurationError) as refused:
+        SourceOptions.parse({"config.file": str(file)}).client_config()
+    assert message in str(refused.value)
+    assert str(file) in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_an_environment_variable_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"config\.env.*NO_SUCH_VARIABLE.*no such environment variable"):
+        SourceOptions.parse({"config.env": "NO_SUCH_VARIABLE"}).client_config()
+
+
+def test_filters_on_the_group_and_the_topic_are_taken_and_all_others_left_to_spark() -> None:
+    taken: list[Filter] = [
+        StringStartsWith(("group_id",), "app-"),
+        In(("group_id",), ("app-1", "app-2", "other")),
+        EqualTo(("topic",), "orders"),
+    ]
+    left: list[Filter] = [
+        GreaterThan(("lag",), 5),
+        EqualTo(("partition",), 1),
+        In(("topic",), ("orders", None)),
+        EqualTo(("group_id", "nested"), "app-1"),
+    ]
+    filters = PushedFilters()
+    assert list(filters.take([*taken, *left])) == left
+    assert [name for name in ("app-1", "app-3", "other") if filters.holds("group_id", name)] == ["app-1"]
+    assert filters.has_topic
+    assert filters.holds("topic", "orders")
+    assert not filters.holds("topic", "orders2")
+    assert filters.holds("state", "Empty")
