@@ -74,9 +74,10 @@ class KafkaGroupsHook(BaseHook):
     def client_config(self) -> ClientConfig:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the field that cannot be used."""
         from airflow_kafka_groups.cluster.config import ClientConfig
+        from airflow_kafka_groups.hooks.tokens import with_tokens
 
         settings = self.settings
-        return ClientConfig.from_librdkafka(settings.properties, **settings.timeouts)
+        return ClientConfig.from_librdkafka(with_tokens(settings.properties), **settings.limits)
 
     def get_conn(self) -> AdminClient:
         """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
@@ -97,7 +98,7 @@ class KafkaGroupsHook(BaseHook):
                 connection = await get_async_connection(conn_id)
             await sync_to_async(_mask_secrets)(connection)
             self._settings = read_connection(connection)
-        return self.get_conn()
+        return await sync_to_async(self.get_conn)()  # what gives tokens may read a connection of its own
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[AdminClient]:

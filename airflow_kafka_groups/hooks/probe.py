@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin import AdminClient, ClusterDescription
     from airflow_kafka_groups.admin.access import Access
-    from airflow_kafka_groups.admin.client import ClusterDescription
     from airflow_kafka_groups.protocol.api_versions import ApiVersions
 
 GROUPS_LOOKED_AT = 50

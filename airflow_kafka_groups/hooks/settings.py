@@ -8,14 +8,22 @@ must not become "may delete". No message of this module holds a secret.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_flag
-from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter, check_patterns
+from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
+from airflow_kafka_groups.hooks.fields import (
+    choice_of,
+    group_prefix_of,
+    patterns_of,
+    pem_or_file,
+    seconds_of,
+    server_address,
+    text_of,
+)
+from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter
 
 CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
@@ -25,15 +33,23 @@ SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GS
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SECRET_PROPERTIES = ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret")
 DEFAULT_PORT = 9092
+_SINGLES_FOR_A_BATCH = 64
+_USER = ("sasl.username", "sasl.password")
+_OAUTH_FIELDS = {
+    "oauth_token_url": "sasl.oauthbearer.token.endpoint.url",
+    "oauth_scope": "sasl.oauthbearer.scope",
+    "oauth_extensions": "sasl.oauthbearer.extensions",
+}
 OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix")
 """What a connection of the official provider may have beside librdkafka properties."""
-_PEM_MARK = "-----BEGIN"
-_PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 EXTRA_FIELDS = frozenset(
     {
         "security_protocol",
         "sasl_mechanism",
+        "oauth_token_url",
+        "oauth_scope",
+        "oauth_extensions",
         "ssl_ca_certificate",
         "ssl_certificate",
         "ssl_private_key",
@@ -41,6 +57,7 @@ EXTRA_FIELDS = frozenset(
         "client_id",
         "request_timeout_seconds",
         "api_timeout_seconds",
+        "parallelism",
         "read_only",
         "protected_groups",
         "lease_group_prefix",
@@ -67,7 +84,8 @@ class ConnectionSettings:
 
     :param conn_id: the connection's id.
     :param properties: librdkafka properties.
-    :param timeouts: ``request_timeout`` and ``api_timeout`` in seconds, where the connection gives them.
+    :param limits: fields of ``ClientConfig`` that the connection gives: ``request_timeout`` and ``api_timeout`` in
+        seconds, ``batches_in_flight`` and ``singles_in_flight``.
     :param read_only: refuse every call that changes something.
     :param protected_groups: names or patterns (``connect-*``) of groups that must not be changed.
     :param lease_group_prefix: what the name of the group that stands for the lease begins with. Default: nothing.
@@ -75,7 +93,7 @@ class ConnectionSettings:
 
     conn_id: str
     properties: Mapping[str, Any] = field(repr=False)
-    timeouts: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
     read_only: bool = False
     protected_groups: tuple[str, ...] = ()
     lease_group_prefix: str = ""
@@ -146,8 +164,8 @@ def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> Connect
         conn_id=connection.conn_id,
         properties=extra,
         read_only=read_flag("read_only", own.get("read_only", False)),
-        protected_groups=_patterns("protected_groups", own.get("protected_groups", ())),
-        lease_group_prefix=_prefix(own.get("lease_group_prefix", "")),
+        protected_groups=patterns_of("protected_groups", own.get("protected_groups", ())),
+        lease_group_prefix=group_prefix_of(own.get("lease_group_prefix", "")),
     )
 
 
@@ -161,19 +179,27 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
             )
     mapped = {**_address(connection, extra), **_authentication(connection, extra), **_tls(extra)}
     if "client_id" in extra:
-        mapped["client.id"] = _text("client_id", extra["client_id"])
+        mapped["client.id"] = text_of("client_id", extra["client_id"])
     return ConnectionSettings(
         conn_id=connection.conn_id,
         properties=_merge(mapped, _raw_properties(extra)),
-        timeouts={
-            name: _seconds(f"{name}_seconds", extra[f"{name}_seconds"])
-            for name in ("request_timeout", "api_timeout")
-            if f"{name}_seconds" in extra
-        },
+        limits=_limits(extra),
         read_only=read_flag("read_only", extra.get("read_only", False)),
-        protected_groups=_patterns("protected_groups", extra.get("protected_groups", ())),
-        lease_group_prefix=_prefix(extra.get("lease_group_prefix", "")),
+        protected_groups=patterns_of("protected_groups", extra.get("protected_groups", ())),
+        lease_group_prefix=group_prefix_of(extra.get("lease_group_prefix", "")),
     )
+
+
+def _limits(extra: dict[str, Any]) -> dict[str, float]:
+    limits = {
+        name: seconds_of(f"{name}_seconds", extra[f"{name}_seconds"])
+        for name in ("request_timeout", "api_timeout")
+        if f"{name}_seconds" in extra
+    }
+    if "parallelism" in extra:
+        batches = read_integer("parallelism", extra["parallelism"], minimum=1, maximum=64)
+        limits |= {"batches_in_flight": batches, "singles_in_flight": _SINGLES_FOR_A_BATCH * batches}
+    return limits
 
 
 def _raw_properties(extra: dict[str, Any]) -> dict[str, Any]:
@@ -210,33 +236,32 @@ def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str
             f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092",
         )
     port = connection.port or DEFAULT_PORT
-    return {"bootstrap.servers": ",".join(_server(server.strip(), port) for server in written.split(","))}
-
-
-def _server(server: str, default_port: int) -> str:
-    if not server or "://" in server or "/" in server or " " in server:
-        raise ConfigurationError(
-            "host (bootstrap servers)", server, "write host:port,host:port without a scheme, a path or blanks"
-        )
-    host, colon, port = server.rpartition(":")
-    if not colon or (server.startswith("[") and server.endswith("]")):
-        return f"{server}:{default_port}"
-    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
-        raise ConfigurationError("host (bootstrap servers)", server, "the port must be a number from 1 to 65535")
-    return server
+    return {"bootstrap.servers": ",".join(server_address(server.strip(), port) for server in written.split(","))}
 
 
 def _authentication(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
     mapped: dict[str, str] = {}
     if "security_protocol" in extra:
-        mapped["security.protocol"] = _choice("security_protocol", extra["security_protocol"], SECURITY_PROTOCOLS)
+        mapped["security.protocol"] = choice_of("security_protocol", extra["security_protocol"], SECURITY_PROTOCOLS)
     if "sasl_mechanism" in extra:
-        mapped["sasl.mechanism"] = _choice("sasl_mechanism", extra["sasl_mechanism"], SASL_MECHANISMS)
-    if connection.login:
-        mapped["sasl.username"] = connection.login
-    if connection.password:
-        mapped["sasl.password"] = connection.password
-    _check_authentication(_merge(mapped, {n: v for n, v in _raw_properties(extra).items() if n not in mapped}))
+        mapped["sasl.mechanism"] = choice_of("sasl_mechanism", extra["sasl_mechanism"], SASL_MECHANISMS)
+    raw = _raw_properties(extra)
+    mechanism = mapped.get("sasl.mechanism", str(raw.get("sasl.mechanism", raw.get("sasl.mechanisms", ""))).upper())
+    uses_tokens = mechanism == "OAUTHBEARER"
+    names = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret") if uses_tokens else _USER
+    given = zip(names, (connection.login, connection.password), strict=True)
+    mapped |= {name: value for name, value in given if value}
+    mapped |= _oauth(extra, uses_tokens)
+    _check_authentication(_merge(mapped, {n: v for n, v in raw.items() if n not in mapped}))
+    return mapped
+
+
+def _oauth(extra: dict[str, Any], uses_tokens: bool) -> dict[str, str]:
+    mapped = {prop: text_of(name, extra[name]) for name, prop in _OAUTH_FIELDS.items() if name in extra}
+    if mapped and not uses_tokens:
+        raise ConfigurationError(
+            ", ".join(name for name in _OAUTH_FIELDS if name in extra), None, "are used with OAUTHBEARER only"
+        )
     return mapped
 
 
@@ -260,58 +285,9 @@ def _tls(extra: dict[str, Any]) -> dict[str, str]:
     mapped: dict[str, str] = {}
     for name, prefix in (("ssl_ca_certificate", "ssl.ca"), ("ssl_certificate", "ssl.certificate")):
         if name in extra:
-            mapped |= _pem_or_file(name, prefix, extra[name])
+            mapped |= pem_or_file(name, prefix, extra[name])
     if "ssl_private_key" in extra:
-        mapped |= _pem_or_file("ssl_private_key", "ssl.key", extra["ssl_private_key"])
+        mapped |= pem_or_file("ssl_private_key", "ssl.key", extra["ssl_private_key"])
     if "ssl_key_password" in extra:
-        mapped["ssl.key.password"] = _text("ssl_key_password", extra["ssl_key_password"], secret=True)
+        mapped["ssl.key.password"] = text_of("ssl_key_password", extra["ssl_key_password"], secret=True)
     return mapped
-
-
-def _pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
-    text = _text(name, value, secret=True).strip()
-    if _PEM_MARK in text:
-        return {f"{prefix}.pem": text + "\n"}
-    if "\n" in text:
-        raise ConfigurationError(name, None, f"is neither a PEM text ({_PEM_MARK} …) nor the path of a file")
-    return {f"{prefix}.location": text}
-
-
-def _text(name: str, value: Any, *, secret: bool = False) -> str:
-    if not isinstance(value, str):
-        raise ConfigurationError(name, None if secret else value, "must be a text")
-    return value
-
-
-def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if isinstance(value, str) and value.strip().upper() in choices:
-        return value.strip().upper()
-    raise ConfigurationError(name, value, f"must be one of {', '.join(choices)}")
-
-
-def _seconds(name: str, value: Any) -> float:
-    try:
-        number = 0.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0 < number <= 86_400:
-        raise ConfigurationError(name, value, "must be a number of seconds above 0, at most 86400")
-    return number
-
-
-def _prefix(value: Any) -> str:
-    text = _text("lease_group_prefix", value)
-    if not _PREFIX.fullmatch(text):
-        raise ConfigurationError("lease_group_prefix", value, "use at most 100 letters, digits, dots, _ or -")
-    return text
-
-
-def _patterns(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = value.replace("\n", ",").split(",")
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise ConfigurationError(name, value, 'must be a list of group names or patterns, e.g. ["connect-*"]')
-    return check_patterns(name, [item.strip() for item in value if item.strip()])

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable, Mapping
 from io import BytesIO
-from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.conn import AIOKafkaConnection
@@ -100,11 +100,13 @@ async def open_connection(
         sasl_plain_username=security.username,
         sasl_plain_password=security.password,
         sasl_kerberos_service_name=security.kerberos_service,
-        sasl_oauth_token_provider=_TokenProvider(security.oauth_token) if security.oauth_token else None,
+        sasl_oauth_token_provider=_token_provider(security),
     )
     try:
         async with asyncio.timeout(timeout):
             await connection.connect()
+    except ConnectionFailedError:
+        raise  # what gives tokens says itself why it has none
     except (SaslAuthenticationFailed, UnsupportedSaslMechanismError) as error:
         raise AuthenticationFailedError(address, f"SASL authentication was refused: {_say(error)}") from None
     except ssl.SSLError as error:
@@ -197,8 +199,16 @@ class _CorrelationId:
 
 
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no type information
-    def __init__(self, give_token: Any) -> None:
+    def __init__(self, give_token: Callable[[], str], extensions: Mapping[str, str]) -> None:
         self._give_token = give_token
+        self._extensions = dict(extensions)
 
     async def token(self) -> str:
         return str(await asyncio.to_thread(self._give_token))
+
+    def extensions(self) -> dict[str, str]:
+        return self._extensions
+
+
+def _token_provider(security: SecurityConfig) -> _TokenProvider | None:
+    return _TokenProvider(security.oauth_token, security.oauth_extensions) if security.oauth_token else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ class SecurityConfig:
     :param check_hostname: whether the broker's certificate must bear its host name. Default true.
     :param verify: whether the broker's certificate is checked at all. Default true.
     :param oauth_token: gives an OAUTHBEARER token; called in a thread at each connection.
+    :param oauth_extensions: what is sent beside the token, such as a cluster's id (RFC 7628).
     """
 
     protocol: str = "PLAINTEXT"
@@ -33,6 +34,7 @@ class SecurityConfig:
     password: str | None = field(default=None, repr=False)
     kerberos_service: str = "kafka"
     oauth_token: Callable[[], str] | None = field(default=None, repr=False)
+    oauth_extensions: Mapping[str, str] = field(default_factory=dict)
     ca_file: str | None = None
     ca_pem: str | None = field(default=None, repr=False)
     certificate_file: str | None = None

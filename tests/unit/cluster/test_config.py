@@ -101,6 +101,21 @@ def test_no_secret_is_ever_shown() -> None:
     assert SECRET not in str(refused.value)
 
 
+def test_oauth_extensions_are_read_as_librdkafka_reads_them() -> None:
+    given = {
+        "bootstrap.servers": "b1:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda text: ("t", 1.0),
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1, poolId=p",
+    }
+    config = ClientConfig.from_librdkafka(given)
+    assert config.security.oauth_extensions == {"logicalCluster": "lkc-1", "poolId": "p"}
+    for wrong in ("a", "=b", "a b=c", "a=\x01auth=Bearer x"):
+        with pytest.raises(ConfigurationError, match="extensions"):
+            ClientConfig.from_librdkafka({**given, "sasl.oauthbearer.extensions": wrong})
+
+
 def test_an_oauth_callback_gives_the_token_as_librdkafkas_does() -> None:
     config = ClientConfig.from_librdkafka(
         {

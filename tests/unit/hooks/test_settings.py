@@ -30,6 +30,7 @@ def connection(extra: object = None, **fields: Any) -> Connection:
     return Connection(extra=None if extra is None else json.dumps(extra), **fields)
 
 
+TOKENS = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "oauth_token_url": "https://h/token"}
 SASL = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
 
 
@@ -58,6 +59,18 @@ SASL = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
         (connection({"ssl_private_key": "/k.pem"}), {"ssl.key.location": "/k.pem"}),
         (connection({"ssl_key_password": "x"}), {"ssl.key.password": "x"}),
         (connection({"client_id": "me"}), {"client.id": "me"}),
+        (
+            connection({**TOKENS, "oauth_scope": "s", "oauth_extensions": "a=b"}, login="id", password="p"),
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.client.id": "id",
+                "sasl.oauthbearer.client.secret": "p",
+                "sasl.oauthbearer.token.endpoint.url": "https://h/token",
+                "sasl.oauthbearer.scope": "s",
+                "sasl.oauthbearer.extensions": "a=b",
+            },
+        ),
         (connection({"properties": {"a.b": 1, "c.d": None}}), {"a.b": 1}),
         (connection({"properties": '{"a.b": "1"}'}), {"a.b": "1"}),
         (connection({"a.b": "1"}), {"a.b": "1"}),
@@ -80,7 +93,7 @@ def test_every_field_of_the_form_is_known_and_read_as_the_form_sends_its_default
     defaults = {name: field["schema"].get("default") for name, field in kind["conn-fields"].items()}
     settings = read_connection(connection(defaults))
     assert settings.properties == {"bootstrap.servers": "b1:9092", "security.protocol": "PLAINTEXT"}
-    assert settings.timeouts == {"request_timeout": 30, "api_timeout": 60}
+    assert settings.limits == {"request_timeout": 30, "api_timeout": 60}
     assert settings.read_only is False
     assert settings.protected_groups == ()
 
@@ -120,6 +133,10 @@ def test_every_field_of_the_form_is_known_and_read_as_the_form_sends_its_default
         (connection({"ssl_ca_certificate": "AAAA\nBBBB"}), "ssl_ca_certificate"),
         (connection({"ssl_key_password": 5}), "ssl_key_password"),
         (connection({"client_id": 5}), "client_id"),
+        (connection({**SASL, "oauth_scope": "s"}, login="u", password="p"), "oauth_scope"),
+        (connection({**TOKENS, "oauth_token_url": 5}), "oauth_token_url"),
+        (connection({"parallelism": 0}), "parallelism"),
+        (connection({"parallelism": "many"}), "parallelism"),
         (connection(conn_type="kafka"), "bootstrap.servers"),
         (connection({"bootstrap.servers": " "}, conn_type="kafka"), "bootstrap.servers"),
         (connection({"bootstrap.servers": "b:1", "read_only": "x"}, conn_type="kafka"), "read_only"),
@@ -134,7 +151,7 @@ def test_a_connection_of_the_official_provider_is_taken_unchanged() -> None:
     extra = {"bootstrap.servers": "b1:9092,b2:9092", "sasl.mechanisms": "PLAIN", "group.id": "g", "x": None}
     settings = read_connection(connection(extra, conn_type="kafka", host=None))
     assert settings.properties == {k: v for k, v in extra.items() if v is not None}
-    assert settings.timeouts == {}
+    assert settings.limits == {}
 
 
 def test_texts_from_a_uri_are_read_as_what_they_mean() -> None:
@@ -143,7 +160,11 @@ def test_texts_from_a_uri_are_read_as_what_they_mean() -> None:
     )
     assert settings.read_only is True
     assert settings.protected_groups == ("connect-*", "a")
-    assert settings.timeouts == {"api_timeout": 90.0}
+    assert settings.limits == {"api_timeout": 90.0}
+    assert read_connection(connection({"parallelism": "2"})).limits == {
+        "batches_in_flight": 2,
+        "singles_in_flight": 128,
+    }
 
 
 def test_protected_groups_are_names_and_patterns_that_know_case() -> None:

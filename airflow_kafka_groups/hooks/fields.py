@@ -1,0 +1,85 @@
+"""Check what is in one field of a connection's form: Airflow checks nothing but types, and not always those.
+
+Each function raises ``ConfigurationError`` with the field's name, what it holds unless it is a secret, and the remedy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import check_patterns
+
+_PEM_MARK = "-----BEGIN"
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
+
+
+def server_address(server: str, default_port: int) -> str:
+    """Read one bootstrap server, and give it the default port if it names none."""
+    if not server or "://" in server or "/" in server or " " in server:
+        raise ConfigurationError(
+            "host (bootstrap servers)", server, "write host:port,host:port without a scheme, a path or blanks"
+        )
+    host, colon, port = server.rpartition(":")
+    if not colon or (server.startswith("[") and server.endswith("]")):
+        return f"{server}:{default_port}"
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise ConfigurationError("host (bootstrap servers)", server, "the port must be a number from 1 to 65535")
+    return server
+
+
+def pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
+    """Read a certificate or key that is a PEM text or the path of a file, as the librdkafka property for it."""
+    text = text_of(name, value, secret=True).strip()
+    if _PEM_MARK in text:
+        return {f"{prefix}.pem": text + "\n"}
+    if "\n" in text:
+        raise ConfigurationError(name, None, f"is neither a PEM text ({_PEM_MARK} …) nor the path of a file")
+    return {f"{prefix}.location": text}
+
+
+def text_of(name: str, value: Any, *, secret: bool = False) -> str:
+    """Read a text. A secret one is not shown when it is none."""
+    if not isinstance(value, str):
+        raise ConfigurationError(name, None if secret else value, "must be a text")
+    return value
+
+
+def choice_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Read one of the choices, in whatever case."""
+    if isinstance(value, str) and value.strip().upper() in choices:
+        return value.strip().upper()
+    raise ConfigurationError(name, value, f"must be one of {', '.join(choices)}")
+
+
+def seconds_of(name: str, value: Any) -> float:
+    """Read a number of seconds above 0, at most a day."""
+    try:
+        number = 0.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0 < number <= 86_400:
+        raise ConfigurationError(name, value, "must be a number of seconds above 0, at most 86400")
+    return number
+
+
+def group_prefix_of(value: Any) -> str:
+    """Read what the name of a group may begin with."""
+    text = text_of("lease_group_prefix", value)
+    if not _PREFIX.fullmatch(text):
+        raise ConfigurationError("lease_group_prefix", value, "use at most 100 letters, digits, dots, _ or -")
+    return text
+
+
+def patterns_of(name: str, value: Any) -> tuple[str, ...]:
+    """Read patterns: a list, a JSON list, or a text with commas or line ends between them."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = value.replace("\n", ",").split(",")
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ConfigurationError(name, value, 'must be a list of group names or patterns, e.g. ["connect-*"]')
+    return check_patterns(name, [item.strip() for item in value if item.strip()])

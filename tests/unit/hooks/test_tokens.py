@@ -1,0 +1,172 @@
+"""Where tokens come from, and what is refused; the real log-in is tested in tests/dags/test_connection.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
+from airflow_kafka_groups.hooks.tokens import CachedToken, with_tokens
+
+SECRET = "s3cr3t"
+OAUTH = {"bootstrap.servers": "b:9092", "sasl.mechanism": "OAUTHBEARER"}
+
+
+def module(monkeypatch: pytest.MonkeyPatch, name: str, **contents: Any) -> None:
+    made = ModuleType(name)
+    vars(made).update(contents)
+    for part in [".".join(name.split(".")[:i]) for i in range(1, name.count(".") + 1)]:
+        if part not in sys.modules:
+            monkeypatch.setitem(sys.modules, part, ModuleType(part))
+    monkeypatch.setitem(sys.modules, name, made)
+
+
+def give_token(config: str) -> tuple[str, float]:
+    return f"token of {config}", time.time() + 3600
+
+
+@pytest.fixture
+def endpoint() -> Iterator[SimpleNamespace]:
+    seen = SimpleNamespace(requests=[], status=200, answer=json.dumps({"access_token": "t1", "expires_in": 3600}))
+
+    class Endpoint(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            seen.requests.append((self.headers["Authorization"], body))
+            self.send_response(seen.status)
+            self.end_headers()
+            self.wfile.write(seen.answer.encode())
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        seen.url = f"http://127.0.0.1:{server.server_address[1]}/token"
+        yield seen
+        server.shutdown()
+
+
+def client(endpoint: SimpleNamespace, **more: str) -> dict[str, Any]:
+    names = {"client.id": "me", "client.secret": SECRET, "token.endpoint.url": endpoint.url, **more}
+    return {**OAUTH, **{f"sasl.oauthbearer.{name}": value for name, value in names.items()}}
+
+
+def test_without_oauthbearer_nothing_is_asked_and_no_callback_is_looked_at() -> None:
+    assert with_tokens({"bootstrap.servers": "b", "oauth_cb": "no.such"}) == {"bootstrap.servers": "b"}
+
+
+def test_client_credentials_are_sent_once_and_the_token_is_kept(endpoint: SimpleNamespace) -> None:
+    callback = with_tokens(client(endpoint, scope="kafka"))["oauth_cb"]
+    assert [callback("")[0], callback("")[0]] == ["t1", "t1"]
+    assert endpoint.requests == [("Basic bWU6czNjcjN0", "grant_type=client_credentials&scope=kafka")]
+
+
+def test_a_token_about_to_expire_is_asked_for_again(endpoint: SimpleNamespace) -> None:
+    endpoint.answer = json.dumps({"access_token": "t1", "expires_in": 30})
+    callback = with_tokens(client(endpoint))["oauth_cb"]
+    callback("")
+    callback("")
+    assert len(endpoint.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (401, SECRET, "401"),
+        (503, SECRET, "503"),
+        (200, SECRET, "no token"),
+        (200, "[]", "no token"),
+        (200, "{}", "no token"),
+    ],
+)
+def test_an_endpoint_that_gives_none_is_said_without_its_answer(
+    endpoint: SimpleNamespace, status: int, answer: str, said: str
+) -> None:
+    endpoint.status, endpoint.answer = status, answer
+    with pytest.raises(ConnectionFailedError, match=said) as caught:
+        with_tokens(client(endpoint))["oauth_cb"]("")
+    assert SECRET not in str(caught.value)
+    assert isinstance(caught.value, AuthenticationFailedError) is (status == 401), "only this fails for good"
+
+
+def test_a_callback_needs_airflows_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{__name__}.give_token"
+    given = {**OAUTH, "oauth_cb": path}
+    with pytest.raises(ConfigurationError, match="callback_allowlist"):
+        with_tokens(given)
+    monkeypatch.setenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST", f"other.one, {path}, no.such")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
+    assert with_tokens(given)["oauth_cb"]("x")[0] == "token of x"
+    with pytest.raises(ConfigurationError, match="cannot be imported"):
+        with_tokens({**OAUTH, "oauth_cb": "no.such"})
+
+
+def _this_module() -> ModuleType:
+    made = ModuleType(__name__)
+    vars(made)["give_token"] = give_token
+    return made
+
+
+@pytest.mark.parametrize(
+    ("server", "region"),
+    [
+        ("b-1.demo.abcde1.c2.kafka.us-east-1.amazonaws.com:9098,b-2.x", "us-east-1"),
+        ("boot-abcde1.c2.kafka-serverless.EU-west-1.amazonaws.com:9098", "eu-west-1"),
+        ("b-1.demo.c2.kafka.cn-north-1.amazonaws.com.cn:9098", "cn-north-1"),
+    ],
+)
+def test_amazon_signs_for_the_region_of_the_servers(monkeypatch: pytest.MonkeyPatch, server: str, region: str) -> None:
+    expires_ms = (time.time() + 900) * 1000
+    provider = SimpleNamespace(generate_auth_token=lambda asked: (f"signed for {asked}", expires_ms))
+    module(monkeypatch, "aws_msk_iam_sasl_signer", MSKAuthTokenProvider=provider)
+    given = {"bootstrap.servers": server, "sasl.mechanisms": "OAUTHBEARER"}
+    assert with_tokens(given)["oauth_cb"]("") == (f"signed for {region}", pytest.approx(expires_ms / 1000))
+
+
+def test_google_gives_the_token_of_its_own_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = SimpleNamespace(get_confluent_token=lambda config: ("from google", time.time() + 900))
+    name = "airflow.providers.google.cloud.hooks.managed_kafka"
+    module(monkeypatch, name, ManagedKafkaHook=lambda: hook)
+    server = "bootstrap.c.europe-west1.managedkafka.p.cloud.goog:9092"
+    assert with_tokens({**OAUTH, "bootstrap.servers": server})["oauth_cb"]("")[0] == "from google"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "where tokens come from"),
+        ({"bootstrap.servers": "b-1.kafka.us-east-1.amazonaws.com:9098"}, "aws-msk-iam-sasl-signer"),
+        ({"bootstrap.servers": "b.managedkafka.p.cloud.goog:9092"}, "apache-airflow-providers-google"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https://h/t"}, "client.secret"),
+        ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "must be a URL"),
+    ],
+)
+def test_what_is_missing_is_named(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        with_tokens({**OAUTH, **given})
+
+
+def test_many_threads_get_one_token() -> None:
+    asked = []
+
+    def slow(config: str) -> tuple[str, float]:
+        asked.append(config)
+        time.sleep(0.05)
+        return "t", time.time() + 3600
+
+    token = CachedToken(slow)
+    threads = [threading.Thread(target=token, args=("",)) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(asked) == 1
