@@ -7,9 +7,8 @@ instead of state Dead (KIP-1043)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kio.index import load_entity_module
 from kio.serial import entity_reader
@@ -27,13 +26,14 @@ from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
+from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 
 _FIRST_OPERATIONS_VERSION = 3
+_FIRST_FLEXIBLE_VERSION = 5
 _MAX_ASSIGNMENT_VERSION = 3
 
 
-@dataclass(frozen=True, slots=True)
-class DescriptionAnswer:
+class DescriptionAnswer(NamedTuple):
     """Be the answer for one group."""
 
     group_id: str
@@ -44,6 +44,8 @@ class DescriptionAnswer:
 
 def build(group_ids: Sequence[str], include_authorized_operations: bool, version: int) -> Message:
     """Make a request."""
+    if version >= _FIRST_FLEXIBLE_VERSION:
+        return texts(group_ids) + (b"\x01" if include_authorized_operations else b"\x00") + NO_TAGS
     request = request_schema(DESCRIBE_GROUPS, version).DescribeGroupsRequest
     if version >= _FIRST_OPERATIONS_VERSION:
         return request(groups=tuple(group_ids), include_authorized_operations=include_authorized_operations)
@@ -61,7 +63,7 @@ def parse(response: Message, version: int, broker_id: BrokerId) -> Iterator[Desc
             protocol_type=group.protocol_type,
             protocol=group.protocol_data,
             coordinator=broker_id,
-            members=tuple(_member(member, is_consumer) for member in group.members),
+            members=tuple(_member(member, is_consumer) for member in group.members) if group.members else (),
             authorized_operations=operations(getattr(group, "authorized_operations", UNKNOWN_OPERATIONS)),
         )
         yield DescriptionAnswer(group.group_id, group.error_code, getattr(group, "error_message", None), description)

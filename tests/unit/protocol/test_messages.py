@@ -180,6 +180,16 @@ def test_deletions_written_by_hand_are_what_kio_writes(group_ids: list[str]) -> 
     assert delete_groups.build(group_ids, 2) == encode_body(by_kio)
 
 
+@given(NAMES, st.booleans(), st.sampled_from([5, 6]))
+def test_questions_about_groups_written_by_hand_are_what_kio_writes(
+    group_ids: list[str], with_operations: bool, version: int
+) -> None:
+    by_kio = request_schema(apis.DESCRIBE_GROUPS, version).DescribeGroupsRequest(
+        groups=tuple(group_ids), include_authorized_operations=with_operations
+    )
+    assert describe_groups.build(group_ids, with_operations, version) == encode_body(by_kio)
+
+
 class TestRefusals:
     @pytest.mark.parametrize("version", [0, 1, 2, 3])
     def test_find_coordinator_takes_many_keys_from_v4_on(self, version: int) -> None:
