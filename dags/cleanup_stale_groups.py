@@ -53,7 +53,7 @@ with DAG(
         task_id="plan",
         snapshot_id=snapshot_id,
         include="{{ params.include | tojson }}",
-        exclude="{{ params.exclude | tojson }}",
+        exclude="{{ (params.exclude or []) | tojson }}",
         min_idle_seconds="{{ params.min_idle_seconds }}",
         min_observations="{{ params.min_observations }}",
         max_groups="{{ params.max_groups }}",

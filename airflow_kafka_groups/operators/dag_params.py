@@ -56,6 +56,7 @@ _FORM: dict[str, dict[str, Any]] = {
         "title": "Groups to keep",
         "description": "Patterns, one a line. The platform's own groups (connect-*, __* …) are kept anyway.",
         **_PATTERNS,
+        "type": ["array", "null"],  # or Airflow's form demands one, and cannot be sent without
     },
     "min_idle_seconds": {
         "default": 604_800,
