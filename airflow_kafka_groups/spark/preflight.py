@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import platform
+from typing import Any
+
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
 
 TESTED_SPARK = "4.2"
 """Minor version of pyspark with which the jobs are tested."""
 
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+"""The Kafka connector on Maven Central; its version has to be Spark's."""
+
+_CONNECTOR_CLASSES = {
+    "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "spark-token-provider-kafka-0-10": "org.apache.spark.kafka010.KafkaTokenUtil",
+    "kafka-clients": "org.apache.kafka.clients.admin.AdminClient",
+    "commons-pool2": "org.apache.commons.pool2.impl.GenericKeyedObjectPool",
+}
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 
@@ -41,6 +53,69 @@ def prepare(spark: SparkSession) -> list[str]:
         raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     return version_warnings(pyspark.__version__, spark.version)
+
+
+def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False) -> list[str]:
+    """Prepare a session that has to read Kafka: as ``prepare`` does, and check that the connector fits.
+
+    :param spark: the session the job runs in.
+    :param python_on_workers: the job may run Python on executors: try it. Default false.
+
+    Raises ``JobError`` saying which jar is missing, or of which version it is.
+    """
+    warnings = prepare(spark)
+    versions = {jar: _jar_version(spark, name) for jar, name in _CONNECTOR_CLASSES.items()}
+    missing = [jar for jar, version in versions.items() if version is None]
+    remedy = f"submit with --packages {CONNECTOR}:{spark.version}, or with its jars in --jars"
+    if missing:
+        raise JobError(f"Spark has no {' and no '.join(missing)} on its class path, so it cannot read Kafka: {remedy}")
+    warnings += connector_warnings(versions["spark-sql-kafka-0-10"] or "", spark.version, remedy)
+    if python_on_workers:
+        warnings += worker_warnings(spark)
+    return warnings
+
+
+def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[str]:
+    """Compare the connector's version with Spark's; another minor version is an error, another patch a warning.
+
+    :param connector: its version; empty where the jar does not say.
+    :param cluster_side: version of Spark that runs the session.
+    :param remedy: what to do about it.
+    """
+    if connector == cluster_side:
+        return []
+    if not connector:
+        return [f"the Kafka connector does not say its version; it has to be {cluster_side}"]
+    says = f"the Kafka connector is of Spark {connector}, and this is Spark {cluster_side}"
+    if connector.rsplit(".", 1)[0] != cluster_side.rsplit(".", 1)[0]:
+        raise JobError(f"{says}: {remedy}")
+    return [f"{says}: {remedy}"]
+
+
+def worker_warnings(spark: SparkSession) -> list[str]:
+    """Run a line of Python on an executor; give what does not fit. Of use to jobs that run a user's own Python.
+
+    :param spark: the session the job runs in.
+    """
+    try:
+        (found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: platform.python_version()).collect()
+    except SPARK_ERRORS as exc:
+        return [f"Python does not run on the workers, so no Python function will: {first_line(exc)}"]
+    here = platform.python_version()
+    if found.rsplit(".", 1)[0] != here.rsplit(".", 1)[0]:
+        return [f"the driver's Python is {here}, the workers' is {found}: set PYSPARK_PYTHON on both to the same"]
+    return []
+
+
+def _jar_version(spark: SparkSession, class_name: str) -> str | None:
+    """Give the version of the jar that a class comes from, empty if it does not say; ``None`` if there is no class."""
+    jvm: Any = spark._jvm
+    try:
+        found = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader().loadClass(class_name)
+    except SPARK_ERRORS:
+        return None
+    package = found.getPackage()
+    return str((package.getImplementationVersion() if package is not None else None) or "")
 
 
 def fit_shuffles(spark: SparkSession, rows: int) -> None:

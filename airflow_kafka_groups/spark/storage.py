@@ -45,6 +45,24 @@ class Storage:
             raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
         return found
 
+    def read_text(self, path: str) -> str:
+        """Read a small file."""
+        try:
+            stream = self._fs.open(self._path(path))
+            try:
+                return bytes(stream.readAllBytes()).decode()
+            finally:
+                stream.close()
+        except (*SPARK_ERRORS, UnicodeDecodeError) as exc:
+            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file or folder."""
+        try:
+            return bool(self._fs.exists(self._path(path)))
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{path} cannot be looked for: {first_line(exc)}") from exc
+
     def write_text(self, path: str, text: str) -> None:
         """Write a small file, replacing the one that is there."""
         try:

@@ -1,0 +1,213 @@
+"""What a group has not read: from its committed offsets and the ends of the logs to the ranges to read. No I/O.
+
+Every case that is not plainly "committed within the log" is a decision the user has made by name, or the job stops:
+
+1. *no commit*: a partition of the topic in which the group committed nothing. Stop, or begin at its log's start or end.
+2. *data lost*: committed below the log start, so that retention removed records unread. Stop, or begin at the start.
+3. *beyond the end*: the topic was made anew or cut short. Stop, begin at its start, or leave the partition out.
+4. *missing topic*: the group remembers a topic that is not there any more. Stop, or leave it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+
+FAIL, SKIP_TO_START, FROM_START, FROM_END, SKIP = "fail", "skip-to-start", "from-start", "from-end", "skip"
+_SHOWN = 5
+
+
+class Partition(NamedTuple):
+    """Name one partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+class Commit(NamedTuple):
+    """Be a committed offset."""
+
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
+class LogEnds(NamedTuple):
+    """Be the offsets a partition's log begins and ends with; the end is exclusive."""
+
+    start: int
+    end: int
+
+
+class Range(NamedTuple):
+    """Be the offsets ``[start, end)`` of one partition."""
+
+    partition: Partition
+    start: int
+    end: int
+
+    @property
+    def offsets(self) -> int:
+        """Give how many offsets lie in it; compaction and transactions leave some without a record."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogPolicy:
+    """Say what to do where the answer is not in the offsets.
+
+    :param on_no_commit: ``fail``, ``from-start`` or ``from-end`` of the log.
+    :param on_data_loss: ``fail`` or ``skip-to-start``.
+    :param on_beyond_end: ``fail``, ``from-start`` or ``skip``.
+    :param on_missing_topic: ``fail`` or ``skip``.
+    """
+
+    on_no_commit: str = FAIL
+    on_data_loss: str = FAIL
+    on_beyond_end: str = FAIL
+    on_missing_topic: str = FAIL
+
+    def __post_init__(self) -> None:
+        for name, choices in POLICY_CHOICES.items():
+            if getattr(self, name) not in choices:
+                option = f"--{name.replace('_', '-')}"
+                raise ArgumentError(option, getattr(self, name), f"give one of {', '.join(choices)}")
+
+
+POLICY_CHOICES = {
+    "on_no_commit": (FAIL, FROM_START, FROM_END),
+    "on_data_loss": (FAIL, SKIP_TO_START),
+    "on_beyond_end": (FAIL, FROM_START, SKIP),
+    "on_missing_topic": (FAIL, SKIP),
+}
+"""Every decision and its choices; the first one is the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Be what to read, and what to commit once it is processed.
+
+    :param ranges: what to read, without empty ranges.
+    :param ends: the offset up to which each partition will have been processed; also of those with nothing to read.
+    :param lost: offsets that retention removed unread, by partition.
+    :param decided: what was decided by the policy, for people.
+    """
+
+    ranges: tuple[Range, ...]
+    ends: Mapping[Partition, int]
+    lost: Mapping[Partition, int] = field(default_factory=dict)
+    decided: tuple[str, ...] = ()
+
+    @property
+    def offsets(self) -> int:
+        """Give how many offsets there are to read."""
+        return sum(each.offsets for each in self.ranges)
+
+    def counts(self) -> dict[str, Any]:
+        """Give the numbers of it for a summary."""
+        return {
+            "partitions": len(self.ends),
+            "partitions_with_backlog": len(self.ranges),
+            "offsets": self.offsets,
+            "offsets_lost": sum(self.lost.values()),
+            "lost": {str(where): count for where, count in self.lost.items()},
+            "decided": list(self.decided),
+        }
+
+
+def plan_backlog(
+    committed: Mapping[Partition, Commit],
+    logs: Mapping[Partition, LogEnds],
+    policy: BacklogPolicy,
+    *,
+    until: Mapping[Partition, int] | None = None,
+    missing_topics: Collection[str] = (),
+) -> Backlog:
+    """Say what to read of each partition.
+
+    :param committed: the group's commits; a partition of ``logs`` without one has none.
+    :param logs: the ends of every partition of the group's topics.
+    :param policy: what to do in the cases above.
+    :param until: read no further than this, where it says; default to the end.
+    :param missing_topics: topics of ``committed`` that do not exist.
+
+    Raises ``JobError`` naming the partitions and the option that decides, before anything is read.
+    """
+    plan = _Plan(policy, dict(until or {}))
+    for where in sorted(committed.keys() | logs.keys()):
+        if where.topic in missing_topics:
+            plan.decide("on_missing_topic", where, f"{where.topic} does not exist any more")
+        elif (log := logs.get(where)) is None:
+            raise JobError(f"the ends of {where} are not known, though its topic exists: run the job again")
+        elif (commit := committed.get(where)) is None:
+            plan.add(where, log, plan.decide("on_no_commit", where, f"{where} has no commit"), None)
+        elif commit.offset < log.start:
+            what = f"{where} is committed at {commit.offset}, and its log starts at {log.start}"
+            plan.add(where, log, plan.decide("on_data_loss", where, what), commit)
+        elif commit.offset > log.end:
+            what = f"{where} is committed at {commit.offset}, beyond its end {log.end}: the topic was made anew"
+            plan.add(where, log, plan.decide("on_beyond_end", where, what), commit)
+        else:
+            plan.add(where, log, None, commit)
+    return plan.result()
+
+
+class _Plan:
+    """Collect ranges, decisions and objections."""
+
+    def __init__(self, policy: BacklogPolicy, until: dict[Partition, int]) -> None:
+        self._policy = policy
+        self._until = until
+        self._ranges: list[Range] = []
+        self._ends: dict[Partition, int] = {}
+        self._lost: dict[Partition, int] = {}
+        self._decided: list[str] = []
+        self._objections: dict[str, list[str]] = {}
+
+    def decide(self, name: str, where: Partition, what: str) -> str:
+        """Give what the policy says, and keep a note of it."""
+        decision: str = getattr(self._policy, name)
+        if decision == FAIL:
+            self._objections.setdefault(name, []).append(what)
+        else:
+            self._decided.append(f"{what}: {decision}")
+        return decision
+
+    def add(self, where: Partition, log: LogEnds, decision: str | None, commit: Commit | None) -> None:
+        """Add the range of one partition as it was decided."""
+        if decision in (FAIL, SKIP):
+            return
+        end = min(log.end, self._until.get(where, log.end))
+        start = end if decision == FROM_END else log.start
+        if decision is None and commit is not None:
+            start = commit.offset
+        if decision == SKIP_TO_START and commit is not None:
+            self._lost[where] = log.start - commit.offset
+        # What was to be read may have been removed meanwhile: an end below the start is nothing to read, and the
+        # commit never goes back.
+        end = max(end, start)
+        self._ends[where] = end
+        if end > start:
+            self._ranges.append(Range(where, start, end))
+
+    def result(self) -> Backlog:
+        """Give the backlog, or raise every objection at once."""
+        if self._objections:
+            raise JobError("; ".join(_objection(name, found) for name, found in self._objections.items()))
+        return Backlog(
+            ranges=tuple(self._ranges), ends=self._ends, lost=self._lost, decided=tuple(dict.fromkeys(self._decided))
+        )
+
+
+def _objection(name: str, found: list[str]) -> str:
+    option = f"--{name.replace('_', '-')}"
+    choices = " or ".join(POLICY_CHOICES[name][1:])
+    unique = list(dict.fromkeys(found))
+    more = f" (and {len(unique) - _SHOWN} more)" if len(unique) > _SHOWN else ""
+    return f"{'; '.join(unique[:_SHOWN])}{more}. Decide by {option} {choices}"

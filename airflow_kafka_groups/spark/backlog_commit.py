@@ -1,0 +1,137 @@
+"""Commit what was processed, if nobody used the group meanwhile; on any doubt nothing is committed.
+
+In this order: the group is Empty (or does not exist, if it did not before), its commits are those that were there when
+the work began, the new offsets are committed (brokers refuse it while the group has members), and are read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_kafka_groups.spark.backlog import Backlog, Commit, Partition
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka_admin import GroupState
+
+
+class NotCommittedError(JobError):
+    """Say why the offsets were not committed though the records are processed."""
+
+
+class CommitAdmin(Protocol):
+    """Be the part of ``KafkaAdmin`` that committing needs."""
+
+    def state(self, group_id: str) -> GroupState:
+        """Describe the group."""
+
+    def known(self, group_id: str) -> set[Partition]:
+        """Give the partitions in which the group has commits."""
+
+    def committed(self, group_id: str, partitions: set[Partition], /) -> dict[Partition, Commit]:
+        """Give the commits of these partitions."""
+
+    def alter(self, group_id: str, offsets: Mapping[Partition, int], /) -> None:
+        """Commit offsets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Be what was seen of a group before the work began.
+
+    :param partitions: every partition of the topics it has commits in, and of those it shall have commits in.
+    :param committed: the commits found in them.
+    """
+
+    group_id: str
+    partitions: frozenset[Partition]
+    committed: Mapping[Partition, Commit]
+
+
+def why_not_free(group_id: str, state: GroupState, *, exists: bool) -> str | None:
+    """Say why a group must not be committed for; ``None`` if nobody uses it.
+
+    :param state: how it is described now.
+    :param exists: whether it had commits.
+    """
+    if state.members:
+        return f"group {group_id!r} has {state.members} member(s): stop its consumers first"
+    if state.state == "EMPTY" or (state.state == "DEAD" and not exists):
+        return None
+    return f"group {group_id!r} is in the state {state.state.capitalize()}, not Empty"
+
+
+def moved(before: Mapping[Partition, Commit], now: Mapping[Partition, Commit]) -> list[str]:
+    """Name what differs between two readings of a group's commits, for people."""
+    return [
+        f"{where}: {_offset(before.get(where))} then, {_offset(now.get(where))} now"
+        for where in sorted(before.keys() | now.keys())
+        if before.get(where) != now.get(where)
+    ]
+
+
+def offsets_to_commit(backlog: Backlog, committed: Mapping[Partition, Commit]) -> dict[Partition, int]:
+    """Give the offsets that differ from what is committed.
+
+    :param backlog: what was processed.
+    :param committed: what was committed before.
+    """
+    return {
+        where: end for where, end in backlog.ends.items() if where not in committed or committed[where].offset != end
+    }
+
+
+def commit_backlog(admin: CommitAdmin, observed: Observed, backlog: Backlog) -> dict[Partition, int]:
+    """Commit the ends of a processed backlog; give what was committed.
+
+    :param admin: a client.
+    :param observed: what the group was like before the work began.
+    :param backlog: what was processed.
+
+    Raises ``NotCommittedError`` saying why; nothing is committed then, unless it says that nobody knows.
+    """
+    group_id = observed.group_id
+    wanted = offsets_to_commit(backlog, observed.committed)
+    if not wanted:
+        return {}
+    _check_unused(admin, observed)
+    try:
+        admin.alter(group_id, wanted)
+    except JobError as exc:
+        raise NotCommittedError(
+            f"{exc}. Some partitions may be committed: look at the group before you run the job again"
+        ) from exc
+    _check_written(admin, group_id, wanted)
+    return wanted
+
+
+def _check_unused(admin: CommitAdmin, observed: Observed) -> None:
+    group_id = observed.group_id
+    try:
+        reason = why_not_free(group_id, admin.state(group_id), exists=bool(observed.committed))
+        now = admin.committed(group_id, admin.known(group_id) | observed.partitions)
+    except JobError as exc:
+        raise NotCommittedError(f"nothing was committed: {exc}") from exc
+    if reason is not None:
+        raise NotCommittedError(f"nothing was committed: {reason}")
+    if differ := moved(observed.committed, now):
+        raise NotCommittedError(
+            f"nothing was committed: group {group_id!r} moved meanwhile in {len(differ)} partition(s): {differ[0]}"
+        )
+
+
+def _check_written(admin: CommitAdmin, group_id: str, wanted: Mapping[Partition, int]) -> None:
+    try:
+        now = admin.committed(group_id, set(wanted))
+    except JobError as exc:
+        raise NotCommittedError(f"committed, but it cannot be read back: {exc}") from exc
+    for where, offset in wanted.items():
+        if where not in now or now[where].offset != offset:
+            raise NotCommittedError(
+                f"{where} of group {group_id!r} was committed at {offset} and reads {_offset(now.get(where))}: "
+                "somebody else commits for this group"
+            )
+
+
+def _offset(commit: Commit | None) -> str:
+    return "no commit" if commit is None else str(commit.offset)

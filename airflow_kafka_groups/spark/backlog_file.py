@@ -1,0 +1,94 @@
+"""The small JSON by which a group's fetched offsets reach a job, and by which a job says what is to be committed.
+
+``GroupOffsetsToSparkOperator`` writes the first; docs/formats.md has both. Text in, values out: no Spark here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_groups.spark.backlog import Commit, Partition
+from airflow_kafka_groups.spark.errors import ArgumentError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedOffsets:
+    """Be what was fetched of one group.
+
+    :param committed: its committed offsets.
+    :param ends: the ends of the logs at that time; to be read up to there.
+    """
+
+    backlog_id: str
+    kafka_cluster_id: str | None
+    group_id: str
+    committed: Mapping[Partition, Commit]
+    ends: Mapping[Partition, int]
+
+
+def parse_fetched(text: str, path: str) -> FetchedOffsets:
+    """Read the file; whatever is not as docs/formats.md says is an error that names the file.
+
+    :param text: the JSON.
+    :param path: where it came from, for messages.
+    """
+    try:
+        content = json.loads(text)
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}, this job reads {FORMAT}")
+        committed: dict[Partition, Commit] = {}
+        ends: dict[Partition, int] = {}
+        for row in content["partitions"]:
+            where = Partition(_text(row["topic"]), _count(row["partition"]))
+            if where in committed:
+                raise ValueError(f"it names {where} twice")
+            epoch = row["leader_epoch"]
+            committed[where] = Commit(
+                _count(row["committed_offset"]), None if epoch is None else _count(epoch), row["metadata"] or ""
+            )
+            if row["log_end"] is not None:
+                ends[where] = _count(row["log_end"])
+        return FetchedOffsets(
+            backlog_id=_text(content["backlog_id"]),
+            kafka_cluster_id=content["kafka_cluster_id"],
+            group_id=_text(content["group_id"]),
+            committed=committed,
+            ends=ends,
+        )
+    except (ValueError, KeyError, TypeError) as exc:
+        remedy = f"it is not what GroupOffsetsToSparkOperator writes ({type(exc).__name__}: {exc}): fetch them again"
+        raise ArgumentError("--backlog", path, remedy) from exc
+
+
+def commit_rows(commits: Mapping[Partition, Commit]) -> list[dict[str, Any]]:
+    """Give commits as JSON rows.
+
+    :param commits: by partition.
+    """
+    return [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "offset": commit.offset,
+            "leader_epoch": commit.leader_epoch,
+            "metadata": commit.metadata,
+        }
+        for where, commit in sorted(commits.items())
+    ]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{value!r} is not a number of 0 or more")
+    return value

@@ -1,0 +1,215 @@
+"""Ask and change one group's offsets through the Kafka client that comes with Spark's connector.
+
+The job's driver needs no other Kafka library, and its settings are those of the source. Java's client leaves partitions
+whose offset it cannot read out of its answer with no more than a warning, so offsets are asked for *by name*: what was
+asked for and is not in the answer is an error here, and never "no commit".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.backlog import Commit, LogEnds, Partition
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka_properties import KafkaProperties
+
+_TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
+_AT_ONCE = 2_000
+_UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
+
+
+class GroupState(NamedTuple):
+    """Be the state of a group, ``DEAD`` if it does not exist, and how many members it has."""
+
+    state: str
+    members: int
+
+
+class KafkaAdmin:
+    """Be an admin client in the driver's JVM; use it in ``with``.
+
+    :param spark: the session.
+    :param properties: how to reach the cluster.
+    """
+
+    def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._kafka: Any = jvm.org.apache.kafka
+        self._admin: Any = None
+        self._properties = properties
+
+    def __enter__(self) -> KafkaAdmin:
+        settings = self._jvm.java.util.Properties()
+        for name, value in {**_TIMEOUTS, **self._properties.settings}.items():
+            settings.setProperty(name, value)
+        try:
+            self._admin = self._kafka.clients.admin.AdminClient.create(settings)
+        except Py4JJavaError as exc:
+            raise JobError(f"the Kafka client cannot be made: {_why(exc)}. Check the Kafka properties") from exc
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._admin is not None:
+            self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
+
+    def cluster_id(self) -> str:
+        """Give the cluster's id."""
+        return str(self._get(lambda: self._admin.describeCluster().clusterId(), "the cluster does not answer"))
+
+    def state(self, group_id: str) -> GroupState:
+        """Describe the group; one that does not exist is ``DEAD``."""
+        what = f"group {group_id!r} cannot be described"
+        try:
+            found = self._get(lambda: self._admin.describeConsumerGroups(self._list([group_id])).all(), what)
+        except JobError as exc:
+            if "GroupIdNotFoundException" in str(exc):  # clients from 4.0 on
+                return GroupState("DEAD", 0)
+            raise
+        described = found.get(group_id)
+        if described is None:
+            raise JobError(f"{what}: its coordinator said nothing about it")
+        return GroupState(str(described.state().name()), int(described.members().size()))
+
+    def known(self, group_id: str) -> set[Partition]:
+        """Give the partitions in which the group has commits, as far as this user may see them."""
+        return set(self._fetch(group_id, None))
+
+    def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
+        """Give the commits of these partitions; one without a commit is not in the answer.
+
+        Raises ``JobError`` if any cannot be read, for example because of an open transaction.
+        """
+        wanted = sorted(set(partitions))
+        found: dict[Partition, Commit | None] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            found |= self._fetch(group_id, wanted[start : start + _AT_ONCE])
+        unread = [where for where in wanted if where not in found]
+        if unread:
+            raise JobError(
+                f"the offsets of group {group_id!r} cannot be read in {len(unread)} partition(s), first {unread[0]}: "
+                "a transaction may be open, or the user may lack Describe on the topic. Run the job again"
+            )
+        return {where: commit for where, commit in found.items() if commit is not None}
+
+    def partitions(self, topics: Collection[str]) -> dict[str, list[Partition]]:
+        """Give all partitions of these topics; a topic that does not exist is not in the answer."""
+        found = {}
+        answers = self._admin.describeTopics(self._list(topics)).topicNameValues()
+        for topic in topics:
+            try:
+                described = self._get(lambda topic=topic: answers.get(topic), f"topic {topic!r} cannot be described")
+            except JobError as exc:
+                if _UNKNOWN_TOPIC in str(exc):
+                    continue
+                raise
+            found[topic] = [Partition(topic, int(each.partition())) for each in described.partitions()]
+        return found
+
+    def log_ends(self, partitions: Iterable[Partition], *, read_committed: bool = True) -> dict[Partition, LogEnds]:
+        """Give the log start and the end of each partition.
+
+        :param partitions: the partitions; all of them have to exist.
+        :param read_committed: end before the first open transaction. Default true.
+        """
+        wanted = sorted(set(partitions))
+        starts = self._list_offsets(wanted, "earliest", read_committed=False)
+        ends = self._list_offsets(wanted, "latest", read_committed=read_committed)
+        return {where: LogEnds(starts[where], ends[where]) for where in wanted}
+
+    def compacted(self, topics: Collection[str]) -> set[str]:
+        """Give those of the topics whose clean-up policy compacts them."""
+        configs = self._kafka.common.config.ConfigResource
+        named = {topic: configs(configs.Type.TOPIC, topic) for topic in topics}
+        answers = self._admin.describeConfigs(self._list(named.values())).values()
+        found = set()
+        for topic, resource in named.items():
+            what = f"the configuration of topic {topic!r} cannot be read"
+            policy = self._get(lambda resource=resource: answers.get(resource), what).get("cleanup.policy")
+            if policy is not None and "compact" in str(policy.value()):
+                found.add(topic)
+        return found
+
+    def alter(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
+        """Commit offsets for a group without members; brokers refuse it for others."""
+        commits = self._jvm.java.util.HashMap()
+        for where, offset in offsets.items():
+            commits.put(self._named(where), self._kafka.clients.consumer.OffsetAndMetadata(offset))
+        self._get(
+            lambda: self._admin.alterConsumerGroupOffsets(group_id, commits).all(),
+            f"the offsets of group {group_id!r} were not committed",
+        )
+
+    def _fetch(self, group_id: str, partitions: Iterable[Partition] | None) -> dict[Partition, Commit | None]:
+        admin = self._kafka.clients.admin
+        # By name and stable for decisions; without names only to learn what there is, and then none can be left out.
+        spec = admin.ListConsumerGroupOffsetsSpec()
+        options = admin.ListConsumerGroupOffsetsOptions().requireStable(partitions is not None)
+        if partitions is not None:
+            spec.topicPartitions(self._list(map(self._named, partitions)))
+        asked = self._jvm.java.util.HashMap()
+        asked.put(group_id, spec)
+        answer = self._get(
+            lambda: self._admin.listConsumerGroupOffsets(asked, options).partitionsToOffsetAndMetadata(group_id),
+            f"the offsets of group {group_id!r} cannot be read",
+        )
+        return {
+            Partition(str(entry.getKey().topic()), int(entry.getKey().partition())): _commit(entry.getValue())
+            for entry in answer.entrySet()
+        }
+
+    def _list_offsets(self, wanted: list[Partition], which: str, *, read_committed: bool) -> dict[Partition, int]:
+        admin, levels = self._kafka.clients.admin, self._kafka.common.IsolationLevel
+        options = admin.ListOffsetsOptions(levels.READ_COMMITTED if read_committed else levels.READ_UNCOMMITTED)
+        found: dict[Partition, int] = {}
+        for begin in range(0, len(wanted), _AT_ONCE):
+            named = {where: self._named(where) for where in wanted[begin : begin + _AT_ONCE]}
+            asked = self._jvm.java.util.HashMap()
+            for each in named.values():
+                asked.put(each, getattr(admin.OffsetSpec, which)())
+            answer = self._get(
+                lambda asked=asked: self._admin.listOffsets(asked, options).all(),
+                f"the {which} offsets of {len(wanted)} partition(s) cannot be read",
+            )
+            found |= {where: int(answer.get(each).offset()) for where, each in named.items()}
+        return found
+
+    def _named(self, where: Partition) -> Any:
+        return self._kafka.common.TopicPartition(where.topic, where.partition)
+
+    def _list(self, items: Iterable[Any]) -> Any:
+        found = self._jvm.java.util.ArrayList()
+        for item in items:
+            found.add(item)
+        return found
+
+    def _get(self, future: Any, what: str) -> Any:
+        try:
+            return future().get()
+        except Py4JJavaError as exc:
+            raise JobError(f"{what}: {_why(exc)} (brokers {self._properties.bootstrap})") from exc
+
+
+def _commit(value: Any) -> Commit | None:
+    if value is None:
+        return None
+    epoch = value.leaderEpoch()
+    return Commit(int(value.offset()), int(epoch.get()) if epoch.isPresent() else None, str(value.metadata()))
+
+
+def _why(exc: Py4JJavaError) -> str:
+    """Give the innermost cause: Java wraps it in ExecutionException and KafkaException."""
+    error = exc.java_exception
+    while (cause := error.getCause()) is not None:
+        error = cause
+    text = f"{error.getClass().getSimpleName()}: {error.getMessage()}"
+    if "Timeout" in text:
+        return f"{text} Check that the brokers can be reached, and the security protocol"
+    return text

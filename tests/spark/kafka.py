@@ -1,0 +1,71 @@
+"""What the tests of the backlog jobs share: a properties file, topics, and what was produced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.lab.groups import commit_offsets
+from tests.lab.topics import create_topics, quiet
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+def write_properties(folder: Path, bootstrap: str, **more: str) -> Path:
+    """Write a properties file for a plain listener; dots of further names are written as two underscores."""
+    settings = {"bootstrap.servers": bootstrap, **{name.replace("__", "."): value for name, value in more.items()}}
+    path = folder / "kafka.properties"
+    path.touch(mode=0o600)
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return path
+
+
+def fill(bootstrap: str, records: Offsets, **config: str) -> None:
+    """Create the topics of these partitions and write so many records to each: value ``topic-partition-number``."""
+    counts: dict[str, int] = {}
+    for topic, partition in records:
+        counts[topic] = max(counts.get(topic, 0), partition + 1)
+    create_topics(bootstrap, counts, config={name.replace("_", "."): value for name, value in config.items()})
+    add(bootstrap, records)
+
+
+def add(bootstrap: str, records: Offsets) -> None:
+    producer = Producer(quiet(bootstrap, linger_ms=5))
+    for (topic, partition), count in records.items():
+        for number in range(count):
+            producer.produce(topic, f"{topic}-{partition}-{number}", key=f"k{number}", partition=partition)
+    assert producer.flush(60) == 0
+
+
+def committed(bootstrap: str, group_id: str, *partitions: tuple[str, int]) -> list[int]:
+    consumer = Consumer(quiet(bootstrap, group_id=group_id))
+    try:
+        found = consumer.committed([TopicPartition(*where) for where in partitions], timeout=30)
+        return [each.offset for each in found]
+    finally:
+        consumer.close()
+
+
+def fetched_file(path: Path, group_id: str, offsets: Offsets, ends: Offsets, **changes: Any) -> Path:
+    """Write fetched offsets as ``GroupOffsetsToSparkOperator`` does."""
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "committed_offset": offset,
+            "leader_epoch": None,
+            "metadata": "",
+            "log_end": ends[topic, partition],
+        }
+        for (topic, partition), offset in offsets.items()
+    ]
+    content = {"format": 1, "backlog_id": "b", "kafka_cluster_id": None, "group_id": group_id, "partitions": rows}
+    path.write_text(json.dumps(content | changes))
+    return path
+
+
+__all__ = ["Offsets", "add", "commit_offsets", "committed", "fetched_file", "fill", "write_properties"]
