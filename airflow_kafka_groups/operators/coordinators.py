@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -17,33 +18,45 @@ if TYPE_CHECKING:
 
 
 class FindCoordinatorsOperator(KafkaGroupsOperator):
-    """Find the coordinator of every group, and count the groups of each broker.
+    """Find the coordinator of every group, or of transactional ids, and count the keys of each broker.
 
     :param group_ids: the groups; ``None`` (default) for all groups of the cluster. Duplicates are removed and counted
         (templated).
-    :param include: patterns of groups to look at when ``group_ids`` is not given, default all (templated).
-    :param exclude: patterns of groups to leave out when ``group_ids`` is not given, default none (templated).
-    :param fail_on_error: fail the task when any group has no coordinator; default false: they are in the result.
+    :param transactional_ids: look for the coordinators of these transactional ids and not of groups (templated).
+    :param include: patterns of groups to look at when no ids are given, default all (templated).
+    :param exclude: patterns of groups to leave out when no ids are given, default none (templated).
+    :param fail_on_error: fail the task when any key has no coordinator; default false: they are in the result.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"groups", "brokers": {id: {"address", "groups"}}, "failed", "failures": {group: reason},
-    "duplicates_removed"}``, with the first 20 failures. Fails when a broker did not answer the listing of all groups,
-    when no coordinator at all could be found, and as ``fail_on_error`` says.
+    "duplicates_removed"}``, with the first 20 failures; for transactional ids ``groups`` reads ``transactional_ids``.
+    Fails when a broker did not answer the listing of all groups, when no coordinator at all could be found, and as
+    ``fail_on_error`` says.
     """
 
-    template_fields: Sequence[str] = (*KafkaGroupsOperator.template_fields, "group_ids", "include", "exclude")
+    template_fields: Sequence[str] = (
+        *KafkaGroupsOperator.template_fields,
+        "group_ids",
+        "transactional_ids",
+        "include",
+        "exclude",
+    )
 
     def __init__(
         self,
         *,
         group_ids: Sequence[str] | str | None = None,
+        transactional_ids: Sequence[str] | str | None = None,
         include: Sequence[str] | str = ("*",),
         exclude: Sequence[str] | str = (),
         fail_on_error: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if group_ids is not None and transactional_ids is not None:
+            raise ConfigurationError("group_ids, transactional_ids", None, "give at most one of them")
         self.group_ids = group_ids
+        self.transactional_ids = transactional_ids
         self.include = include
         self.exclude = exclude
         self.fail_on_error = fail_on_error
@@ -52,32 +65,36 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
         """Look up all coordinators with one client."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids, read_patterns
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.models import CoordinatorType
 
-        named, duplicates = (None, 0) if self.group_ids is None else read_group_ids(self.group_ids)
+        what = "groups" if self.transactional_ids is None else "transactional_ids"
+        given, field = (self.group_ids, "group_ids") if what == "groups" else (self.transactional_ids, what)
+        named, duplicates = (None, 0) if given is None else read_group_ids(given, field=field)
         wanted_groups = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        key_type = CoordinatorType.GROUP if what == "groups" else CoordinatorType.TRANSACTION
 
         async def find(admin: AdminClient) -> GroupResults[Broker]:
             wanted = named
             if wanted is None:
                 wanted = [g for g in (await admin.list_groups()).require_complete() if wanted_groups.selects(g)]
-            return await admin.find_coordinators(wanted)
+            return await admin.find_coordinators(wanted, key_type=key_type)
 
         found = self.hook.run(find)
         if found and (self.fail_on_error or not found.succeeded):
             found.raise_for_errors()
-        return self._summary(found, duplicates)
+        return self._summary(what, found, duplicates)
 
-    def _summary(self, found: GroupResults[Broker], duplicates: int) -> dict[str, Any]:
+    def _summary(self, what: str, found: GroupResults[Broker], duplicates: int) -> dict[str, Any]:
         brokers = {broker.broker_id: broker for broker in found.succeeded.values()}
         counts = Counter(broker.broker_id for broker in found.succeeded.values())
         for broker_id in sorted(counts):
-            self.log.info("Broker %s (%s): %d groups", broker_id, brokers[broker_id].address, counts[broker_id])
+            self.log.info("Broker %s (%s): %d %s", broker_id, brokers[broker_id].address, counts[broker_id], what)
         failures = first_failures(found.failed)
-        for group_id, reason in failures.items():
-            self.log.warning("No coordinator for %s: %s", group_id, reason)
+        for key, reason in failures.items():
+            self.log.warning("No coordinator for %s: %s", key, reason)
         return {
-            "groups": len(found),
-            "brokers": {str(i): {"address": brokers[i].address, "groups": counts[i]} for i in sorted(counts)},
+            what: len(found),
+            "brokers": {str(i): {"address": brokers[i].address, what: counts[i]} for i in sorted(counts)},
             "failed": len(found.failed),
             "failures": failures,
             "duplicates_removed": duplicates,

@@ -56,6 +56,7 @@ class FakeAdmin:
         self.api_versions: dict[int, ApiVersions] = {}
         self.operations: frozenset[str] | None = None
         self.calls: list[str] = []
+        self.asked_key_types: list[object] = []
         self.deleted: list[str] = []
         self.closed = 0
 
@@ -98,6 +99,7 @@ class FakeAdmin:
 
     async def find_coordinators(self, keys: Iterable[str], **options: object) -> GroupResults[Broker]:
         self.calls.append("find_coordinators")
+        self.asked_key_types.append(options.get("key_type"))
         return GroupResults(
             self._result(key, self._broker(self.groups[key].coordinator if key in self.groups else 1)) for key in keys
         )

@@ -10,6 +10,7 @@ from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     RequestTimeoutError,
 )
+from airflow_kafka_groups.models import CoordinatorType
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
 
@@ -99,3 +100,16 @@ def test_bad_input_is_a_clear_error_before_a_broker_is_asked(
     with pytest.raises(ConfigurationError, match=field):
         execute(**arguments)
     assert admin.calls == []
+
+
+def test_transactional_ids_have_coordinators_of_their_own(admin: FakeAdmin) -> None:
+    assert execute(transactional_ids=["tx-1", "tx-2", "tx-1"]) == {
+        "transactional_ids": 2,
+        "brokers": {"1": {"address": "b1:9092", "transactional_ids": 2}},
+        "failed": 0,
+        "failures": {},
+        "duplicates_removed": 1,
+    }
+    assert admin.asked_key_types == [CoordinatorType.TRANSACTION]
+    with pytest.raises(ConfigurationError, match="at most one"):
+        FindCoordinatorsOperator(task_id="t", group_ids=["a"], transactional_ids=["x"])
