@@ -8,8 +8,8 @@ another may have begun.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -71,6 +71,7 @@ class LeaseGuard:
 
     def __init__(self, lease: DeletionLease) -> None:
         self._lease = lease
+        self._term = lease.term
         self._generations = {lease.generation: None}
         self._member_id = lease.member_id
         self.lost: str | None = None
@@ -78,41 +79,32 @@ class LeaseGuard:
     async def why_lost(self) -> str | None:
         """Say why nothing may be deleted any more, or give ``None`` while the lease is held."""
         if self.lost is None:
-            try:
+            with suppress(LeaseLostError), self._noted():
                 await self._lease.confirm(MARGIN_SECONDS)
-            except LeaseLostError as error:
-                self.lost = error.reason
+                self._require(MARGIN_SECONDS)
         return self.lost
 
+    def check(self) -> None:
+        """Note the generation under which the next request is sent. Raises ``LeaseLostError`` if it must not be."""
+        with self._noted():
+            self._require(MARGIN_SECONDS)
+        self._generations[self._lease.generation] = None
+
     async def run_while_held(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work, if the lease is held now, and give it up as soon as the lease ends.
+        """Do the work, and give it up as soon as the lease ends.
 
         Raises ``LeaseLostError``: the work may or may not be done then.
         """
         task = asyncio.ensure_future(work())
         try:
-            while not task.done():
-                remaining = self._lease.remaining
-                if remaining <= 0:
-                    self._lease.check()
-                    continue
-                await asyncio.wait({task}, timeout=remaining)
+            with self._noted():
+                while not task.done():
+                    self._require(0.0)
+                    await asyncio.wait({task}, timeout=max(self._lease.remaining, 0.01))
             return task.result()
-        except LeaseLostError as error:
-            self.lost = error.reason
-            raise
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-    def check(self) -> None:
-        """Note the generation under which the next request is sent. Raises ``LeaseLostError`` if it must not be."""
-        try:
-            self._lease.check(MARGIN_SECONDS)
-        except LeaseLostError as error:
-            self.lost = error.reason
-            raise
-        self._generations[self._lease.generation] = None
 
     def record(self) -> LeaseRecord:
         """Give what there is to record; also after the lease was given back."""
@@ -123,6 +115,19 @@ class LeaseGuard:
             generations=tuple(self._generations),
             lost=self.lost,
         )
+
+    def _require(self, at_least: float) -> None:
+        self._lease.check(at_least)
+        if self._lease.term != self._term:
+            raise LeaseLostError(self._lease.group_id, "the lease was lost and came back: another may have had it")
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except LeaseLostError as error:
+            self.lost = error.reason
+            raise
 
 
 def lease_record(guard: LeaseGuard | None, *, dry_run: bool) -> LeaseRecord | None:

@@ -37,12 +37,17 @@ class GroupAdmin(Protocol):
     async def cluster_id(self) -> str | None:
         """Give the id the cluster gave itself."""
 
+    async def sees_all_topics(self) -> bool:
+        """Say whether this user may describe topics in general; the others are left out of committed offsets."""
+
 
 class DeletionLease(Protocol):
     """Be the part of ``MaintenanceLease`` that a deletion uses. What it says holds for that moment."""
 
     group_id: str
     owner: str
+    term: int
+    """Another one says that the lease was lost and came back: another run may have held it in between."""
 
     @property
     def remaining(self) -> float:

@@ -102,6 +102,8 @@ class MaintenanceLease:
         self._now = now
         self._since = int(time.time() * 1000)
         self._session: MemberSession | None = None
+        self.term = 0
+        """Counts how often this run asked for the lease anew: with the same term, nobody else held it in between."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -228,6 +230,8 @@ class MaintenanceLease:
     def bid(self) -> Bid:
         """Say what this run tells the leader: since when it waits, and the generation by which it holds, if it does."""
         generation = self.generation if self.held else None
+        if generation is None:
+            self.term += 1  # from here on another may have it before this run does
         return Bid(owner=self.owner, since=self._since, holds=generation)
 
 

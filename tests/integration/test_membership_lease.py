@@ -18,7 +18,8 @@ from typing import Any
 import confluent_kafka.admin
 import pytest
 
-from airflow_kafka_groups.exceptions import BrokerError, LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.maintenance.lease import deletion_lease
 from airflow_kafka_groups.membership import ClientConfig, ClusterClient, MaintenanceLease, clock
 from tests.integration.conftest import config_of
 from tests.integration.test_membership import MEMBERSHIP_CLUSTERS, until
@@ -94,7 +95,11 @@ async def test_read_on_its_group_is_all_that_the_lease_needs() -> None:
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     config = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": True}
     with KafkaCluster(version="4.1.0", brokers=1, config=config) as kafka:
-        allowed = {"may-read": acl.AclOperation.READ, "may-look": acl.AclOperation.DESCRIBE}
+        allowed = {
+            "may-read": acl.AclOperation.READ,
+            "may-look": acl.AclOperation.DESCRIBE,
+            "may-nothing": acl.AclOperation.ALTER_CONFIGS,
+        }
         rules = [
             acl.AclBinding(
                 acl.ResourceType.GROUP,
@@ -115,6 +120,10 @@ async def test_read_on_its_group_is_all_that_the_lease_needs() -> None:
         with pytest.raises(BrokerError, match=r"GROUP_AUTHORIZATION_FAILED.*needs Read on it"):
             async with MaintenanceLease(config_of(kafka), group_id="may-look"):
                 pass
+        for group_id in ("may-look", "may-nothing"):  # the second is refused when its coordinator is looked for
+            with pytest.raises(ConfigurationError, match=f"--operation Read --group {group_id}.*lease=False"):
+                async with deletion_lease(config_of(kafka), group_id=group_id, owner="me", wait_seconds=0):
+                    pass
 
 
 @dataclass

@@ -17,6 +17,7 @@ class ScriptedLease:
         self.owner = "me"
         self.generation = generation
         self.member_id = "m1"
+        self.term = 1
         self.seconds = 5.0
         self.confirmed = 0
         self.doubts = 0

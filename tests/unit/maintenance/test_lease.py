@@ -121,6 +121,7 @@ async def test_lost_while_a_chunk_is_read_nothing_of_it_is_sent(scene: Scene) ->
 
 async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_are_unknown(scene: Scene) -> None:
     begun = asyncio.Event()
+    scene.lease.seconds = 1.1
 
     async def hangs(*_: Any, **__: Any) -> GroupResults[None]:
         begun.set()
@@ -150,6 +151,15 @@ async def test_once_lost_it_stays_lost_for_this_run(scene: Scene) -> None:
     assert await guard.why_lost() == WHY
     scene.lease.seconds = 5.0
     assert await guard.why_lost() == WHY, "another may have begun meanwhile"
+
+
+async def test_a_lease_that_was_lost_and_came_back_is_another_one(scene: Scene) -> None:
+    scene.on("delete", 1, lambda: setattr(scene.lease, "term", 2))
+    report = await scene.delete()
+    found = list(codes(report).values())
+    assert found[2:] == [KEPT, KEPT]
+    assert report.lease is not None
+    assert "another may have had it" in (report.lease.lost or "")
 
 
 async def test_a_dry_run_needs_no_lease(scene: Scene) -> None:

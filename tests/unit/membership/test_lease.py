@@ -95,6 +95,49 @@ async def test_it_is_not_held_any_more_when_the_coordinator_hears_of_leaving(gro
     assert heard == [False]
 
 
+async def test_a_lease_that_comes_back_is_of_another_term(group: ScriptedGroup) -> None:
+    async with lease_of(group, valid_for=0.3) as lease:
+        term = lease.term
+        group.beats.append(ErrorCode.rebalance_in_progress)
+        await until(lambda: lease.generation == 2 and lease.held)
+        assert lease.term == term, "it was claimed all the time"
+        group.beats.append(ErrorCode.unknown_member_id)
+        await until(lambda: lease.member_id == "m2" and lease.held)
+        assert lease.term != term
+
+
+async def test_a_round_is_waited_for_and_a_loss_is_not(group: ScriptedGroup) -> None:
+    async with lease_of(group, Clock(), valid_for=0.3) as lease:
+        await lease.confirm(0.1)
+        group.hold_beats = asyncio.Event()
+        await until(lambda: not lease.held)
+        waiting = asyncio.create_task(lease.confirm(0.1))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        group.hold_beats.set()
+        await waiting
+        assert lease.remaining > 0.1
+        group.override = ANOTHER
+        group.beats.append(ErrorCode.rebalance_in_progress)
+        await until(lambda: lease.generation == -1)
+        with pytest.raises(LeaseLostError, match="gave it to another"):
+            await lease.confirm(0.1)
+    with pytest.raises(LeaseLostError, match="given back"):
+        await lease.confirm()
+
+
+async def test_a_confirmation_that_does_not_come_is_given_up(group: ScriptedGroup) -> None:
+    clock = Clock()
+    async with lease_of(group, clock, valid_for=0.3) as lease:
+        group.hold_beats = asyncio.Event()
+        await until(lambda: not lease.held)
+        waiting = asyncio.create_task(lease.confirm())
+        await asyncio.sleep(0)
+        clock.stalled = 7.0  # more than the session timeout
+        with pytest.raises(LeaseLostError, match="has not confirmed it"):
+            await waiting
+
+
 async def test_a_round_that_gives_it_to_another_ends_it(group: ScriptedGroup) -> None:
     async with lease_of(group, valid_for=0.3) as lease:
         group.override = ANOTHER

@@ -1,0 +1,96 @@
+"""A deletion on real brokers that loses its lease half way: the rest is kept, and every group is accounted for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.admin.results import GroupResults
+from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
+from airflow_kafka_groups.maintenance.deletion import DeletionOptions
+from airflow_kafka_groups.maintenance.explicit import delete_explicit
+from airflow_kafka_groups.maintenance.lease import LeaseGuard, deletion_lease
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.membership import ClusterClient, MaintenanceLease
+from airflow_kafka_groups.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.protocol import leave_group
+from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.integration.conftest import config_of
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import list_groups, seed_groups
+from tests.lab.topics import create_topics, produce
+
+LEASE = "deletion-lease.airflow-kafka-groups-lease"
+GROUPS = [f"deletion-lease.{number:02d}" for number in range(9)]
+
+
+@pytest.fixture(params=["kafka41", "kafka28"])
+def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
+    cluster: KafkaCluster = request.getfixturevalue(request.param)
+    return cluster
+
+
+async def remove_member(kafka: KafkaCluster, member_id: str) -> None:
+    """Remove a member of the lease's group, as an administrator can."""
+    async with ClusterClient(config_of(kafka)) as cluster:
+        link = CoordinatorLink(cluster, LEASE)
+        assert await link.find() is ErrorCode.none
+        connection = await link.open()
+        response = await link.send(
+            connection, LEAVE_GROUP, lambda version: leave_group.build(LEASE, member_id, None, version, "by hand"), 20
+        )
+        assert leave_group.parse(response) is ErrorCode.none
+        await link.aclose()
+
+
+class LosingAdmin(AdminClient):
+    """Lose the lease right after the first chunk is deleted."""
+
+    kafka: KafkaCluster
+    lease: MaintenanceLease
+
+    async def delete_consumer_groups(self, group_ids: Iterable[str], **options: Any) -> GroupResults[None]:
+        term = self.lease.term
+        results = await super().delete_consumer_groups(group_ids, **options)
+        await remove_member(self.kafka, self.lease.member_id)
+        while self.lease.held and self.lease.term == term:  # noqa: ASYNC110  # it hears of it by its next heartbeat
+            await asyncio.sleep(0.05)
+        return results
+
+
+async def test_the_rest_is_kept_when_the_lease_is_lost_between_two_chunks(kafka: KafkaCluster, tmp_path: Path) -> None:
+    await asyncio.to_thread(create_topics, kafka.bootstrap, {"deletion-lease": 1})
+    await asyncio.to_thread(produce, kafka.bootstrap, {("deletion-lease", 0): 10})
+    await asyncio.to_thread(seed_groups, kafka.bootstrap, GROUPS, {("deletion-lease", 0): 5})
+    config = config_of(kafka)
+    async with asyncio.timeout(120), MaintenanceLease(config, group_id=LEASE, owner="one", session_timeout=6) as lease:
+        with pytest.raises(LeaseNotAcquiredError, match="held by 'one'"):
+            async with deletion_lease(config, group_id=LEASE, owner="two", wait_seconds=0):
+                pass
+        async with LosingAdmin(config) as admin:
+            admin.kafka, admin.lease = kafka, lease
+            report = await delete_explicit(
+                admin,
+                GROUPS,
+                dry_run=False,
+                observe_seconds=0.5,
+                layout=Layout(tmp_path, "lab"),
+                options=DeletionOptions(chunk_size=3, lease=LeaseGuard(lease)),
+            )
+    found = {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
+    assert list(found) == GROUPS
+    # The lease may have been lost before the answer was back: then nobody knows, and says so.
+    assert set(list(found.values())[:3]) <= {"deleted:safe", "unknown:outcome_unknown"}
+    assert set(list(found.values())[3:]) == {"kept:lease_lost"}
+    left = set(await asyncio.to_thread(list_groups, kafka.bootstrap))
+    assert left.isdisjoint(GROUPS[:3])
+    assert left.issuperset(GROUPS[3:])
+    assert report.lease is not None
+    assert report.lease.lost is not None
+    assert any(report.lease.lost in warning for warning in report.warnings)
