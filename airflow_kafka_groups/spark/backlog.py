@@ -5,7 +5,7 @@ Every case that is not plainly "committed within the log" is a decision the user
 1. *no commit*: a partition of the topic in which the group committed nothing. Stop, or begin at its log's start or end.
 2. *data lost*: committed below the log start, so that retention removed records unread. Stop, or begin at the start.
 3. *beyond the end*: the topic was made anew or cut short. Stop, begin at its start, or leave the partition out.
-4. *missing topic*: the group remembers a topic that is not there any more. Stop, or leave it out.
+4. *missing topic*: the group remembers a topic (or partition) that is not there any more. Stop, or leave it out.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def plan_backlog(
     policy: BacklogPolicy,
     *,
     until: Mapping[Partition, int] | None = None,
-    missing_topics: Collection[str] = (),
+    missing: Collection[Partition] = (),
 ) -> Backlog:
     """Say what to read of each partition.
 
@@ -135,14 +135,14 @@ def plan_backlog(
     :param logs: the ends of every partition of the group's topics.
     :param policy: what to do in the cases above.
     :param until: read no further than this, where it says; default to the end.
-    :param missing_topics: topics of ``committed`` that do not exist.
+    :param missing: partitions of ``committed`` that do not exist any more.
 
     Raises ``JobError`` naming the partitions and the option that decides, before anything is read.
     """
     plan = _Plan(policy, dict(until or {}))
     for where in sorted(committed.keys() | logs.keys()):
-        if where.topic in missing_topics:
-            plan.decide("on_missing_topic", where, f"{where.topic} does not exist any more")
+        if where in missing:
+            plan.decide("on_missing_topic", where, f"{where} does not exist any more")
         elif (log := logs.get(where)) is None:
             raise JobError(f"the ends of {where} are not known, though its topic exists: run the job again")
         elif (commit := committed.get(where)) is None:

@@ -123,14 +123,15 @@ def look(admin: KafkaAdmin, request: BacklogRequest, cluster_id: str) -> tuple[O
     existing = admin.partitions(sorted(topics | {where.topic for where in known}))
     for topic in sorted(topics - existing.keys() - {where.topic for where in known}):
         raise ArgumentError("--topic", topic, "there is no such topic: check its name")
-    everything = known | {where for partitions in existing.values() for where in partitions}
+    there = {where for partitions in existing.values() for where in partitions}
+    everything = known | there
     observed = Observed(
         group_id=group_id, partitions=frozenset(everything), committed=admin.committed(group_id, everything)
     )
     if reason := why_not_free(group_id, admin.state(group_id), exists=bool(observed.committed)):
         raise JobError(reason)
     _check_unmoved(request.fetched, observed)
-    backlog = _plan(admin, request, {where for where in everything if where.topic in topics}, existing, observed)
+    backlog = _plan(admin, request, {where for where in everything if where.topic in topics}, there, observed)
     return observed, backlog
 
 
@@ -138,10 +139,10 @@ def _plan(
     admin: KafkaAdmin,
     request: BacklogRequest,
     chosen: set[Partition],
-    existing: Collection[str],
+    existing: Collection[Partition],
     observed: Observed,
 ) -> Backlog:
-    readable = {where for where in chosen if where.topic in existing}
+    readable = chosen & set(existing)
     logs = admin.log_ends(readable, read_committed=False)
     until = dict(request.fetched.ends) if request.fetched is not None else {}
     if request.isolation_level == "read_committed":
@@ -152,7 +153,7 @@ def _plan(
         logs,
         request.policy,
         until=until,
-        missing_topics={where.topic for where in chosen} - set(existing),
+        missing=chosen - readable,
     )
 
 

@@ -1,0 +1,216 @@
+"""Keep what doomed groups never read: ``spark-submit archive_backlog.py --base … --cluster … --plan-id …``.
+
+To be run before the groups are deleted. The last line on stdout is the summary as JSON, which is also written beside
+the archive, last of all: an archive without it is not whole. Exit code 0: archived; 1: the job failed; 2: an argument
+is not right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
+    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
+
+from airflow_kafka_groups.spark.archive import (
+    check_archive,
+    counts_of,
+    of_groups,
+    read_groups,
+    shared_ranges,
+    write_archive,
+)
+from airflow_kafka_groups.spark.backlog import (
+    POLICY_CHOICES,
+    Backlog,
+    BacklogPolicy,
+    Commit,
+    Partition,
+    Range,
+    plan_backlog,
+)
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.kafka_admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka_properties import OPTION, KafkaProperties, load_properties
+from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS, explain, read_ranges
+from airflow_kafka_groups.spark.plan_file import read_plan
+from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.snapshots import find_history, read_rows
+from airflow_kafka_groups.spark.storage import Storage
+
+JOB = "archive_backlog"
+_POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only what has a commit is archived
+
+
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+
+    :param argv: arguments without the program's name; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    add = parser.add_argument
+    add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
+    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
+    add("--plan-id", help="archive the groups of this deletion plan")
+    add("--group", action="append", default=[], help="archive this group; repeatable")
+    add("--snapshot-id", help="take the offsets from this snapshot (default: the plan's, or the newest)")
+    add("--output", help="folder that must not exist (default BASE/CLUSTER/archives/PLAN_ID or SNAPSHOT_ID)")
+    add("--format", default="parquet", help="format of the archive (default parquet)")
+    add("--isolation-level", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0])
+    for name in _POLICY:
+        add(f"--{name.replace('_', '-')}", choices=POLICY_CHOICES[name], default=POLICY_CHOICES[name][0])
+    add("--require-exact", action="store_true", help="fail if any offset has no record")
+    arguments = parser.parse_args(argv)
+    arguments.base = arguments.base.rstrip("/")
+    if bool(arguments.plan_id) == bool(arguments.group):
+        parser.error(str(ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")))
+    return arguments
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Archive, check and write the summary; give it.
+
+    :param spark: the session to use; it is set to UTC.
+    :param arguments: what ``parse_arguments`` gave.
+    """
+    started = time.monotonic()
+    warnings = prepare_kafka(spark)
+    for warning in warnings:
+        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+    properties = load_properties(spark, arguments.kafka_properties)
+    folder = f"{arguments.base}/{arguments.cluster}"
+    group_ids, snapshot_id = set(arguments.group), arguments.snapshot_id
+    if arguments.plan_id:
+        group_ids, planned = read_plan(Storage(spark, folder), folder, arguments.plan_id)
+        snapshot_id = snapshot_id or planned
+    history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1)
+    snapshot = history.judged
+    output = arguments.output or f"{folder}/archives/{arguments.plan_id or snapshot.snapshot_id}"
+    storage = Storage(spark, output)
+    if storage.exists(output):
+        raise JobError(f"{output} exists: an archive is never overwritten. Give another --output")
+    storage.delete_file(f"{output}.json")
+    rows = read_rows(spark, history)
+    if (seen := rows.count()) != snapshot.rows:
+        raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
+    groups = read_groups(rows, group_ids)
+    with KafkaAdmin(spark, properties) as admin:
+        _check_cluster(admin.cluster_id(), snapshot.kafka_cluster_id)
+        backlogs = _plan(admin, arguments, groups)
+        ranges = shared_ranges(backlogs)
+        compacted = admin.compacted({each.partition.topic for each in ranges})
+        _write(spark, properties, arguments, backlogs, output)
+        counts = check_archive(spark, output, arguments.format, backlogs, compacted)
+        _check_nothing_expired(admin, ranges)
+    summary = {
+        "job": JOB,
+        "format": 1,
+        "cluster": arguments.cluster,
+        "kafka_cluster_id": snapshot.kafka_cluster_id,
+        "snapshot_id": snapshot.snapshot_id,
+        "plan_id": arguments.plan_id,
+        "groups": len(groups),
+        "isolation_level": arguments.isolation_level,
+        **counts_of(counts),
+        "offsets_lost": sum(sum(backlog.lost.values()) for backlog in backlogs.values()),
+        "decided": sorted({what for backlog in backlogs.values() for what in backlog.decided}),
+        "output": output,
+        "file_format": arguments.format,
+        "warnings": warnings,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    if arguments.require_exact and not summary["exact"]:
+        raise JobError(
+            f"{summary['offsets_without_record']} offsets have no record (compaction, or transactions), and exact "
+            f"counts are required. The archive in {output} has no summary, and so does not count"
+        )
+    storage.write_text(f"{output}.json", json.dumps(summary, indent=1) + "\n")
+    return summary
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job in a session of its own and give the exit code.
+
+    :param argv: arguments without the program's name; those of the process by default.
+    """
+    arguments = parse_arguments(argv)
+    spark = SparkSession.builder.appName(f"{JOB} {arguments.cluster}").getOrCreate()
+    try:
+        summary = run(spark, arguments)
+    except JobError as exc:
+        print(f"{JOB}: error: {exc}", file=sys.stderr)
+        return 2 if isinstance(exc, ArgumentError) else 1
+    except SPARK_ERRORS as exc:
+        print(f"{exc}\n{JOB}: error: {explain(exc)}. The archive is not whole", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    print(json.dumps({**summary, "partitions": len(summary["partitions"])}), flush=True)
+    return 0
+
+
+def _plan(
+    admin: KafkaAdmin, arguments: argparse.Namespace, groups: Mapping[str, Mapping[Partition, Commit]]
+) -> dict[str, Backlog]:
+    """Say what to read for each group: from its commit to the end as it is now."""
+    policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
+    known = {where for commits in groups.values() for where in commits}
+    existing = {
+        where for found in admin.partitions(sorted({where.topic for where in known})).values() for where in found
+    }
+    readable = known & existing
+    logs = admin.log_ends(readable, read_committed=False)
+    until = {where: log.end for where, log in logs.items()}
+    if arguments.isolation_level == "read_committed":
+        until = {where: log.end for where, log in admin.log_ends(readable, read_committed=True).items()}
+    return {
+        group_id: plan_backlog(
+            commits,
+            {where: logs[where] for where in commits if where in logs},
+            policy,
+            until=until,
+            missing=commits.keys() - readable,
+        )
+        for group_id, commits in groups.items()
+    }
+
+
+def _write(
+    spark: SparkSession,
+    properties: KafkaProperties,
+    arguments: argparse.Namespace,
+    backlogs: Mapping[str, Backlog],
+    output: str,
+) -> None:
+    records = read_ranges(spark, properties, shared_ranges(backlogs), isolation_level=arguments.isolation_level)
+    write_archive(of_groups(records, backlogs), output, arguments.format)
+
+
+def _check_cluster(found: str, expected: str | None) -> None:
+    if expected is not None and found != expected:
+        raise JobError(f"the snapshot is of the Kafka cluster {expected}, and the Kafka properties lead to {found}")
+
+
+def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
+    """Prove that retention removed nothing of the ranges while they were read."""
+    logs = admin.log_ends([each.partition for each in ranges], read_committed=False)
+    for each in ranges:
+        if logs[each.partition].start > each.start:
+            raise JobError(
+                f"retention removed records of {each.partition} while they were read: its log starts at "
+                f"{logs[each.partition].start}, and {each.start} was asked for. Run the job again"
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

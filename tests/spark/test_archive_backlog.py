@@ -1,0 +1,216 @@
+"""What doomed groups never read is kept: what is in the archive equals what was produced."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
+from confluent_kafka.cimpl import TopicPartition as LibrdkafkaPartition
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.maintenance.plan import digest_of
+from airflow_kafka_groups.maintenance.snapshot import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.spark.archive import (
+    ARCHIVE_SCHEMA,
+    check_archive,
+    of_groups,
+    read_groups,
+    shared_ranges,
+    write_archive,
+)
+from airflow_kafka_groups.spark.backlog import Backlog, Partition, Range
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.jobs.archive_backlog import main, parse_arguments, run
+from airflow_kafka_groups.spark.kafka_reader import RECORD_SCHEMA
+from airflow_kafka_groups.spark.plan_file import parse_plan
+from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from tests.lab.cluster import KafkaCluster
+from tests.lab.topics import delete_topics, quiet
+from tests.spark.histories import seen
+from tests.spark.kafka import commit_offsets, fill, write_properties
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+A0, A1 = Partition("a", 0), Partition("a", 1)
+Archive = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def kafka(kafka41: KafkaCluster) -> str:
+    return kafka41.bootstrap
+
+
+@pytest.fixture
+def archive(spark: SparkSession, kafka: str, tmp_path: Path) -> Archive:
+    properties = write_properties(tmp_path, kafka)
+    common = ["--kafka-properties", str(properties), "--base", tmp_path.as_uri(), "--cluster", "c"]
+    return lambda *arguments: run(spark, parse_arguments([*common, *arguments]))
+
+
+def snapshot(bootstrap: str, base: Path, *group_ids: str) -> str:
+    async def take() -> str:
+        async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
+            return (await take_snapshot(admin, Layout(base, "c"), group_ids=group_ids)).snapshot_id
+
+    return asyncio.run(take())
+
+
+def backlog(*ranges: Range) -> Backlog:
+    return Backlog(ranges=ranges, ends={each.partition: each.end for each in ranges})
+
+
+def test_the_archive_equals_what_was_produced(
+    spark: SparkSession, kafka: str, archive: Archive, tmp_path: Path
+) -> None:
+    fill(kafka, {("ab-a", 0): 10, ("ab-a", 1): 4, ("ab-b", 0): 3})
+    commit_offsets(
+        kafka,
+        {
+            "ab/odd group=1": {("ab-a", 0): 4, ("ab-a", 1): 4, ("ab-b", 0): 0},
+            "ab-007": {("ab-a", 0): 8},
+            "ab-done": {("ab-b", 0): 3},
+        },
+    )
+    groups = ["ab/odd group=1", "ab-007", "ab-done"]
+    snapshot_id = snapshot(kafka, tmp_path, *groups)
+    summary = archive(*(argument for group in groups for argument in ("--group", group)))
+    output = tmp_path / "c" / "archives" / snapshot_id
+    rows = spark.read.schema(ARCHIVE_SCHEMA).parquet(str(output)).collect()
+    found = sorted((row["group_id"], row["topic"], row["partition"], row["offset"]) for row in rows)
+    assert found == sorted(
+        [("ab/odd group=1", "ab-a", 0, number) for number in range(4, 10)]
+        + [("ab/odd group=1", "ab-b", 0, number) for number in range(3)]
+        + [("ab-007", "ab-a", 0, number) for number in (8, 9)]
+    )
+    for row in rows:
+        assert bytes(row["value"]).decode() == f"{row['topic']}-{row['partition']}-{row['offset']}"
+        assert bytes(row["key"]).decode() == f"k{row['offset']}"
+    assert (summary["groups"], summary["records"], summary["offsets"], summary["exact"]) == (3, 11, 11, True)
+    assert json.loads(output.with_name(f"{snapshot_id}.json").read_text()) == summary
+    with pytest.raises(JobError, match="an archive is never overwritten"):
+        archive("--group", "ab-007")
+
+
+def test_a_group_that_read_everything_has_an_empty_archive(
+    spark: SparkSession, kafka: str, archive: Archive, tmp_path: Path
+) -> None:
+    fill(kafka, {("ab-e", 0): 2})
+    commit_offsets(kafka, {"ab-e": {("ab-e", 0): 2}})
+    snapshot(kafka, tmp_path, "ab-e")
+    summary = archive("--group", "ab-e", "--output", str(tmp_path / "out"))
+    assert (summary["records"], summary["exact"]) == (0, True)
+    assert spark.read.schema(ARCHIVE_SCHEMA).parquet(str(tmp_path / "out")).count() == 0
+
+
+def test_offsets_without_a_record_are_counted_and_explained(kafka: str, archive: Archive, tmp_path: Path) -> None:
+    fill(kafka, {("ab-t", 0): 2, ("ab-k", 0): 2})
+    producer = Producer(quiet(kafka, transactional_id="ab-t"))
+    producer.init_transactions(60)
+    for number, commit in ((0, True), (1, False)):  # one marker each; what is aborted is not archived
+        producer.begin_transaction()
+        producer.produce("ab-t", f"transactional {number}", partition=0)
+        assert producer.flush(60) == 0
+        (producer.commit_transaction if commit else producer.abort_transaction)(60)
+    commit_offsets(kafka, {"ab-t": {("ab-t", 0): 1}})
+    snapshot(kafka, tmp_path, "ab-t")
+    summary = archive("--group", "ab-t", "--output", str(tmp_path / "out"))
+    assert (summary["offsets"], summary["records"], summary["offsets_without_record"]) == (5, 2, 3)
+    (partition,) = summary["partitions"]
+    assert (partition["without_record"], partition["why"]) == (3, "transaction markers or aborted records")
+    uncommitted = archive("--group", "ab-t", "--isolation-level", "read_uncommitted", "--output", str(tmp_path / "all"))
+    assert uncommitted["records"] == 3
+    with pytest.raises(JobError, match="3 offsets have no record"):
+        archive("--group", "ab-t", "--require-exact", "--output", str(tmp_path / "exact"))
+    assert not (tmp_path / "exact.json").exists()
+
+
+def test_what_is_gone_stops_the_archive_or_is_left_out_by_name(kafka: str, archive: Archive, tmp_path: Path) -> None:
+    fill(kafka, {("ab-gone", 0): 2, ("ab-cut", 0): 6})
+    commit_offsets(kafka, {"ab-g": {("ab-gone", 0): 1, ("ab-cut", 0): 1}})
+    snapshot(kafka, tmp_path, "ab-g")
+    delete_topics(kafka, ["ab-gone"])
+    admin = LibrdkafkaAdmin(quiet(kafka))
+    for future in admin.delete_records([LibrdkafkaPartition("ab-cut", 0, 4)]).values():
+        future.result(60)
+    said = r"ab-cut\[0\] is committed at 1, and its log starts at 4.*ab-gone\[0\] does not exist any more"
+    with pytest.raises(JobError, match=said):
+        archive("--group", "ab-g")
+    summary = archive("--group", "ab-g", "--on-missing-topic", "skip", "--on-data-loss", "skip-to-start")
+    assert (summary["records"], summary["offsets_lost"], len(summary["decided"])) == (2, 3, 2)
+
+
+def test_a_plan_names_its_groups_and_its_snapshot(kafka: str, archive: Archive, tmp_path: Path) -> None:
+    fill(kafka, {("ab-p", 0): 3})
+    commit_offsets(kafka, {"ab-p": {("ab-p", 0): 1}})
+    snapshot_id = snapshot(kafka, tmp_path, "ab-p")
+    content = {"format": 1, "plan_id": snapshot_id, "snapshot_id": snapshot_id, "groups": [{"group_id": "ab-p"}]}
+    plan = {**content, "digest": digest_of(content)}
+    path = tmp_path / "c" / "plans" / f"{snapshot_id}.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(plan))
+    summary = archive("--plan-id", snapshot_id)
+    assert (summary["plan_id"], summary["records"]) == (snapshot_id, 2)
+    with pytest.raises(JobError, match="was changed after it was made"):
+        parse_plan(json.dumps({**plan, "groups": []}), "p.json")
+    with pytest.raises(JobError, match=r"p\.json is not a plan"):
+        parse_plan("{}", "p.json")
+
+
+def test_groups_of_which_the_snapshot_does_not_know_all_are_refused(spark: SparkSession) -> None:
+    rows = [
+        *seen(0, group="fine"),
+        *seen(0, group="live", state="Stable", members=1),
+        *seen(0, group="torn", log_end=None, error="TOPIC_AUTHORIZATION_FAILED"),
+    ]
+    frame = spark.createDataFrame(rows, SNAPSHOT_SCHEMA)
+    assert set(read_groups(frame, {"fine"})) == {"fine"}
+    said = r"'away' is not in the snapshot; group 'live' was Stable, not Empty; group 'torn' could not be read \(TOPIC"
+    with pytest.raises(JobError, match=said):
+        read_groups(frame, {"fine", "live", "torn", "away"})
+    with pytest.raises(JobError, match="empty id"):
+        read_groups(frame, {""})
+
+
+def test_partitions_are_read_once_for_all_groups() -> None:
+    backlogs = {"x": backlog(Range(A0, 4, 9), Range(A1, 0, 2)), "y": backlog(Range(A0, 7, 9))}
+    assert shared_ranges(backlogs) == [Range(A0, 4, 9), Range(A1, 0, 2)]
+
+
+def test_an_archive_that_is_not_what_was_asked_for_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    records = spark.createDataFrame(
+        [(None, b"v", "a", 0, offset, None, 0, None) for offset in (4, 5, 6)], RECORD_SCHEMA
+    )
+    wanted = {"x": backlog(Range(A0, 4, 7))}
+    folder = str(tmp_path / "archive")
+    write_archive(of_groups(records, wanted), folder, "parquet")
+    (count,) = check_archive(spark, folder, "parquet", wanted, ())
+    assert (count.records, count.missing) == (3, 0)
+    for other, said in (
+        ({"x": backlog(Range(A0, 4, 6))}, r"3 records with 3 offsets from 4 to 6, and \[4, 6\) was asked for"),
+        ({"y": backlog(Range(A0, 4, 7))}, "has rows of group 'x'"),
+    ):
+        with pytest.raises(JobError, match=said):
+            check_archive(spark, folder, "parquet", other, ())
+    twice = str(tmp_path / "twice")
+    write_archive(of_groups(records.union(records), wanted), twice, "parquet")
+    with pytest.raises(JobError, match="6 records with 3 offsets"):
+        check_archive(spark, twice, "parquet", wanted, ())
+    (short,) = check_archive(spark, folder, "parquet", {"x": backlog(Range(A0, 4, 9))}, {"a"})
+    assert (short.missing, short.to_json()["why"]) == (2, "compaction or transaction markers")
+
+
+@pytest.mark.parametrize("extra", [[], ["--plan-id", "p", "--group", "g"]])
+def test_either_a_plan_or_groups_are_given(capsys: pytest.CaptureFixture[str], extra: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--kafka-properties", "x", "--base", "/b", "--cluster", "c", *extra])
+    assert ended.value.code == 2
+    assert "give either a plan or groups" in capsys.readouterr().err
