@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_groups.admin.client import AdminClient
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 Operations = frozenset[str] | None
-_MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +56,10 @@ async def describe_access(admin: AdminClient, group_ids: Iterable[str]) -> Acces
     offsets = await admin.list_consumer_group_offsets(list(there)) if there else {}
     read = {group_id: result.value for group_id, result in offsets.items()}
     topics = {topic.topic for of_group in read.values() if of_group is not None for topic in of_group.topics}
-    told = await admin.authorized_operations([*sorted(topics), _MADE_UP_TOPIC])
+    told = await admin.authorized_operations(sorted(topics))
     return Access(
         lists_all=_allows(told.cluster_operations, "describe"),
-        sees_all_topics=told.errors.get(_MADE_UP_TOPIC) is not ErrorCode.topic_authorization_failed,
+        sees_all_topics=await admin.sees_all_topics(),
         groups={id_: _access(group, read.get(id_), told.topic_operations) for id_, group in there.items()},
     )
 

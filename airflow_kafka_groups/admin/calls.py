@@ -20,9 +20,11 @@ from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing
 from airflow_kafka_groups.protocol import metadata as metadata_api
 from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.metadata import MetadataAnswer
 from airflow_kafka_groups.transport.base import Connector
 
+_MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
 
 
@@ -55,6 +57,15 @@ class Calls:
         version = min(connection.versions.choose(METADATA), metadata_api.LAST_VERSION_WITH_CLUSTER_OPERATIONS)
         request = metadata_api.build(list(topics), version, include_authorized_operations=True)
         return metadata_api.parse(await connection.send(METADATA, version, request, self._config.request_timeout))
+
+    async def sees_all_topics(self) -> bool:
+        """Say whether this user may describe topics in general: asked of one that nobody made, which is not made by it.
+
+        Brokers leave topics that a user may not describe out of committed offsets without a word, so where this is
+        false a group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics.
+        """
+        told = await self.authorized_operations([_MADE_UP_TOPIC])
+        return told.errors.get(_MADE_UP_TOPIC) is not ErrorCode.topic_authorization_failed
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._config.api_timeout

@@ -13,7 +13,7 @@ from airflow_kafka_groups.admin.arguments import group_ids_of
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.transport.base import Connector
 
 
@@ -30,12 +30,17 @@ class GuardedAdminClient(AdminClient):
         self._settings = settings
 
     async def delete_consumer_groups(
-        self, group_ids: Iterable[str], *, offsets: Mapping[str, GroupOffsets] | None = None
+        self,
+        group_ids: Iterable[str],
+        *,
+        offsets: Mapping[str, GroupOffsets] | None = None,
+        types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
     ) -> GroupResults[None]:
         """Delete groups. Protected ones fail one by one; on a read-only connection nothing is sent and it raises."""
         wanted = group_ids_of(group_ids)
         refused = self._refused(wanted)
-        done = await super().delete_consumer_groups((id_ for id_ in wanted if id_ not in refused), offsets=offsets)
+        allowed = (id_ for id_ in wanted if id_ not in refused)
+        done = await super().delete_consumer_groups(allowed, offsets=offsets, types=types)
         return GroupResults({**done, **refused}[group_id] for group_id in wanted)
 
     async def alter_consumer_group_offsets(

@@ -30,6 +30,7 @@ from airflow_kafka_groups.maintenance.patterns import (
     check_patterns,
 )
 from airflow_kafka_groups.maintenance.plan import DeletionPlan, PlannedGroup, save_plan
+from airflow_kafka_groups.maintenance.planning import HIDDEN_TOPICS
 from airflow_kafka_groups.maintenance.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.ports import GroupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout, new_id
@@ -48,6 +49,7 @@ async def delete_explicit(
     observe_seconds: float = OBSERVE_SECONDS,
     protected: Iterable[str] = DEFAULT_PROTECTED,
     may_lack_offsets: bool = False,
+    allow_hidden_topics: bool = False,
     layout: Layout | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     options: DeletionOptions = DEFAULT_OPTIONS,
@@ -59,17 +61,21 @@ async def delete_explicit(
     :param observe_seconds: time between the two readings, in seconds, above 0. Default 10.
     :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
     :param may_lack_offsets: delete groups that show no committed offsets, too. Default false: some may be hidden.
+    :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
+        offsets that nobody here has seen or backed up. Default false.
     :param layout: where to write a plan and a backup before deleting. Without it there is no backup.
     :param sleep: waits.
     :param options: chunk size, clocks and callbacks.
 
-    Raises ``ConfigurationError`` or ``IncompleteListingError`` before anything is deleted. Afterwards it never raises
-    for a group: each has its outcome.
+    Raises ``ConfigurationError``, ``PlanError`` (hidden topics) or ``IncompleteListingError`` before anything is
+    deleted. Afterwards it never raises for a group: each has its outcome.
     """
     ids = check_group_ids("group_ids", group_ids)
     seconds = check_seconds("observe_seconds", observe_seconds)
     patterns = GroupFilter(EVERYTHING, (), (*ALWAYS_PROTECTED, *check_patterns("protected", protected)))
     started_at = options.now()
+    if not (allow_hidden_topics or await admin.sees_all_topics()):
+        raise PlanError(HIDDEN_TOPICS)
     outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
     listings = (await admin.list_groups()).require_complete()
     asked = [group_id for group_id in ids if group_id not in outcomes]

@@ -15,8 +15,9 @@ from airflow_kafka_groups.maintenance.storage import FORMAT, StoragePath, parse_
 class SnapshotManifest:
     """Vouch for the files of one snapshot.
 
-    ``complete`` is whether every broker answered the listing; ``scope`` holds the patterns (and ``group_ids`` for a
-    snapshot of named groups only).
+    ``complete`` is whether every broker answered the listing; ``sees_all_topics`` whether its user may describe topics
+    in general (brokers leave the others out of committed offsets without a word); ``scope`` holds the patterns (and
+    ``group_ids`` for a snapshot of named groups only).
     """
 
     snapshot_id: str
@@ -27,6 +28,7 @@ class SnapshotManifest:
     airflow_run: str
     complete: bool
     missing_brokers: Mapping[str, str]
+    sees_all_topics: bool
     groups: int
     failed_groups: int
     rows: int
@@ -45,6 +47,7 @@ class SnapshotManifest:
             "airflow_run": self.airflow_run,
             "complete": self.complete,
             "missing_brokers": dict(self.missing_brokers),
+            "sees_all_topics": self.sees_all_topics,
             "groups": self.groups,
             "failed_groups": self.failed_groups,
             "rows": self.rows,
@@ -65,6 +68,8 @@ class SnapshotManifest:
                 airflow_run=_typed(data, "airflow_run", str),
                 complete=_typed(data, "complete", bool),
                 missing_brokers=dict(data["missing_brokers"]),
+                # An older snapshot did not ask: not known is not yes.
+                sees_all_topics="sees_all_topics" in data and _typed(data, "sees_all_topics", bool),
                 groups=_typed(data, "groups", int),
                 failed_groups=_typed(data, "failed_groups", int),
                 rows=_typed(data, "rows", int),
@@ -93,6 +98,7 @@ class SnapshotSummary:
     data: str
     complete: bool
     missing_brokers: Mapping[str, str]
+    sees_all_topics: bool
     groups: int
     failed_groups: int
     rows: int

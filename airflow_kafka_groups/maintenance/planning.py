@@ -29,6 +29,10 @@ from airflow_kafka_groups.models import GroupState, GroupType
 PLANNABLE_TYPES = frozenset({GroupType.CLASSIC.value, GroupType.CONSUMER.value, GroupType.UNKNOWN.value})
 PLANNABLE_PROTOCOLS = frozenset({"", "consumer"})
 
+HIDDEN_TOPICS = (
+    "this user may not describe all topics, and brokers leave the offsets of the others out without a word: groups may "
+    "have more offsets than were seen. Allow it Describe on all topics, or set allow_hidden_topics"
+)
 _CLOCK_SLACK = timedelta(minutes=5)
 
 
@@ -40,7 +44,8 @@ def make_plan(verdicts: Iterable[Verdict], snapshot: SnapshotReader, policy: Pla
     :param policy: what may be planned.
     :param now: the time, with its zone.
 
-    Raises ``PlanError`` when the snapshot is incomplete, too old, or does not know which cluster it is of.
+    Raises ``PlanError`` when the snapshot is incomplete, too old, or does not know which cluster it is of; or when
+    topics may be hidden from its user.
     """
     manifest = snapshot.manifest
     expires_at = _require_usable(manifest, policy, now)
@@ -99,6 +104,8 @@ def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetim
         raise PlanError(
             f"snapshot {snapshot_id} does not say which Kafka cluster it is of: nothing can be planned by it"
         )
+    if not (manifest.sees_all_topics or policy.allow_hidden_topics):
+        raise PlanError(f"snapshot {snapshot_id}: {HIDDEN_TOPICS}")
     if manifest.observed_at > now + _CLOCK_SLACK:
         raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
     # The picture ages from when the first thing in it was read, not from when somebody looked at it.

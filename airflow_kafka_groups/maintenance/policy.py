@@ -26,6 +26,8 @@ class PlanPolicy:
     :param max_groups: the most groups one plan deletes. Default 500.
     :param max_share: the largest share of all groups found that one plan deletes, above 0 and at most 1. Default 0.5.
     :param max_plan_age_seconds: how old the snapshot may be when the plan is applied, in seconds. Default a day.
+    :param allow_hidden_topics: plan also where this user may not describe topics in general, so that groups may have
+        offsets that nobody here has seen or backed up. Default false.
     """
 
     min_idle_seconds: float = WEEK_SECONDS
@@ -36,6 +38,7 @@ class PlanPolicy:
     max_groups: int = 500
     max_share: float = 0.5
     max_plan_age_seconds: float = DAY_SECONDS
+    allow_hidden_topics: bool = False
 
     def __post_init__(self) -> None:
         patterns = GroupFilter(self.include, self.exclude, self.protected)
@@ -47,6 +50,8 @@ class PlanPolicy:
         if not 0 < share <= 1:
             raise ConfigurationError("max_share", self.max_share, "give a share above 0 and at most 1, such as 0.5")
         object.__setattr__(self, "max_share", share)
+        if not isinstance(self.allow_hidden_topics, bool):
+            raise ConfigurationError("allow_hidden_topics", self.allow_hidden_topics, "give true or false")
         check_whole("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
         check_whole("min_observations", self.min_observations, 2, "give 2 or more: one observation proves no idle time")
 
@@ -66,6 +71,7 @@ class PlanPolicy:
             "max_groups": self.max_groups,
             "max_share": self.max_share,
             "max_plan_age_seconds": self.max_plan_age_seconds,
+            "allow_hidden_topics": self.allow_hidden_topics,
         }
 
     @classmethod

@@ -77,6 +77,7 @@ async def take_snapshot(
     started_at = now()
     snapshot_id = new_id(started_at)
     kafka_cluster_id = await admin.cluster_id()
+    sees_all_topics = await admin.sees_all_topics()
     listings = await admin.list_groups()
     facts, not_found = await _gather_facts(admin, listings, wanted, groups, progress)
     columns = OffsetColumns()
@@ -97,6 +98,7 @@ async def take_snapshot(
         airflow_run=airflow_run,
         complete=listings.complete,
         missing_brokers=missing,
+        sees_all_topics=sees_all_topics,
         groups=len(facts),
         failed_groups=len(failed),
         rows=rows,
@@ -112,6 +114,7 @@ async def take_snapshot(
         data=str(layout.snapshot_data(snapshot_id)),
         complete=listings.complete,
         missing_brokers=missing,
+        sees_all_topics=sees_all_topics,
         groups=len(facts),
         failed_groups=len(failed),
         rows=rows,

@@ -45,6 +45,8 @@ class DeleteGroupsOperator(StoredOperator):
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
         anything is deleted.
     :param observe_seconds: with ``group_ids``: how long they are watched, in seconds, default 10 (templated).
+    :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
+        so that groups may have offsets that it does not see; default false (templated). A plan has its own.
     :param dry_run: do everything except for deleting; default false (templated).
     :param lease: delete only while this run holds the cluster's lease, which one run has at a time; default true. A dry
         run needs none (templated).
@@ -70,6 +72,7 @@ class DeleteGroupsOperator(StoredOperator):
         "approval",
         "group_ids",
         "observe_seconds",
+        "allow_hidden_topics",
         "dry_run",
         "lease",
         "lease_wait_seconds",
@@ -89,6 +92,7 @@ class DeleteGroupsOperator(StoredOperator):
         group_ids: Sequence[str] | str | None = None,
         ignore_missing: bool = False,
         observe_seconds: float | str = 10,
+        allow_hidden_topics: bool | str = False,
         dry_run: bool | str = False,
         lease: bool | str = True,
         lease_wait_seconds: float | str = 60,
@@ -109,6 +113,7 @@ class DeleteGroupsOperator(StoredOperator):
         self.group_ids = group_ids
         self.ignore_missing = ignore_missing
         self.observe_seconds = observe_seconds
+        self.allow_hidden_topics = allow_hidden_topics
         # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
         self.dry_run = dry_run  # type: ignore[method-assign,assignment]
         self.lease = lease

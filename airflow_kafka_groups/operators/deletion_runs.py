@@ -175,13 +175,14 @@ class ExplicitRun(Run):
     """Be the deletion of groups named by hand."""
 
     def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_number
+        from airflow_kafka_groups.hooks.arguments import read_flag, read_group_ids, read_number
 
         super().__init__(operator, layout, dry_run)
         self.wanted, duplicates = read_group_ids(operator.group_ids)
         if duplicates:
             raise ConfigurationError("group_ids", operator.group_ids, f"names {duplicates} group(s) twice: check it")
         self.observe_seconds = read_number("observe_seconds", operator.observe_seconds)
+        self.allow_hidden_topics = read_flag("allow_hidden_topics", operator.allow_hidden_topics)
 
     async def delete(self, admin: AdminClient) -> DeletionReport:
         """Watch the groups, back them up, delete them."""
@@ -199,6 +200,7 @@ class ExplicitRun(Run):
             self.wanted,
             dry_run=self.dry_run,
             observe_seconds=self.observe_seconds,
+            allow_hidden_topics=self.allow_hidden_topics,
             protected=(*DEFAULT_PROTECTED, *self.operator.hook.settings.protected_groups),
             layout=self.layout,
             options=self.operator.options(self),

@@ -36,6 +36,8 @@ class PlanCleanupOperator(StoredOperator):
     :param max_share: the largest share of all groups in one plan, above 0 and at most 1, default 0.5 (templated).
     :param max_plan_age_seconds: how old the snapshot may be when the plan is applied, in seconds; default a day
         (templated).
+    :param allow_hidden_topics: plan also where the connection's user may not describe all topics, so that groups may
+        have offsets that it does not see; default false (templated).
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Writes the report, too, which the run's later tasks bring up to date.
@@ -55,6 +57,7 @@ class PlanCleanupOperator(StoredOperator):
         "max_groups",
         "max_share",
         "max_plan_age_seconds",
+        "allow_hidden_topics",
     )
     operator_extra_links = (CleanupReportLink(),)
 
@@ -70,6 +73,7 @@ class PlanCleanupOperator(StoredOperator):
         max_groups: int | str = 500,
         max_share: float | str = 0.5,
         max_plan_age_seconds: float | str = 86_400,
+        allow_hidden_topics: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -82,6 +86,7 @@ class PlanCleanupOperator(StoredOperator):
         self.max_groups = max_groups
         self.max_share = max_share
         self.max_plan_age_seconds = max_plan_age_seconds
+        self.allow_hidden_topics = allow_hidden_topics
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
@@ -107,7 +112,7 @@ class PlanCleanupOperator(StoredOperator):
 
     def policy(self) -> PlanPolicy:
         """Build the policy from the arguments and the connection's protected groups."""
-        from airflow_kafka_groups.hooks.arguments import read_integer, read_number, read_patterns
+        from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number, read_patterns
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
         from airflow_kafka_groups.maintenance.policy import PlanPolicy
 
@@ -121,6 +126,7 @@ class PlanCleanupOperator(StoredOperator):
             max_groups=read_integer("max_groups", self.max_groups),
             max_share=read_number("max_share", self.max_share),
             max_plan_age_seconds=read_number("max_plan_age_seconds", self.max_plan_age_seconds),
+            allow_hidden_topics=read_flag("allow_hidden_topics", self.allow_hidden_topics),
         )
 
     def _summary(self, plan: DeletionPlan, path: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import json
 import threading
 import time
@@ -14,15 +13,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics
 
 USERS = {"admin": "a-pass", "reader": "r-pass", "keeper": "k-pass"}
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS;User:admin",
-}
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +33,6 @@ def guarded() -> Iterator[KafkaCluster]:
         allow(cluster, "keeper", "GROUP", "a", "DELETE", "READ", prefixed=True)
         allow(cluster, "keeper", "TOPIC", "paid", "READ")
         yield cluster
-
-
-def allow(cluster: KafkaCluster, user: str, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
-    kafka: Any = importlib.import_module("confluent_kafka.admin")
-    pattern = kafka.ResourcePatternType["PREFIXED" if prefixed else "LITERAL"]
-    acls = [
-        kafka.AclBinding(
-            kafka.ResourceType[kind],
-            name,
-            pattern,
-            f"User:{user}",
-            "*",
-            kafka.AclOperation[operation],
-            kafka.AclPermissionType.ALLOW,
-        )
-        for operation in operations
-    ]
-    client = kafka.AdminClient({"bootstrap.servers": cluster.bootstrap})  # has to outlive what it promised
-    for made in client.create_acls(acls).values():
-        made.result(60)
 
 
 def test_connection(monkeypatch: pytest.MonkeyPatch, host: str, **fields: Any) -> tuple[bool, str]:

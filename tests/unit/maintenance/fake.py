@@ -69,6 +69,7 @@ class FakeAdmin:
         self.silent: set[str] = set()
         self.without_states = False
         self.delete_hangs = False
+        self.sees_topics = True
         self.calls: list[tuple[str, list[str]]] = []
         self.deleted: list[str] = []
         self.before: Callable[[str], None] = lambda call: None
@@ -86,6 +87,9 @@ class FakeAdmin:
 
     async def cluster_id(self) -> str | None:
         return self.cluster
+
+    async def sees_all_topics(self) -> bool:
+        return self.sees_topics
 
     async def list_groups(self) -> GroupListings:
         self._note("list", [])

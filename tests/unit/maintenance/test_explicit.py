@@ -58,6 +58,15 @@ async def test_named_groups_are_watched_and_deleted(tmp_path: Path) -> None:
     assert (report.plan_id, report.backup) == (None, None)
 
 
+async def test_where_topics_may_be_hidden_nothing_is_deleted_unless_that_is_allowed() -> None:
+    admin = cluster("a")
+    admin.sees_topics = False
+    with pytest.raises(PlanError, match="Describe on all topics"):
+        await delete(admin, ["a"], sleep=Watch())
+    assert list(admin.groups) == ["a"]
+    assert fates(await delete(admin, ["a"], sleep=Watch(), allow_hidden_topics=True)) == ["a:deleted:safe"]
+
+
 async def test_a_group_that_moves_while_it_is_watched_is_kept() -> None:
     admin = cluster("a", "b", "c")
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, SnapshotError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.maintenance.plan import DeletionPlan, PlannedGroup
 from airflow_kafka_groups.maintenance.planning import _capped, make_plan
@@ -138,6 +139,25 @@ async def test_an_incomplete_snapshot_makes_no_plan(tmp_path: Path) -> None:
     reader = await snapshot(admin, layout_in(tmp_path))
     with pytest.raises(PlanError, match=r"incomplete .*: 3\)"):
         make_plan(judge(reader), reader, POLICY, LATER)
+
+
+async def test_where_topics_may_be_hidden_a_plan_is_made_only_if_that_is_allowed(tmp_path: Path) -> None:
+    """Brokers leave topics that a user may not describe out of a group's offsets, without an error."""
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5))
+    admin.sees_topics = False
+    reader = await snapshot(admin, layout_in(tmp_path))
+    with pytest.raises(PlanError, match="allow_hidden_topics"):
+        make_plan(judge(reader), reader, POLICY, LATER)
+    plan = make_plan(judge(reader), reader, replace(POLICY, allow_hidden_topics=True), LATER)
+    assert plan.group_ids == ["g"]
+
+
+async def test_a_snapshot_that_did_not_ask_counts_as_one_with_hidden_topics(tmp_path: Path) -> None:
+    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
+    data = reader.manifest.to_json()
+    del data["sees_all_topics"]
+    assert SnapshotManifest.from_json(data, tmp_path).sees_all_topics is False
 
 
 async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) -> None:

@@ -49,12 +49,15 @@ class FakeAdmin:
         self.lost_answers: dict[str, KafkaGroupsError] = {}
         self.missing_brokers: dict[int, KafkaGroupsError] = {}
         self.ends: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
+        self.young: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
+        self.asked_times: list[int] = []
         self.start = 0
         self.default_end = 10
         self.fails_with: KafkaGroupsError | None = None
         self.id = "fake-cluster"
         self.api_versions: dict[int, ApiVersions] = {}
         self.operations: frozenset[str] | None = None
+        self.sees_topics = True
         self.calls: list[str] = []
         self.asked_key_types: list[object] = []
         self.deleted: list[str] = []
@@ -80,6 +83,9 @@ class FakeAdmin:
     async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
         everything = frozenset({"read", "describe", "delete"})
         return MetadataAnswer(self.id, (), cluster_operations=everything, topic_operations={"t": everything})
+
+    async def sees_all_topics(self) -> bool:
+        return self.sees_topics
 
     async def list_groups(self, **filters: object) -> GroupListings:
         self.calls.append("list_groups")
@@ -171,11 +177,15 @@ class FakeAdmin:
         self, specs: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
         self.calls.append("list_offsets")
-        start = ListedOffset(self.start)
-        return {
-            where: start if spec == OffsetSpec.earliest() else self.ends.get(where, ListedOffset(self.default_end))
-            for where, spec in specs.items()
-        }
+        return {where: self._listed(where, spec) for where, spec in specs.items()}
+
+    def _listed(self, where: TopicPartition, spec: OffsetSpec) -> ListedOffset | KafkaGroupsError:
+        if spec == OffsetSpec.earliest():
+            return ListedOffset(self.start)
+        if spec == OffsetSpec.latest():
+            return self.ends.get(where, ListedOffset(self.default_end))
+        self.asked_times.append(spec.timestamp)
+        return self.young.get(where, ListedOffset(-1))
 
     def _result(self, group_id: str, value: Any) -> GroupResult[Any]:
         error = self.errors.get(group_id)
