@@ -8,12 +8,14 @@ group gets deleted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.models import TopicPartition
+
+T = TypeVar("T")
 
 
 def read_strings(field: str, value: Any) -> list[str]:
@@ -73,6 +75,11 @@ def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | Non
     if number != int(number):
         raise ConfigurationError(field, value, "must be a whole number")
     return int(number)
+
+
+def optional(read: Callable[[str, Any], T], field: str, value: Any) -> T | None:
+    """Read what may be left out with the reader of what may not."""
+    return None if value is None else read(field, value)
 
 
 def read_flag(field: str, value: Any) -> bool:

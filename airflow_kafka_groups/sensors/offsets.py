@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 class ListGroupOffsetsSensor(KafkaGroupsSensor):
     """Wait until groups' committed offsets have reached given targets or the end, or until their lag is low enough.
 
-    Give either ``targets``, or ``group_ids`` with ``max_total_lag`` and/or ``max_partition_lag``, or ``group_ids`` with
-    ``to_end``. Whatever the number of groups, a poll is one batched call.
+    Give either ``targets``, or ``group_ids`` with one or more of ``max_total_lag``, ``max_partition_lag`` and
+    ``max_lag_seconds``, or ``group_ids`` with ``to_end``. Whatever the number of groups, a poll is one batched call.
 
     :param targets: the committed offset each partition must have reached, as
         ``{group: {topic: {partition: offset}}}``; the numbers may be texts, the whole may be JSON text (templated).
     :param group_ids: the groups whose lag is waited for; duplicates are ignored (templated).
     :param max_total_lag: highest lag of a group, summed over its partitions, in messages (templated).
     :param max_partition_lag: highest lag of any one partition, in messages (templated).
+    :param max_lag_seconds: highest age of the next record to read in any one partition, in seconds, by the records' own
+        timestamps (templated).
     :param to_end: wait for the ends of the groups' partitions as they were when the sensor began to wait: at its first
         poll that found commits of the group. Default false.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
@@ -39,6 +41,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         "group_ids",
         "max_total_lag",
         "max_partition_lag",
+        "max_lag_seconds",
     )
 
     def __init__(
@@ -48,6 +51,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         group_ids: Sequence[str] | str | None = None,
         max_total_lag: int | str | None = None,
         max_partition_lag: int | str | None = None,
+        max_lag_seconds: float | str | None = None,
         to_end: bool = False,
         require: Literal["all", "any"] = "all",
         **kwargs: Any,
@@ -55,10 +59,10 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         super().__init__(**kwargs)
         if (targets is None) == (group_ids is None):
             raise ConfigurationError("targets, group_ids", None, "give exactly one of them")
-        no_lag = max_total_lag is None and max_partition_lag is None
+        no_lag = max_total_lag is None and max_partition_lag is None and max_lag_seconds is None
         if (no_lag and not to_end) != (group_ids is None) or (to_end and not no_lag):
             raise ConfigurationError(
-                "max_total_lag, max_partition_lag, to_end",
+                "max_total_lag, max_partition_lag, max_lag_seconds, to_end",
                 None,
                 "give a lag or to_end with group_ids, not both, and none with targets",
             )
@@ -68,6 +72,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         self.group_ids = group_ids
         self.max_total_lag = max_total_lag
         self.max_partition_lag = max_partition_lag
+        self.max_lag_seconds = max_lag_seconds
         self.to_end = to_end
         self.require = require
         if to_end:
@@ -75,7 +80,13 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
 
     def condition(self) -> Condition:
         """Say what to wait for."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer, read_partition_offsets
+        from airflow_kafka_groups.hooks.arguments import (
+            optional,
+            read_group_ids,
+            read_integer,
+            read_number,
+            read_partition_offsets,
+        )
         from airflow_kafka_groups.triggers.conditions import LagAtMost, OffsetsReached
         from airflow_kafka_groups.triggers.group_conditions import EndReached
 
@@ -87,9 +98,8 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
             return EndReached(group_ids=tuple(group_ids), any_group=any_group)
         return LagAtMost(
             group_ids=tuple(group_ids),
-            total=None if self.max_total_lag is None else read_integer("max_total_lag", self.max_total_lag),
-            partition=(
-                None if self.max_partition_lag is None else read_integer("max_partition_lag", self.max_partition_lag)
-            ),
+            total=optional(read_integer, "max_total_lag", self.max_total_lag),
+            partition=optional(read_integer, "max_partition_lag", self.max_partition_lag),
+            seconds=optional(read_number, "max_lag_seconds", self.max_lag_seconds),
             any_group=any_group,
         )

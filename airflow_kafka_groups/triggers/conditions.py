@@ -7,11 +7,14 @@ broker) are raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from airflow_kafka_groups.admin.lag import group_lag
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.triggers.logs import read_logs
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -113,23 +116,29 @@ class LagAtMost:
     :param group_ids: the groups.
     :param total: highest sum of a group's lag over its partitions, in messages; ``None`` to not look at it.
     :param partition: highest lag of any single partition, in messages; ``None`` to not look at it.
+    :param seconds: highest age of the next record to read in any partition; ``None`` to not look at it.
     :param any_group: one group is enough; default all of them.
+    :param clock: gives seconds since 1970; a test passes its own.
     """
 
     group_ids: tuple[str, ...]
     total: int | None = None
     partition: int | None = None
+    seconds: float | None = None
     any_group: bool = False
+    clock: Callable[[], float] = field(default=time.time, repr=False, compare=False)
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' offsets and each partition's ends, once."""
-        found = await admin.list_consumer_group_lag(self.group_ids)
+        """Read all groups' offsets, each partition's ends, and where its young records begin, once."""
+        found = await admin.list_consumer_group_offsets(list(self.group_ids))
         waiting = missing(self.group_ids, found)
-        for group_id in self.group_ids:
-            if group_id not in waiting:
-                reason = lagging(found[group_id].unwrap(), total=self.total, partition=self.partition)
-                if reason:
-                    waiting[group_id] = reason
+        there = {group_id: found[group_id].unwrap() for group_id in self.group_ids if group_id not in waiting}
+        logs = await read_logs(admin, there.values(), None if self.seconds is None else self.clock() - self.seconds)
+        for group_id, offsets in there.items():
+            lag = group_lag(offsets, logs.starts, logs.ends)
+            reason = lagging(lag, total=self.total, partition=self.partition) or logs.late(offsets, lag, self.seconds)
+            if reason:
+                waiting[group_id] = reason
         return poll_result(waiting, len(self.group_ids), self.any_group)
 
 

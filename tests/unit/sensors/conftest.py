@@ -1,3 +1,3 @@
-from tests.unit.operators.conftest import admin
+from tests.unit.operators.conftest import admin, leases
 
-__all__ = ["admin"]
+__all__ = ["admin", "leases"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -106,6 +107,28 @@ def test_lag_is_low_enough(admin: FakeAdmin, group: Any, limits: dict[str, Any],
     assert offsets(group_ids=["a"], **limits) is reached
 
 
+@pytest.mark.parametrize(
+    ("committed", "young", "reached"),
+    [
+        (10, -1, True),  # nothing is left to read
+        (9, -1, False),  # all that is left is old
+        (9, 9, True),
+        (9, 10, False),
+        (9, 3, True),
+        (9, broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3), False),
+    ],
+)
+def test_lag_in_seconds_is_where_the_young_records_begin(
+    admin: FakeAdmin, committed: int, young: Any, reached: bool
+) -> None:
+    admin.groups["a"] = FakeGroup({T0: committed, T1: 10})
+    admin.young[T0] = ListedOffset(young) if isinstance(young, int) else young
+    before = time.time()
+    assert offsets(group_ids=["a"], max_lag_seconds="60") is reached
+    assert before - 61 < admin.asked_times[0] / 1000 < time.time() - 59
+    assert not offsets(group_ids=["a"], max_lag_seconds=60, max_total_lag=0) or committed == 10
+
+
 @pytest.mark.parametrize("end", [broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3), ListedOffset(-1)])
 def test_an_end_that_cannot_be_read_is_not_low_lag(admin: FakeAdmin, end: Any) -> None:
     admin.groups["a"] = FakeGroup({T0: 10})
@@ -131,6 +154,8 @@ def test_a_poll_is_one_call_of_each_kind_however_many_groups(admin: FakeAdmin) -
     admin.groups = {f"g{i}": FakeGroup({T0: 10}) for i in range(500)}
     assert offsets(group_ids=list(admin.groups), max_total_lag=0)
     assert admin.calls == ["list_consumer_group_offsets", "list_offsets", "list_offsets"]
+    assert offsets(group_ids=list(admin.groups), max_lag_seconds=1)
+    assert len(admin.calls) == 3 + 4
 
 
 @pytest.mark.parametrize(
@@ -158,6 +183,8 @@ def test_a_wrong_password_fails_the_task_at_once(admin: FakeAdmin) -> None:
         {},
         {"targets": {"a": {"t": {0: 1}}}, "group_ids": ["a"]},
         {"targets": {"a": {"t": {0: 1}}}, "max_total_lag": 1},
+        {"targets": {"a": {"t": {0: 1}}}, "max_lag_seconds": 1},
+        {"group_ids": ["a"], "max_lag_seconds": 1, "to_end": True},
         {"group_ids": ["a"]},
         {"group_ids": ["a"], "max_total_lag": 1, "require": "most"},
     ],
@@ -186,6 +213,8 @@ def test_a_deletion_sensor_takes_names_or_an_audit_record_and_not_both() -> None
         {"group_ids": [1], "max_total_lag": 1},
         {"group_ids": ["a"], "max_total_lag": -1},
         {"group_ids": ["a"], "max_total_lag": "many"},
+        {"group_ids": ["a"], "max_lag_seconds": -1},
+        {"group_ids": ["a"], "max_lag_seconds": "soon"},
     ],
 )
 def test_bad_input_is_refused_before_a_broker_is_asked(admin: FakeAdmin, arguments: Any) -> None:

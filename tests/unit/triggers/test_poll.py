@@ -31,7 +31,7 @@ EACH = [
     CoordinatorsAvailable(group_ids=("a", "b")),
     GroupsGone(group_ids=("a",)),
     OffsetsReached(targets=TARGETS, any_group=True),
-    LagAtMost(group_ids=("a",), total=5, partition=None, any_group=True),
+    LagAtMost(group_ids=("a",), total=5, partition=None, seconds=1.5, any_group=True),
     GroupsExist(group_ids=("a",), any_group=True),
     GroupsEmpty(group_ids=("a",)),
     EndReached(group_ids=("a", "b"), targets=TARGETS),
