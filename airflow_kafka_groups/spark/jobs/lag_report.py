@@ -1,0 +1,159 @@
+"""Report how far groups are behind, in messages and seconds: ``spark-submit lag_report.py --base … --cluster …``.
+
+By group, topic and owner, out of a snapshot. The last line on stdout is the summary as JSON, which is also written
+beside the tables, last of all. Exit code 0: reported; 1: the job failed; 2: an argument is not right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
+    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
+
+from airflow_kafka_groups.spark.backlog import Partition
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.kafka_properties import OPTION, load_properties
+from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, parse_owners, partition_lag, with_seconds
+from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
+from airflow_kafka_groups.spark.snapshots import find_history, read_rows
+from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.timestamps import Timestamp, look_up
+
+JOB = "lag_report"
+TABLES = {
+    "partitions": (),
+    "groups": ("group_id", "owner", "state"),
+    "topics": ("topic",),
+    "owners": ("owner",),
+}
+_SHOWN = 20
+
+
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+
+    :param argv: arguments without the program's name; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    add = parser.add_argument
+    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
+    add("--snapshot-id", help="snapshot to report on (default: the newest)")
+    add(OPTION, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
+    add("--max-lookups", type=int, default=10_000, help="timestamps to look up, largest lag first (default 10000)")
+    add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")
+    add("--output", help="folder of the tables (default BASE/CLUSTER/lag/SNAPSHOT_ID)")
+    arguments = parser.parse_args(argv)
+    arguments.base = arguments.base.rstrip("/")
+    if arguments.max_lookups < 1:
+        parser.error(str(ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")))
+    return arguments
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Report; write tables and summary, and give the summary.
+
+    :param spark: the session to use; it is set to UTC.
+    :param arguments: what ``parse_arguments`` gave.
+    """
+    started = time.monotonic()
+    warnings = prepare_kafka(spark) if arguments.kafka_properties else prepare(spark)
+    for warning in warnings:
+        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+    owners: tuple[OwnerRule, ...] = ()
+    if arguments.owners:
+        owners = parse_owners(Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
+    history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
+    snapshot = history.judged
+    output = arguments.output or f"{arguments.base}/{arguments.cluster}/lag/{snapshot.snapshot_id}"
+    storage = Storage(spark, output)
+    storage.delete_file(f"{output}.json")
+    rows = read_rows(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        if (seen := rows.count()) != snapshot.rows:
+            raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
+        unreadable = rows.where(F.col("error").isNotNull()).select("group_id").distinct().count()
+        lags = partition_lag(rows, owners)
+        found = _look_up(spark, arguments, lags) if arguments.kafka_properties else []
+        timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
+        _write(with_seconds(lags, timestamps), f"{output}/partitions")
+    finally:
+        rows.unpersist()
+    written = spark.read.parquet(f"{output}/partitions")
+    for table, names in TABLES.items():
+        if names:
+            _write(by(written, *names).orderBy(F.desc("lag"), *names), f"{output}/{table}")
+    summary = {
+        "job": JOB,
+        "cluster": arguments.cluster,
+        "kafka_cluster_id": snapshot.kafka_cluster_id,
+        "snapshot_id": snapshot.snapshot_id,
+        **_first_rows(by(written), 1)[0],
+        "unreadable_groups": unreadable,
+        "flags": {row["flag"]: row["count"] for row in written.groupBy("flag").count().collect()},
+        "seconds_methods": {
+            row["lag_seconds_method"]: row["count"] for row in written.groupBy("lag_seconds_method").count().collect()
+        },
+        "owners": _first_rows(spark.read.parquet(f"{output}/owners"), _SHOWN),
+        "top_groups": _first_rows(spark.read.parquet(f"{output}/groups"), _SHOWN),
+        "top_topics": _first_rows(spark.read.parquet(f"{output}/topics"), _SHOWN),
+        "lookups": len(found),
+        "output": output,
+        "warnings": warnings,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    storage.write_text(f"{output}.json", json.dumps(summary, indent=1) + "\n")
+    return summary
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job in a session of its own and give the exit code.
+
+    :param argv: arguments without the program's name; those of the process by default.
+    """
+    arguments = parse_arguments(argv)
+    spark = SparkSession.builder.appName(f"{JOB} {arguments.cluster}").getOrCreate()
+    try:
+        summary = run(spark, arguments)
+    except JobError as exc:
+        print(f"{JOB}: error: {exc}", file=sys.stderr)
+        return 2 if isinstance(exc, ArgumentError) else 1
+    except SPARK_ERRORS as exc:
+        print(f"{exc}\n{JOB}: error: Spark failed: {first_line(exc)}. Nothing was reported", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    print(json.dumps(summary), flush=True)
+    return 0
+
+
+def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame) -> list[Timestamp]:
+    behind = lags.where(F.col("lag") > 0).groupBy("topic", "partition", "first_offset").agg(F.max("lag").alias("lag"))
+    largest = behind.orderBy(F.desc("lag"), "topic", "partition", "first_offset").limit(arguments.max_lookups)
+    wanted = [(Partition(row["topic"], row["partition"]), row["first_offset"]) for row in largest.collect()]
+    return look_up(spark, load_properties(spark, arguments.kafka_properties), wanted)
+
+
+def _write(table: DataFrame, path: str) -> None:
+    table.coalesce(1 if path.rpartition("/")[2] != "partitions" else 8).write.mode("overwrite").parquet(path)
+
+
+def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:
+    ordered = table.orderBy(F.desc("lag")).limit(count)
+    return [row.asDict() for row in ordered.collect()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Look up when records were written: the first one at or after an offset, for many partitions in each request.
+
+One consumer of the connector's Kafka client in the driver, without a group. Partitions are sought and polled together
+and paused once their record has come, so that a poll serves very many; a partition that many groups stopped at in
+different places takes a round for each place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.backlog import Partition
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka_properties import KafkaProperties
+
+Timestamp = tuple[str, int, int, int | None, str]
+"""Topic, partition, offset asked for, milliseconds since 1970 (``None`` if there is no record), whose clock."""
+
+_AT_ONCE = 1_000
+_SETTINGS = {
+    "key.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
+    "value.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",  # where retention has been quicker: the oldest record there is
+    "allow.auto.create.topics": "false",
+    "max.partition.fetch.bytes": "65536",  # one record is wanted; a larger batch comes all the same, alone
+    "fetch.max.wait.ms": "100",
+}
+_NO_RECORD = "none"
+
+
+def look_up(
+    spark: SparkSession,
+    properties: KafkaProperties,
+    wanted: Iterable[tuple[Partition, int]],
+    *,
+    timeout_seconds: float = 60.0,
+) -> list[Timestamp]:
+    """Give the timestamp of the first record at or after each offset.
+
+    :param spark: the session.
+    :param properties: how to reach the cluster.
+    :param wanted: partitions and offsets; the offsets have to lie within the logs.
+    :param timeout_seconds: how long to wait for the records of up to 1,000 partitions. Default 60.
+
+    What has no record, or whose record did not come in time, has ``None``. Raises ``JobError`` if the client cannot be
+    used at all.
+    """
+    rounds = _rounds(wanted)
+    if not rounds:
+        return []
+    jvm: Any = spark._jvm
+    settings = jvm.java.util.Properties()
+    for name, value in {**properties.settings, **_SETTINGS}.items():
+        settings.setProperty(name, value)
+    found: list[Timestamp] = []
+    try:
+        consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
+        try:
+            for batch in rounds:
+                found += _one_round(jvm, consumer, batch, timeout_seconds)
+        finally:
+            consumer.close(jvm.java.time.Duration.ofSeconds(5))
+    except Py4JJavaError as exc:
+        raise JobError(f"timestamps cannot be looked up: {exc.java_exception.toString()}") from exc
+    return found
+
+
+def _rounds(wanted: Iterable[tuple[Partition, int]]) -> list[dict[Partition, int]]:
+    """Divide what is wanted so that no round names a partition twice or is too large."""
+    rounds: list[dict[Partition, int]] = []
+    nth: dict[Partition, int] = {}
+    levels: list[dict[Partition, int]] = []
+    for where, offset in sorted(set(wanted)):
+        level = nth[where] = nth.get(where, -1) + 1
+        if level == len(levels):
+            levels.append({})
+        levels[level][where] = offset
+    for of_level in levels:
+        items = list(of_level.items())
+        rounds += [dict(items[start : start + _AT_ONCE]) for start in range(0, len(items), _AT_ONCE)]
+    return rounds
+
+
+def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeout_seconds: float) -> list[Timestamp]:
+    named = {where: jvm.org.apache.kafka.common.TopicPartition(*where) for where in offsets}
+    waiting = dict(offsets)
+    found: list[Timestamp] = []
+    consumer.assign(_list(jvm, list(named.values())))
+    consumer.resume(consumer.paused())  # a partition stays paused from one round to the next
+    for where, offset in offsets.items():
+        consumer.seek(named[where], offset)
+    ends = consumer.endOffsets(_list(jvm, list(named.values())))
+    deadline = time.monotonic() + timeout_seconds
+    while waiting and time.monotonic() < deadline:
+        records = consumer.poll(jvm.java.time.Duration.ofMillis(500))
+        done = [_first(records, named[where], where, waiting[where]) for where in _partitions(records)]
+        # Only markers or aborted records may be left of a log; the position then reaches the end without a record.
+        came = {Partition(row[0], row[1]) for row in done}
+        for where in waiting.keys() - came:
+            if consumer.position(named[where]) >= ends.get(named[where]):
+                done.append((*where, waiting[where], None, _NO_RECORD))
+        if done:
+            consumer.pause(_list(jvm, [named[Partition(row[0], row[1])] for row in done]))
+        for row in done:
+            del waiting[Partition(row[0], row[1])]
+        found += done
+    return found + [(*where, offset, None, _NO_RECORD) for where, offset in waiting.items()]
+
+
+def _first(records: Any, named: Any, where: Partition, offset: int) -> Timestamp:
+    record = records.records(named).get(0)
+    timestamp = int(record.timestamp())
+    return (*where, offset, timestamp if timestamp >= 0 else None, str(record.timestampType().toString()))
+
+
+def _partitions(records: Any) -> list[Partition]:
+    return [Partition(str(each.topic()), int(each.partition())) for each in records.partitions()]
+
+
+def _list(jvm: Any, items: Sequence[Any]) -> Any:
+    found = jvm.java.util.ArrayList()
+    for item in items:
+        found.add(item)
+    return found

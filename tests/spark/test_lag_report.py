@@ -1,0 +1,198 @@
+"""How far groups are behind, in messages on literal rows and in seconds on real brokers."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.backlog import Partition
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
+from airflow_kafka_groups.spark.kafka_properties import load_properties
+from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, parse_owners, partition_lag, with_seconds
+from airflow_kafka_groups.spark.timestamps import look_up
+from tests.lab.cluster import KafkaCluster
+from tests.lab.topics import create_topics, quiet
+from tests.spark.histories import START, frame, hour, seen
+from tests.spark.kafka import commit_offsets, write_properties
+from tests.spark.lake import write_snapshot
+from tests.spark.test_archive_backlog import snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+OWNERS = [
+    {"owner": "team-a", "prefix": "a."},
+    {"owner": "ops", "regex": "mon-[0-9]+"},
+    {"owner": "late", "prefix": "a"},
+]
+ROWS = [
+    *seen(1, group="a.one", offsets={("t", 0): 40, ("t", 1): 100}),
+    *seen(1, group="a-two", offsets={("t", 0): 101}),
+    *seen(1, group="mon-7", offsets={("t", 0): 90}),
+    *seen(1, group="mon-7x", offsets={("u", 0): 1}, log_end=None),
+    *seen(1, group="torn", offsets={("u", 0): 1}, error="TOPIC_AUTHORIZATION_FAILED"),
+    *seen(1, group="none", offsets={}),
+]
+
+
+def start_at(rows: list[dict[str, Any]], log_start: int) -> list[dict[str, Any]]:
+    return [row | {"log_start": log_start} for row in rows]
+
+
+def test_messages_owners_and_flags(spark: SparkSession) -> None:
+    rows = frame(spark, [*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)])
+    lags = partition_lag(rows, parse_owners(json.dumps(OWNERS), "o.json"))
+    found = {
+        (row["group_id"], row["partition"]): (row["owner"], row["flag"], row["lag"], row["lost"])
+        for row in lags.collect()
+    }
+    assert found == {
+        ("a.one", 0): ("team-a", "ok", 60, 0),
+        ("a.one", 1): ("team-a", "ok", 0, 0),
+        ("a-two", 0): ("late", "recreated", None, 0),
+        ("mon-7", 0): ("ops", "ok", 10, 0),
+        ("mon-7x", 0): ("unowned", "unknown", None, 0),
+        ("torn", 0): ("unowned", "unreadable", None, 0),
+        ("cut", 0): ("unowned", "data_lost", 40, 20),
+    }
+
+
+def test_seconds_name_their_method_and_sums_say_what_they_lack(spark: SparkSession) -> None:
+    lags = partition_lag(frame(spark, ROWS), ())
+    written = int((hour(1) - timedelta(seconds=90)).timestamp() * 1000)
+    looked = [("t", 0, 40, written, "CreateTime"), ("t", 0, 90, None, "none")]
+    whole = with_seconds(lags, spark.createDataFrame(looked, TIMESTAMP_SCHEMA))
+    found = {
+        (row["group_id"], row["partition"]): (row["lag_seconds"], row["lag_seconds_method"]) for row in whole.collect()
+    }
+    assert found == {
+        ("a.one", 0): (90.0, "first_unread_record:CreateTime"),
+        ("a.one", 1): (0.0, "no_lag"),
+        ("a-two", 0): (None, "recreated"),
+        ("mon-7", 0): (None, "no_record_found"),
+        ("mon-7x", 0): (None, "unknown"),
+        ("torn", 0): (None, "unreadable"),
+    }
+    future = [("t", 0, 40, written + 10**6, "CreateTime")]
+    early = with_seconds(lags, spark.createDataFrame(future, TIMESTAMP_SCHEMA)).where("group_id = 'a.one'")
+    assert max(row["lag_seconds"] for row in early.collect()) == 0.0, "a clock that is ahead makes no negative lag"
+    assert {row["lag_seconds_method"] for row in early.collect()} == {"first_unread_record:CreateTime", "no_lag"}
+    (total,) = by(whole).collect()
+    assert total.asDict() == {
+        "groups": 5,
+        "partitions": 6,
+        "partitions_without_lag": 3,
+        "partitions_without_seconds": 1,
+        "lag": 70,
+        "max_partition_lag": 60,
+        "lost": 0,
+        "max_lag_seconds": 90.0,
+    }
+
+
+def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    bootstrap = kafka41.bootstrap
+    create_topics(bootstrap, {"lr-a": 2, "lr-b": 1})
+    hours_ago = int(time.time() * 1000) - 7_200_000
+    producer = Producer(quiet(bootstrap))
+    for topic, partition in (("lr-a", 0), ("lr-a", 1), ("lr-b", 0)):
+        for number in range(6):  # a minute apart, from two hours ago on
+            producer.produce(topic, b"x", partition=partition, timestamp=hours_ago + number * 60_000)
+    assert producer.flush(60) == 0
+    commit_offsets(
+        bootstrap,
+        {
+            "lr-x": {("lr-a", 0): 2, ("lr-a", 1): 6},
+            "lr-y": {("lr-a", 0): 4, ("lr-b", 0): 0},
+        },
+    )
+    snapshot_id = snapshot(bootstrap, tmp_path, "lr-x", "lr-y")
+    owners = tmp_path / "owners.json"
+    owners.write_text(json.dumps([{"owner": "team", "regex": "lr-[x]"}]))
+    common = ["--base", tmp_path.as_uri(), "--cluster", "c", "--owners", str(owners)]
+    properties = str(write_properties(tmp_path, bootstrap))
+    summary = run(spark, parse_arguments([*common, "--kafka-properties", properties]))
+    output = tmp_path / "c" / "lag" / snapshot_id
+    rows = {
+        (row["group_id"], row["topic"], row["partition"]): row
+        for row in spark.read.parquet(str(output / "partitions")).collect()
+    }
+    assert {key: row["lag"] for key, row in rows.items()} == {
+        ("lr-x", "lr-a", 0): 4,
+        ("lr-x", "lr-a", 1): 0,
+        ("lr-y", "lr-a", 0): 2,
+        ("lr-y", "lr-b", 0): 6,
+    }
+    for key, number in {("lr-x", "lr-a", 0): 2, ("lr-y", "lr-a", 0): 4, ("lr-y", "lr-b", 0): 0}.items():
+        written = hours_ago / 1000 + number * 60
+        assert rows[key]["lag_seconds"] == pytest.approx(rows[key]["observed_at"].timestamp() - written, abs=1)
+        assert rows[key]["lag_seconds_method"] == "first_unread_record:CreateTime"
+    assert {row["owner"]: row["lag"] for row in summary["owners"]} == {"unowned": 8, "team": 4}
+    assert [(row["group_id"], row["lag"]) for row in summary["top_groups"]] == [("lr-y", 8), ("lr-x", 4)]
+    assert {row["topic"]: row["lag"] for row in summary["top_topics"]} == {"lr-a": 6, "lr-b": 6}
+    assert (summary["lookups"], summary["lag"], summary["unreadable_groups"]) == (3, 12, 0)
+    assert json.loads(output.with_name(f"{snapshot_id}.json").read_text()) == summary
+
+    limited = run(spark, parse_arguments([*common, "--kafka-properties", properties, "--max-lookups", "1"]))
+    assert limited["seconds_methods"] == {"first_unread_record:CreateTime": 1, "no_lag": 1, "not_looked_up": 2}
+
+
+def test_messages_alone_need_no_broker(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 1, ROWS)
+    summary = run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "c"]))
+    assert (summary["lag"], summary["lookups"], summary["unreadable_groups"]) == (70, 0, 1)
+    assert summary["seconds_methods"]["not_looked_up"] == 2
+
+
+def test_an_offset_without_a_record_has_no_timestamp(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    create_topics(kafka41.bootstrap, {"lr-t": 2})
+    producer = Producer(quiet(kafka41.bootstrap, transactional_id="lr-t"))
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("lr-t", b"x", partition=0, timestamp=int(START.timestamp() * 1000))
+    producer.commit_transaction(60)
+    properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
+    where, empty = Partition("lr-t", 0), Partition("lr-t", 1)
+    found = look_up(spark, properties, [(where, 0), (where, 1), (where, 2), (empty, 0)])
+    assert sorted(found) == [
+        ("lr-t", 0, 0, int(START.timestamp() * 1000), "CreateTime"),
+        ("lr-t", 0, 1, None, "none"),  # the marker of the transaction
+        ("lr-t", 0, 2, None, "none"),
+        ("lr-t", 1, 0, None, "none"),
+    ]
+    assert look_up(spark, properties, []) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nonsense", "Expecting value"),
+        ('{"a.": "team"}', "must be a mapping"),
+        ('[{"owner": "a"}]', "has to have a prefix or a regex, and not both"),
+        ('[{"owner": "a", "prefix": "a", "regex": "b"}]', "has to have a prefix or a regex, and not both"),
+        ('[{"owner": "", "prefix": "a"}]', "a rule has no owner"),
+        ('[{"owner": "a", "regex": "("}]', "missing \\)"),
+        ('[{"owner": "a", "prefixes": "a"}]', "unexpected keyword argument 'prefixes'"),
+    ],
+)
+def test_bad_owner_rules_are_named(text: str, said: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"--owners \(got 'o.json'\): .*{said}"):
+        parse_owners(text, "o.json")
+
+
+def test_a_cluster_without_snapshots_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="no snapshot of cluster nowhere"):
+        run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]))
+    with pytest.raises(SystemExit):
+        main(["--base", "/b", "--cluster", "c", "--max-lookups", "0"])
