@@ -51,7 +51,12 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
-        "triggers": [{"integration-name": _INTEGRATION, "python-modules": [f"{_PACKAGE}.triggers.poll"]}],
+        "triggers": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [f"{_PACKAGE}.triggers.{subject}" for subject in ("events", "poll")],
+            }
+        ],
         "extra-links": [f"{_PACKAGE}.links.CleanupReportLink"],
         "config": {
             "kafka_groups": {

@@ -18,7 +18,7 @@ from tests.lab.topics import create_topics, produce
 
 EXAMPLES = Path(__file__).parent / "examples" / "kafka_groups_examples.py"
 DOCS = ROOT / "docs" / "airflow.md"
-SOURCES = [EXAMPLES, *sorted((ROOT / "dags").glob("*.py"))]
+SOURCES = [*sorted(EXAMPLES.parent.glob("*.py")), *sorted((ROOT / "dags").glob("*.py"))]
 
 
 def marked_parts() -> dict[str, str]:

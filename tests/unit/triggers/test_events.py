@@ -1,0 +1,163 @@
+"""The trigger that assets watch with: it fires when groups become so, once, and never by doubt."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset, AssetWatcher
+
+from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError, RequestTimeoutError
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.models import GroupState, GroupType, ListedOffset, TopicPartition
+from airflow_kafka_groups.triggers.events import GroupsEventTrigger, still_inside
+from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+
+T0 = TopicPartition("t", 0)
+ARGUMENTS: list[dict[str, Any]] = [
+    {"event": "empty"},
+    {"event": "stale", "seconds": 3600, "include": ["a*"], "exclude": ["re:ab.*"]},
+    {"event": "lagging", "max_lag": 0, "report_present": True, "poll_interval": 5.5, "kafka_groups_conn_id": "mine"},
+]
+
+
+def watch(event: str, **more: Any) -> GroupWatch:
+    return GroupWatch(event=GroupEvent(event), groups=GroupFilter(), **more)
+
+
+async def matching(one: GroupWatch, admin: FakeAdmin) -> set[str]:
+    return set((await one.look(admin)).matching)  # type: ignore[arg-type]  # the fake
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda arguments: arguments["event"])
+def test_it_is_rebuilt_from_what_it_serialises_to_and_an_asset_takes_it(arguments: dict[str, Any]) -> None:
+    path, carried = GroupsEventTrigger(**arguments).serialize()
+    module, _, name = path.rpartition(".")
+    rebuilt = getattr(importlib.import_module(module), name)(**json.loads(json.dumps(carried)))
+    assert rebuilt.serialize() == (path, carried)
+    assert len(Asset("x", watchers=[AssetWatcher(name="w", trigger=rebuilt)]).watchers) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"event": "dead"}, "event"),
+        ({"event": "stale"}, "seconds"),
+        ({"event": "empty", "seconds": 5}, "seconds"),
+        ({"event": "stale", "seconds": -1}, "seconds"),
+        ({"event": "stale", "seconds": "soon"}, "seconds"),
+        ({"event": "lagging"}, "max_lag"),
+        ({"event": "lagging", "max_lag": -1}, "max_lag"),
+        ({"event": "stale", "seconds": 5, "max_lag": 5}, "max_lag"),
+        ({"event": "empty", "include": "orders"}, "include"),
+        ({"event": "empty", "include": ["re:("]}, "include"),
+        ({"event": "empty", "exclude": [5]}, "exclude"),
+        ({"event": "empty", "poll_interval": 0}, "poll_interval"),
+        ({"event": "empty", "report_present": "no"}, "report_present"),
+        ({"event": "empty", "kafka_groups_conn_id": ""}, "kafka_groups_conn_id"),
+    ],
+)
+def test_bad_input_is_refused_when_the_dag_is_parsed(arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        GroupsEventTrigger(**arguments)
+
+
+async def test_empty_groups_are_those_without_members(admin: FakeAdmin) -> None:
+    admin.groups = {
+        "empty": FakeGroup(),
+        "live": FakeGroup(state=GroupState.STABLE, members=1),
+        "untold": FakeGroup(state=GroupState.UNKNOWN),
+    }
+    sighting = await watch("empty").look(admin)  # type: ignore[arg-type]  # the fake
+    assert (set(sighting.matching), set(sighting.clear), sighting.complete) == ({"empty"}, {"empty", "live"}, True)
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+    assert not (await watch("empty").look(admin)).complete  # type: ignore[arg-type]  # the fake
+
+
+async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: FakeAdmin) -> None:
+    now = [100.0]
+    one = watch("stale", seconds=60, clock=lambda: now[0])
+    admin.groups = {
+        "still": FakeGroup({T0: 5}),
+        "moves": FakeGroup({T0: 5}),
+        "no-commits": FakeGroup({}),
+        "live": FakeGroup({T0: 5}, state=GroupState.STABLE, members=1),
+        "share": FakeGroup({T0: 5}, type=GroupType.SHARE),
+    }
+    assert await matching(one, admin) == set()
+    now[0] += 59
+    admin.groups["moves"].offsets[T0] = 6
+    assert await matching(one, admin) == set()
+    now[0] += 1
+    assert await matching(one, admin) == {"still"}
+    admin.errors["still"] = broker_error("NOT_COORDINATOR", 16)
+    sighting = await one.look(admin)  # type: ignore[arg-type]  # the fake
+    assert "still" not in sighting.clear
+    admin.errors.clear()
+    assert await matching(one, admin) == set(), "a gap begins the time again"
+
+
+async def test_lagging_groups_are_more_than_so_far_behind(admin: FakeAdmin) -> None:
+    admin.groups = {"at": FakeGroup({T0: 7}), "behind": FakeGroup({T0: 6}), "past": FakeGroup({T0: 11})}
+    sighting = await watch("lagging", max_lag=3).look(admin)  # type: ignore[arg-type]  # the fake
+    assert sighting.matching == {"behind": "lag 4"}
+    assert sighting.clear == {"at", "behind"}, "of a topic made anew nothing is known"
+    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
+    assert (await watch("lagging", max_lag=3).look(admin)).clear == set()  # type: ignore[arg-type]  # the fake
+    admin.ends[T0], admin.start = ListedOffset(10), 9
+    assert await matching(watch("lagging", max_lag=3), admin) == {"behind"}, "what is gone unread counts"
+
+
+async def test_doubt_leaves_a_group_where_it_was(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "c": FakeGroup(state=GroupState.STABLE, members=1)}
+    admin.groups["b"].state = GroupState.UNKNOWN
+    sighting = await watch("empty").look(admin)  # type: ignore[arg-type]  # the fake
+    assert still_inside({"b", "c", "gone"}, sighting) == {"a", "b"}
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+    sighting = await watch("empty").look(admin)  # type: ignore[arg-type]  # the fake
+    assert still_inside({"b", "c", "gone"}, sighting) == {"a", "b", "gone"}
+
+
+@pytest.mark.parametrize("report_present", [False, True])
+async def test_it_fires_when_groups_become_so_and_goes_on(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, report_present: bool
+) -> None:
+    listing = admin.list_groups
+
+    async def refused(**_: object) -> Any:
+        raise NoBrokerAvailableError("b1:9092", "refused")
+
+    def heal() -> None:
+        admin.list_groups = listing  # type: ignore[method-assign]
+        admin.groups["b"] = FakeGroup()
+
+    # What happens between two polls.
+    script: list[Callable[[], object]] = [
+        lambda: setattr(admin, "list_groups", refused),
+        heal,
+        lambda: admin.groups.pop("a"),
+        lambda: admin.groups.update(a=FakeGroup()),
+    ]
+
+    async def happen(_seconds: float) -> None:
+        script.pop(0)()
+
+    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(state=GroupState.STABLE, members=1)}
+    stream = GroupsEventTrigger(event="empty", report_present=report_present).run()
+    found = []
+    for _ in range(3 if report_present else 2):
+        event = await anext(stream)
+        assert json.loads(json.dumps(event.payload)) == event.payload
+        found.append(event.payload)
+    assert [event["groups"] for event in found] == ([["a"]] if report_present else []) + [["b"], ["a"]]
+    assert not script, "a came again, and was gone in between"
+    last = found[-1]
+    assert (last["version"], last["event"], last["count"]) == (1, "empty", 1)
+    assert last["reasons"] == {"a": "has no members"}
+    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+    assert admin.closed == 2, "once after it was refused, once at the end"
