@@ -17,6 +17,7 @@ from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
+    ConfigurationError,
     ConnectionFailedError,
     KafkaGroupsError,
     NoBrokerAvailableError,
@@ -70,16 +71,25 @@ class ClusterClient:
         await asyncio.gather(*(connection.aclose() for connection in (*connections, *late)))
 
     async def refresh(self) -> ClusterMetadata:
-        """Ask for the brokers and the leaders of ``__consumer_offsets`` again.
+        """Ask for the brokers and the leaders of ``__consumer_offsets`` again, for as long as a whole call may take.
 
         Raises ``NoBrokerAvailableError`` when neither a known broker nor a bootstrap server answers.
         """
+        limit = self.config.api_timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await self._ask_anyone()
+        except TimeoutError as error:
+            listed = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
+            raise NoBrokerAvailableError(listed, f"no broker said within {limit:g} s what the cluster is") from error
+
+    async def _ask_anyone(self) -> ClusterMetadata:
         # One whose connection is being opened may be waiting for this very answer (``_address_of``).
         settled = [broker_id for broker_id in self.metadata.brokers if broker_id not in self._opening]
         for broker_id in random.sample(settled, len(settled)):
             try:
                 return await self._ask_metadata(await self.connection(broker_id))
-            except AuthenticationFailedError:
+            except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
                 raise
             except KafkaGroupsError as error:
                 log.debug("broker %s did not give metadata: %s", broker_id, error)
@@ -91,7 +101,7 @@ class ClusterClient:
         for host, port in random.sample(servers, len(servers)):
             try:
                 connection = await self._connect(host, port)
-            except AuthenticationFailedError:
+            except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
                 raise
             except KafkaGroupsError as error:
                 failures.append(str(error))

@@ -16,6 +16,7 @@ from airflow_kafka_groups.exceptions import (
     DeadlineExceededError,
     IncompleteListingError,
     MissingAnswerError,
+    NoBrokerAvailableError,
     OutcomeUnknownError,
     PartitionOffsetsError,
     RemoteProtocolError,
@@ -292,6 +293,15 @@ class TestOutOfShape:
         assert {key: broker.broker_id for key, broker in found.succeeded.items()} == {
             group: fake.coordinator(group) for group in GROUPS
         }
+
+    async def test_brokers_that_never_say_what_the_cluster_is_are_waited_for_as_long_as_a_call_may_take(
+        self,
+    ) -> None:
+        async with FakeCluster() as fake:
+            fake.control(METADATA, lambda *_: Drop)
+            with pytest.raises(NoBrokerAvailableError, match=r"within 0.3 s"):
+                async with client(fake, api_timeout=0.3, request_timeout=60):
+                    pass
 
     async def test_metadata_without_brokers_is_no_cluster(self) -> None:
         async with FakeCluster({1: MODERN}) as fake:
