@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    BooleanType,
     DataType,
     DoubleType,
     IntegerType,
@@ -70,6 +71,34 @@ VERDICT_SCHEMA = StructType(
     ]
 )
 """One row for each group of the newest snapshot."""
+
+STATE_SCHEMA = StructType(
+    [
+        _required("group_id", StringType()),
+        _required("observed_at", TimestampType()),
+        _required("group_type", StringType()),
+        _required("protocol_type", StringType()),
+        _required("state", StringType()),
+        _optional("members", IntegerType()),
+        _optional("coordinator", IntegerType()),
+        _required("partitions", LongType()),
+        _optional("lag", LongType()),
+        _optional("error", StringType()),
+        _required("quiet", BooleanType()),
+        _required("first_seen_at", TimestampType()),
+        _optional("empty_since", TimestampType()),
+        _optional("last_moved_at", TimestampType()),
+        _required("observations", LongType()),
+        _optional("committed_partitions", LongType()),
+        _optional("committed_xor", LongType()),
+        _optional("committed_sum", LongType()),
+    ]
+)
+"""What a history comes to: one row for each group of its newest snapshot.
+
+``quiet``: read without error, Empty, without members. ``observations``: how many in a row were quiet and unmoved, up to
+the newest. ``committed_*``: what the last observation without an error had committed.
+"""
 
 VERDICTS = ("unreadable", "untouchable", "live", "no_offsets", "moving", "settling", "stale")
 """Every verdict, in the order in which they are decided."""

@@ -6,7 +6,7 @@ what it says stops the job, because a history with holes in it could make a grou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -25,12 +25,14 @@ _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 class History:
     """Be the snapshots to judge by, oldest first; the last one is judged.
 
-    ``skipped`` names what was seen and not used, with the reason, newest first.
+    ``skipped`` names what was seen and not used, with the reason, newest first. ``listed`` are the ids of all
+    manifests up to the judged one.
     """
 
     folder: str
     manifests: tuple[Manifest, ...]
     skipped: tuple[tuple[str, str], ...] = ()
+    listed: tuple[str, ...] = ()
 
     @property
     def judged(self) -> Manifest:
@@ -51,6 +53,7 @@ def find_history(
     snapshot_id: str | None = None,
     max_snapshots: int = 1000,
     max_days: float = 0.0,
+    after: Callable[[Sequence[str], str], str | None] | None = None,
 ) -> History:
     """Choose the complete snapshots to judge by, and check that all their files are there.
 
@@ -60,6 +63,8 @@ def find_history(
     :param snapshot_id: the snapshot to judge; the newest one by default. Later ones are not looked at.
     :param max_snapshots: use at most so many complete snapshots, the judged one included.
     :param max_days: use snapshots at most so many days older than the judged one; 0 is no limit.
+    :param after: gives, from the ids of all manifests and the one to judge, the snapshot after which to begin; the two
+        limits above then do not count. By default there is none.
     """
     folder = f"{base}/{cluster}"
     storage = Storage(spark, folder)
@@ -76,8 +81,11 @@ def find_history(
             f"The newest one there is {ids[-1]}"
         )
     judged = snapshot_id or ids[-1]
-    ids = [candidate for candidate in ids if candidate <= judged]
-    if max_days:
+    ids = listed = [candidate for candidate in ids if candidate <= judged]
+    begin = after(listed, judged) if after is not None else None
+    if begin is not None:
+        ids, max_snapshots = [candidate for candidate in ids if candidate > begin], len(ids)
+    elif max_days:
         oldest = taken_at(judged) - timedelta(days=max_days)
         ids = [candidate for candidate in ids if taken_at(candidate) >= oldest]
     manifests, passed_over = _newest_complete(spark, folder, cluster, ids, max_snapshots)
@@ -87,7 +95,13 @@ def find_history(
         lost = [name for name in manifest.files if (manifest.snapshot_id, name) not in stored]
         if lost:
             raise SnapshotError(half_written(manifest.snapshot_id, f"data file(s) missing: {', '.join(lost[:3])}"))
-    return History(folder=folder, manifests=manifests, skipped=tuple(sorted(passed_over + skipped, reverse=True)))
+    passed_over += skipped
+    return History(
+        folder=folder,
+        manifests=manifests,
+        skipped=tuple(sorted(passed_over, reverse=True)),
+        listed=tuple(listed),
+    )
 
 
 def read_rows(spark: SparkSession, history: History) -> DataFrame:

@@ -9,7 +9,9 @@ Theory of operation. A snapshot is large (groups x partitions) and a history has
 3. ``with_idle_runs`` walks through each life in order. A *quiet* observation is read without error, ``Empty`` and
    without members. A run of quiet observations is broken by everything that leaves a doubt: an observation that is not
    quiet, a gap longer than allowed, a clock that went backwards, another group type or protocol type.
-4. ``newest`` keeps the last observation of each group, and ``verdicts.py`` decides in the order of docs/formats.md.
+4. ``newest`` keeps the last observation of each group: the *state*, which is all that later snapshots need to know of
+   earlier ones. ``advance.py`` carries a state on by one snapshot, without the history.
+5. ``with_idle_times`` measures, and ``verdicts.py`` decides in the order of docs/formats.md.
 
 Every doubt means keep. Whatever differs in the committed offsets of two observations is movement: offset, leader epoch
 or metadata, forwards or backwards. A commit of the same offset with other metadata shows that somebody is alive.
@@ -23,7 +25,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.policy import StalenessPolicy
-from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA, STATE_SCHEMA
 from airflow_kafka_groups.spark.verdicts import Transform, with_verdicts, without_members
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
@@ -145,6 +147,7 @@ def with_idle_runs(policy: StalenessPolicy) -> Transform:
                 "empty_since": F.when(F.col("quiet"), latest("observed_at", starts)),
                 "last_moved_at": latest("observed_at", moved),
                 "idle_from": F.when(F.col("quiet"), F.greatest(latest("sequence", starts), latest("sequence", moved))),
+                "committed": F.last(F.when(readable, committed), ignorenulls=True).over(so_far),
             }
         )
 
@@ -152,36 +155,62 @@ def with_idle_runs(policy: StalenessPolicy) -> Transform:
 
 
 def newest(sequence: int) -> Transform:
-    """Keep the groups of the judged snapshot, and add how long and how often each was seen idle.
+    """Keep the groups of the newest snapshot, with the columns of a state.
 
-    :param sequence: place of the judged snapshot.
+    :param sequence: place of the newest snapshot.
     """
 
     def keep(runs: DataFrame) -> DataFrame:
-        last = runs.where(F.col("sequence") == sequence)
-        idle = F.when(F.col("empty_since").isNotNull(), F.greatest("empty_since", "last_moved_at"))
-        idle_micros = F.unix_micros("observed_at") - F.unix_micros("idle_since")
-        return last.withColumn("idle_since", idle).withColumns(
+        last = runs.where(F.col("sequence") == sequence).withColumns(
             {
-                "idle_micros": F.when(F.col("idle_since").isNotNull(), F.greatest(idle_micros, F.lit(0))),
-                "moved_micros": F.unix_micros("observed_at") - F.unix_micros("last_moved_at"),
                 "observations": F.coalesce(F.col("sequence") - F.col("idle_from") + 1, F.lit(0)),
+                "committed_partitions": F.col("committed.partitions"),
+                "committed_xor": F.col("committed.digest_xor"),
+                "committed_sum": F.col("committed.digest_sum"),
             }
         )
+        return last.select(*(F.col(field.name).cast(field.dataType) for field in STATE_SCHEMA))
 
     return keep
 
 
-def judge(policy: StalenessPolicy, snapshot_ids: Sequence[str]) -> Transform:
-    """Turn observations into verdicts on the groups of the last of these snapshots.
+def with_idle_times() -> Transform:
+    """Add since when, and how long, each group of a state is idle."""
+    idle = F.when(F.col("empty_since").isNotNull(), F.greatest("empty_since", "last_moved_at"))
+    idle_micros = F.unix_micros("observed_at") - F.unix_micros("idle_since")
 
-    :param policy: what it takes to be stale.
-    :param snapshot_ids: complete snapshots, oldest first; the last one is judged.
+    def measure(state: DataFrame) -> DataFrame:
+        return state.withColumn("idle_since", idle).withColumns(
+            {
+                "idle_micros": F.when(F.col("idle_since").isNotNull(), F.greatest(idle_micros, F.lit(0))),
+                "moved_micros": F.unix_micros("observed_at") - F.unix_micros("last_moved_at"),
+            }
+        )
+
+    return measure
+
+
+def replay(policy: StalenessPolicy, snapshot_ids: Sequence[str]) -> Transform:
+    """Turn the observations of a whole history into the state after its last snapshot.
+
+    :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
+    :param snapshot_ids: complete snapshots, oldest first.
     """
 
-    def decide(observed: DataFrame) -> DataFrame:
+    def run(observed: DataFrame) -> DataFrame:
         places = observed.transform(numbered(snapshot_ids)).transform(with_lives())
-        runs = places.transform(with_idle_runs(policy)).transform(newest(len(snapshot_ids) - 1))
-        return runs.transform(with_verdicts(policy))
+        return places.transform(with_idle_runs(policy)).transform(newest(len(snapshot_ids) - 1))
+
+    return run
+
+
+def judge(policy: StalenessPolicy) -> Transform:
+    """Turn a state into verdicts on its groups.
+
+    :param policy: what it takes to be stale.
+    """
+
+    def decide(state: DataFrame) -> DataFrame:
+        return state.transform(with_idle_times()).transform(with_verdicts(policy))
 
     return decide

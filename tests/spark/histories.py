@@ -11,7 +11,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from airflow_kafka_groups.spark.policy import StalenessPolicy
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
-from airflow_kafka_groups.spark.transforms import judge, observations
+from airflow_kafka_groups.spark.transforms import judge, observations, replay
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
@@ -66,7 +66,8 @@ def verdicts(
     rows = [row for observation in history for row in observation]
     ids = [snapshot_id(number) for number in snapshots] if snapshots else sorted({row["run_id"] for row in rows})
     rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
-    return frame(spark, rows).transform(observations()).transform(judge(rules, ids))
+    observed = frame(spark, rows).transform(observations())
+    return observed.transform(replay(rules, ids)).transform(judge(rules))
 
 
 def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:

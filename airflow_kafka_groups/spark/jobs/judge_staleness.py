@@ -17,7 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,13 +24,14 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.judging import MODES, HistoryRequest, judged_history
 from airflow_kafka_groups.spark.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.policy import StalenessPolicy
-from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare
+from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA, VERDICTS
-from airflow_kafka_groups.spark.snapshots import History, check_rows, find_history, read_rows
+from airflow_kafka_groups.spark.state_store import StateStore
 from airflow_kafka_groups.spark.storage import Storage
-from airflow_kafka_groups.spark.transforms import judge, observations
+from airflow_kafka_groups.spark.transforms import judge
 
 JOB = "judge_staleness"
 _GROUPS_PER_FILE = 500_000
@@ -54,6 +54,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add(
         "--max-gap-seconds", type=_number, default=0.0, help="a longer gap restarts the idle time (default 0: no limit)"
     )
+    add("--mode", choices=MODES, default="full", help="read the whole history (default), carry the state on, or both")
     add("--snapshot-id", help="snapshot to judge (default: the newest)")
     add("--output", help="folder of the verdicts (default BASE/CLUSTER/verdicts/SNAPSHOT_ID)")
     add("--summary", help="file of the summary (default BASE/CLUSTER/verdicts/SNAPSHOT_ID.json)")
@@ -75,25 +76,24 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = prepare(spark)
     for warning in warnings:
         print(f"{JOB}: warning: {warning}", file=sys.stderr)
-    history = find_history(
-        spark,
-        arguments.base,
-        arguments.cluster,
+    policy = _policy(arguments)
+    request = HistoryRequest(
+        base=arguments.base,
+        cluster=arguments.cluster,
+        mode=arguments.mode,
         snapshot_id=arguments.snapshot_id,
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    fit_shuffles(spark, sum(manifest.rows for manifest in history.manifests))
-    verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
-    output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
-    observed = read_rows(spark, history).transform(observations()).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        check_rows(observed, history)
-        groups, oldest, newest = _extent(observed, history)
+    with judged_history(spark, request, policy) as judged_by:
+        history, groups = judged_by.history, judged_by.groups
+        verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
+        output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
         Storage(spark, summary_path).delete_file(summary_path)
-        _write(observed.transform(judge(_policy(arguments), history.snapshot_ids)), output, groups)
-    finally:
-        observed.unpersist()
+        _write(judged_by.state.transform(judge(policy)), output, groups)
+        if arguments.mode != "full":
+            store = StateStore(spark, history.folder)
+            store.write(judged_by.state, history, policy, judged_by.before, judged_by.oldest)
     counts = _count_verdicts(spark, output)
     judged = sum(verdict["groups"] for verdict in counts.values())
     if judged != groups:
@@ -109,10 +109,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "verdicts": {name: counts[name]["groups"] for name in VERDICTS},
         "lag": sum(verdict["lag"] for verdict in counts.values()),
         "lag_by_verdict": {name: counts[name]["lag"] for name in VERDICTS},
-        "oldest_observation": oldest,
-        "newest_observation": newest,
-        "snapshots_used": len(history.manifests),
-        "first_snapshot": history.manifests[0].snapshot_id,
+        "oldest_observation": judged_by.oldest_observation,
+        "newest_observation": judged_by.newest,
+        "mode": arguments.mode,
+        "why_full": judged_by.why_full,
+        "snapshots_read": len(history.manifests),
+        "snapshots_used": judged_by.snapshots,
+        "first_snapshot": judged_by.first_snapshot,
         "snapshots_skipped": len(history.skipped),
         "skipped": [{"name": name, "why": why} for name, why in history.skipped[:_SHOWN]],
         "policy": {
@@ -184,20 +187,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--max-days", arguments.max_days, "give 0 (no limit) or a number of days up to 36600")
     if arguments.snapshot_id is not None and not is_snapshot_id(arguments.snapshot_id):
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, "give an id as 20260131T235959Z-0123abcd")
-
-
-def _extent(observed: DataFrame, history: History) -> tuple[int, str | None, str | None]:
-    """Count the groups of the judged snapshot, and give the time of the oldest and the newest observation."""
-    row = observed.agg(
-        F.count_if(F.col("run_id") == history.judged.snapshot_id).alias("groups"),
-        *(
-            F.date_format(when, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
-            for when in (F.min("observed_at"), F.max("observed_at"))
-        ),
-    ).first()
-    if row is None:  # pragma: no cover - an aggregate always has its row
-        raise JobError("Spark gave no row for an aggregate")
-    return row[0], row[1], row[2]
 
 
 def _write(verdicts: DataFrame, output: str, groups: int) -> None:

@@ -1,0 +1,75 @@
+"""Carry a state on by one snapshot: what the whole history came to, and the observations of the snapshot after it.
+
+The same rules as in ``transforms.py``, written as a step instead of windows over a history, so that the two can be held
+against each other: ``--mode check`` and a test over random histories do. A group that the snapshot lacks is dropped; if
+it comes back, it begins anew.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
+from airflow_kafka_groups.spark.verdicts import Transform, without_members
+
+_COMMITTED = {"committed_partitions": "partitions", "committed_xor": "digest_xor", "committed_sum": "digest_sum"}
+
+
+def advance(policy: StalenessPolicy, observed: DataFrame) -> Transform:
+    """Turn the state before a snapshot into the state after it.
+
+    :param policy: its ``max_gap_seconds`` decides whether the two are consecutive.
+    :param observed: what ``observations`` made of the rows of this one snapshot.
+    """
+
+    def step(state: DataFrame) -> DataFrame:
+        before = state.select(F.col("group_id"), F.struct(*STATE_SCHEMA.names).alias("before"))
+        readable = F.col("error").isNull()
+        joined = observed.join(before, "group_id", "left").withColumns(
+            {"quiet": readable & without_members(), "readable": readable}
+        )
+        steps = joined.withColumns({"moved": _moved(), "unbroken": _unbroken(policy)}).withColumns(
+            {
+                "first_seen_at": F.coalesce("before.first_seen_at", "observed_at"),
+                "empty_since": F.when(
+                    F.col("quiet"),
+                    F.when(F.col("unbroken"), F.col("before.empty_since")).otherwise(F.col("observed_at")),
+                ),
+                "last_moved_at": F.when(F.col("moved"), F.col("observed_at")).otherwise(F.col("before.last_moved_at")),
+                "observations": _observations(),
+                **{
+                    name: F.when(F.col("readable"), F.col(now)).otherwise(F.col(f"before.{name}"))
+                    for name, now in _COMMITTED.items()
+                },
+            }
+        )
+        return steps.select(*(F.col(field.name).cast(field.dataType) for field in STATE_SCHEMA))
+
+    return step
+
+
+def _moved() -> Column:
+    """Compare with what the last observation that could be read had committed; without one there is no movement."""
+    differs = F.lit(False)
+    for name, now in _COMMITTED.items():
+        differs = differs | (F.col(now) != F.col(f"before.{name}"))
+    return F.coalesce(F.col("readable") & differs, F.lit(False))
+
+
+def _unbroken(policy: StalenessPolicy) -> Column:
+    elapsed = F.unix_micros("observed_at") - F.unix_micros("before.observed_at")
+    watched = elapsed >= 0
+    if policy.max_gap_micros:
+        watched = watched & (elapsed <= policy.max_gap_micros)
+    same_kind = F.lit(True)
+    for name in ("group_type", "protocol_type"):
+        same_kind = same_kind & (F.col(name) == F.col(f"before.{name}"))
+    return F.coalesce(watched & same_kind & F.col("before.quiet"), F.lit(False))
+
+
+def _observations() -> Column:
+    goes_on = F.col("unbroken") & ~F.col("moved")
+    count = F.when(goes_on, F.col("before.observations") + 1).otherwise(F.lit(1))
+    return F.when(F.col("quiet"), count).otherwise(F.lit(0))

@@ -1,0 +1,188 @@
+"""Keep the state of a history, so that the next snapshot is judged without reading the history again.
+
+``state/<snapshot_id>/`` holds a row for each group of that snapshot, and ``state/<snapshot_id>.json``, written last,
+says what it was made of. A state is used only if everything still fits: the same Kafka cluster, the same policy as far
+as the state depends on it, the same list of older snapshots, and rows that are those that were written. Otherwise the
+history is read again, and the reason is told: a state saves time and never decides alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, StorageError, first_line
+from airflow_kafka_groups.spark.manifests import is_snapshot_id
+from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
+from airflow_kafka_groups.spark.snapshots import History
+from airflow_kafka_groups.spark.storage import Storage
+
+STATE_FORMAT = 1
+_KEPT = 2
+"""States that stay: the newest, and the one before it, for a run that is repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateManifest:
+    """Say what a state was made of.
+
+    :param snapshot_id: the newest snapshot in it.
+    :param max_gap_micros: the longest gap that counted as watched; 0 is no limit.
+    :param first_snapshot: the oldest snapshot in it.
+    :param snapshots: how many complete ones it was made of.
+    :param oldest_observation: ISO 8601, or null for a history without groups.
+    :param listed: digest of the names of all manifests up to ``snapshot_id``, complete ones or not.
+    :param groups: rows of the state.
+    :param checksum: of these rows, in any order.
+    """
+
+    snapshot_id: str
+    cluster: str
+    kafka_cluster_id: str | None
+    max_gap_micros: int
+    first_snapshot: str
+    snapshots: int
+    oldest_observation: str | None
+    listed: str
+    groups: int
+    checksum: int
+    format: int = STATE_FORMAT
+
+
+def digest_of(ids: Sequence[str]) -> str:
+    """Give a digest of snapshot ids, whatever their order.
+
+    :param ids: names of manifests without their ending.
+    """
+    return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
+
+
+class StateStore:
+    """Be the states of one cluster.
+
+    :param spark: the session.
+    :param folder: folder of the cluster.
+    """
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._spark = spark
+        self._root = f"{folder}/state"
+        self._storage = Storage(spark, folder)
+
+    def find(self, listed: Sequence[str], judged: str, policy: StalenessPolicy) -> StateManifest | str:
+        """Give the newest state before a snapshot, or the reason why there is none to be used.
+
+        :param listed: ids of all manifests there are.
+        :param judged: the snapshot to judge.
+        :param policy: what the state must have been made with.
+        """
+        older = [name for name in self._ids() if name < judged]
+        if not older:
+            return "there is no state yet"
+        newest = older[-1]
+        try:
+            found = StateManifest(**json.loads(self._storage.read_text(f"{self._root}/{newest}.json")))
+        except (StorageError, ValueError, TypeError) as exc:
+            return f"the state of {newest} cannot be used ({type(exc).__name__})"
+        if found.format != STATE_FORMAT or found.snapshot_id != newest:
+            return f"the state of {newest} has format {found.format!r}, this job reads {STATE_FORMAT}"
+        if found.max_gap_micros != policy.max_gap_micros:
+            return "--max-gap-seconds is not what the state was made with"
+        if found.listed != digest_of([name for name in listed if name <= newest]):
+            return f"the snapshots up to {newest} are not those that its state was made of"
+        return found
+
+    def read(self, manifest: StateManifest) -> DataFrame:
+        """Read a state, and check that its rows are those that were written.
+
+        :param manifest: what ``find`` gave.
+
+        Raises ``JobError`` if they are not.
+        """
+        rows, found = self._checked(manifest.snapshot_id)
+        if found != (manifest.groups, manifest.checksum):
+            raise JobError(f"the state of {manifest.snapshot_id} has other rows than were written")
+        return rows
+
+    def write(
+        self,
+        state: DataFrame,
+        history: History,
+        policy: StalenessPolicy,
+        before: StateManifest | None,
+        oldest: str | None,
+    ) -> StateManifest:
+        """Write the state after a history, its manifest last, and remove older ones.
+
+        :param state: the rows.
+        :param history: the snapshots that were read for it; the last one is the state's.
+        :param policy: what it was made with.
+        :param before: the state that was carried on; none if the whole history was read.
+        :param oldest: time of the oldest observation in ``history``.
+        """
+        name = history.judged.snapshot_id
+        self._storage.delete_file(f"{self._root}/{name}.json")
+        state.select(*STATE_SCHEMA.names).write.mode("overwrite").parquet(f"{self._root}/{name}")
+        _, (groups, checksum) = self._checked(name)
+        manifest = StateManifest(
+            snapshot_id=name,
+            cluster=history.judged.cluster,
+            kafka_cluster_id=history.judged.kafka_cluster_id,
+            max_gap_micros=policy.max_gap_micros,
+            first_snapshot=before.first_snapshot if before else history.snapshot_ids[0],
+            snapshots=len(history.snapshot_ids) + (before.snapshots if before else 0),
+            oldest_observation=before.oldest_observation if before else oldest,
+            listed=digest_of(history.listed),
+            groups=groups,
+            checksum=checksum,
+        )
+        self._storage.write_text(f"{self._root}/{name}.json", json.dumps(asdict(manifest), indent=1) + "\n")
+        for old in [each for each in self._ids() if each <= name][:-_KEPT]:
+            self.remove(old)
+        return manifest
+
+    def remove(self, name: str) -> None:
+        """Remove a state, its manifest first.
+
+        :param name: id of its snapshot.
+        """
+        self._storage.delete_file(f"{self._root}/{name}.json")
+        for file in self._storage.files(f"{self._root}/{name}"):
+            self._storage.delete_file(f"{self._root}/{name}/{file}")
+        self._storage.delete_file(f"{self._root}/{name}")
+
+    def _ids(self) -> list[str]:
+        names = [name.removesuffix(".json") for name in self._storage.files(self._root) if name.endswith(".json")]
+        return [name for name in names if is_snapshot_id(name)]
+
+    def _checked(self, name: str) -> tuple[DataFrame, tuple[int, int]]:
+        rows = self._spark.read.schema(STATE_SCHEMA).parquet(f"{self._root}/{name}")
+        hashed = rows.select(F.xxhash64(*STATE_SCHEMA.names).alias("hash"))
+        try:
+            found = hashed.agg(
+                F.count("*").alias("groups"), F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("xor")
+            ).first()
+        except SPARK_ERRORS as exc:
+            raise JobError(f"the state of {name} cannot be read: {first_line(exc)}") from exc
+        return rows, (found["groups"], found["xor"]) if found is not None else (0, 0)
+
+
+def differences(left: DataFrame, right: DataFrame, shown: int = 5) -> list[str]:
+    """Name groups in which two states differ, sorted; none if they are the same.
+
+    :param left: a state.
+    :param right: another one.
+    :param shown: name at most so many.
+    """
+    hashed = [
+        state.select("group_id", F.xxhash64(*STATE_SCHEMA.names).alias(name))
+        for state, name in ((left, "left"), (right, "right"))
+    ]
+    both = hashed[0].join(hashed[1], "group_id", "full_outer").where(~F.col("left").eqNullSafe(F.col("right")))
+    return [row["group_id"] for row in both.orderBy("group_id").limit(shown).collect()]
