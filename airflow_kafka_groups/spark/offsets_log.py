@@ -1,0 +1,234 @@
+"""Scan the records of ``__consumer_offsets`` in a Spark task: the newest of each key, decoded; the rest counted.
+
+The log is compacted, but its newest segments are not yet: of several records with one key only the last counts, and a
+tombstone (no value) says that there is nothing. All records of a key lie in one Kafka partition, in the order of their
+offsets, and a task reads whole partitions: so a task drops what is outdated by itself, and nothing is shuffled.
+
+``scan`` gives rows of one shape for everything, told apart by ``kind``: ``commit``, ``group``, and ``count`` (how many
+records of the sort named in ``name`` a task met, in ``number``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from airflow_kafka_groups.spark import commit_records, group_records
+from airflow_kafka_groups.spark.commit_records import COMMIT_TYPES, Blob, decode_commits, record_types
+from airflow_kafka_groups.spark.group_records import (
+    CLASSIC_GROUP,
+    EPOCH_TYPES,
+    RECORD_NAMES,
+    CorruptRecordError,
+    FutureRecordError,
+    GroupRecord,
+    decode_group,
+)
+from airflow_kafka_groups.spark.verdicts import Transform
+
+RECORDS, OUTDATED, TOMBSTONES = "records", "outdated", "tombstones"
+CORRUPT, FUTURE, COMMITS, GROUPS = "corrupt", "future", "commits", "groups"
+
+SCAN_SCHEMA = StructType(
+    [
+        StructField("kind", StringType()),
+        StructField("name", StringType()),
+        StructField("number", LongType()),
+        StructField("group_id", StringType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("committed_offset", LongType()),
+        StructField("leader_epoch", IntegerType()),
+        StructField("metadata", StringType()),
+        StructField("committed_at", TimestampType()),
+        StructField("expires_at", TimestampType()),
+        StructField("value_version", IntegerType()),
+        StructField("group_type", StringType()),
+        StructField("protocol_type", StringType()),
+        StructField("protocol", StringType()),
+        StructField("generation", IntegerType()),
+        StructField("leader", StringType()),
+        StructField("state_changed_at", TimestampType()),
+        StructField("members", IntegerType()),
+        StructField("recorded_at", TimestampType()),
+    ]
+)
+"""Rows of every kind; columns of other kinds are null."""
+
+_COMPACT_AT = 500_000  # records a task holds before it drops the outdated ones
+_COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
+
+
+def scan(*, newest_only: bool = True) -> Transform:
+    """Turn records of the log, as Spark's Kafka source gives them, into rows of ``SCAN_SCHEMA``.
+
+    :param newest_only: drop the outdated and the tombstones (default); false decodes every record that has a value.
+    """
+
+    def run(records: DataFrame) -> DataFrame:
+        # Shipped by value: executors need pyarrow and numpy, and no copy of this package.
+        for module in (commit_records, group_records, __import__(__name__, fromlist=["scan"])):
+            cloudpickle.register_pickle_by_value(module)
+
+        def in_task(batches: Iterable[Any]) -> Iterator[Any]:
+            return scan_batches(batches, newest_only=newest_only)
+
+        return records.select(*_COLUMNS).mapInArrow(in_task, SCAN_SCHEMA)
+
+    return run
+
+
+def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
+    """Scan the records of a task.
+
+    :param batches: ``pyarrow.RecordBatch`` with key, value, partition, offset, timestamp.
+    :param newest_only: as in ``scan``.
+    """
+    import pyarrow as pa
+
+    counts: Counter[str] = Counter()
+    held: list[Any] = []
+    size = 0
+    for batch in batches:
+        counts[RECORDS] += batch.num_rows
+        table = pa.Table.from_batches([batch])
+        if not newest_only:
+            yield from _decode(table, counts)
+            continue
+        held.append(table)
+        size += batch.num_rows
+        if size >= _COMPACT_AT:
+            held = [newest(pa.concat_tables(held))]
+            # What stays is not looked at again before as much has come to it.
+            size = 0
+    if held:
+        table = newest(pa.concat_tables(held))
+        counts[OUTDATED] = counts[RECORDS] - table.num_rows
+        yield from _decode(table, counts)
+    yield _batch({"kind": "count", "name": list(counts), "number": list(counts.values())}, len(counts))
+
+
+def newest(table: Any) -> Any:
+    """Keep the record with the highest offset of each key; the order of the others stays.
+
+    :param table: ``pyarrow.Table`` of records.
+    """
+    import numpy as np
+
+    ordered = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    keys = ordered.column("key").combine_chunks()
+    keys = keys.chunk(0) if hasattr(keys, "chunk") else keys
+    codes = keys.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+    last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1)
+    last[codes] = np.arange(len(codes))  # of places written more than once, the last write stays
+    return ordered.take(np.sort(last[last >= 0]))
+
+
+def _decode(table: Any, counts: Counter[str]) -> Iterator[Any]:
+    import pyarrow.compute as pc
+
+    alive = table.filter(pc.is_valid(table.column("value")))
+    counts[TOMBSTONES] += table.num_rows - alive.num_rows
+    for batch in alive.combine_chunks().to_batches(max_chunksize=100_000):
+        keys = batch.column(0)
+        if keys.null_count:
+            counts[CORRUPT] += keys.null_count
+            batch = batch.filter(pc.is_valid(keys))
+        if batch.num_rows:
+            yield from _decode_batch(batch, counts)
+
+
+def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    types = record_types(Blob(batch.column(0)))
+    is_commit = np.isin(types, COMMIT_TYPES)
+    commits = batch if is_commit.all() else batch.filter(pa.array(is_commit))
+    if commits.num_rows:
+        found = decode_commits(commits.column(0), commits.column(1))
+        good = int(found.good.sum())
+        counts[COMMITS] += good
+        counts[FUTURE] += int(found.future.sum())
+        counts[CORRUPT] += int((~found.good & ~found.future).sum())
+        recorded = commits.column(4) if good == commits.num_rows else commits.column(4).filter(pa.array(found.good))
+        yield _batch({"kind": "commit", **found.columns, "recorded_at": recorded}, good)
+    if not is_commit.all():
+        yield from _decode_groups(batch.filter(pa.array(~is_commit)), types[~is_commit], counts)
+
+
+def _decode_groups(batch: Any, types: Any, counts: Counter[str]) -> Iterator[Any]:
+    rows: list[tuple[GroupRecord, Any]] = []
+    recorded = batch.column(4).to_pylist()
+    for place, kind in enumerate(types.tolist()):
+        if kind not in (CLASSIC_GROUP, *EPOCH_TYPES):
+            counts[_other(kind)] += 1
+            continue
+        try:
+            record = decode_group(batch.column(0)[place].as_py(), batch.column(1)[place].as_py())
+        except FutureRecordError:
+            counts[FUTURE] += 1
+        except CorruptRecordError:
+            counts[CORRUPT] += 1
+        else:
+            counts[GROUPS] += 1
+            rows.append((record, recorded[place]))
+    if rows:
+        yield _batch(_group_columns(rows), len(rows))
+
+
+def _other(kind: int) -> str:
+    if kind < 0:
+        return CORRUPT
+    return f"other: {RECORD_NAMES.get(kind, f'unknown key type {kind}')}"
+
+
+def _group_columns(rows: list[tuple[GroupRecord, Any]]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    names = ("group_id", "group_type", "protocol_type", "protocol", "generation", "leader", "members")
+    columns: dict[str, Any] = {name: [getattr(record, name) for record, _ in rows] for name in names}
+    millis = [record.state_changed for record, _ in rows]
+    instant = pa.timestamp("us", tz="UTC")
+    columns["state_changed_at"] = pa.array([None if at is None else at * 1000 for at in millis], pa.int64()).cast(
+        instant
+    )
+    columns["recorded_at"] = [at for _, at in rows]
+    return {"kind": "group", **columns}
+
+
+def _batch(columns: dict[str, Any], rows: int) -> Any:
+    """Make a batch of the scan's columns; those not given are null, and one text stands for a whole column."""
+    import pyarrow as pa
+
+    kinds = {
+        StringType: pa.string(),
+        IntegerType: pa.int32(),
+        LongType: pa.int64(),
+        TimestampType: pa.timestamp("us", tz="UTC"),
+    }
+    schema = pa.schema([pa.field(field.name, kinds[type(field.dataType)]) for field in SCAN_SCHEMA])
+    arrays = []
+    for field in schema:
+        given = columns.get(field.name)
+        if given is None:
+            arrays.append(pa.nulls(rows, field.type))
+        elif isinstance(given, str):
+            arrays.append(pa.repeat(pa.scalar(given), rows))
+        elif isinstance(given, list):
+            arrays.append(pa.array(given, field.type))
+        else:
+            arrays.append(given if given.type == field.type else given.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,225 @@
+"""Every version of every record that ``__consumer_offsets`` may hold, and bytes that are none."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_kafka_groups.spark.commit_records import decode_commits
+from airflow_kafka_groups.spark.group_records import (
+    CorruptRecordError,
+    FutureRecordError,
+    GroupRecord,
+    decode_group,
+)
+from airflow_kafka_groups.spark.offsets_log import scan_batches
+from tests.spark.offset_records import commit_key, commit_value, group_key, group_value, text
+
+AT = 1_700_000_000_123
+INSTANT = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)
+Record = tuple[bytes | None, bytes | None]
+
+
+def decoded(records: Sequence[Record]) -> tuple[list[dict[str, Any]], list[bool], list[bool]]:
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*records, strict=True))
+    found = decode_commits(keys, values)
+    rows = pa.table(found.columns).to_pylist()
+    return rows, found.good.tolist(), found.future.tolist()
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_a_commit_is_decoded(version: int, kind: int) -> None:
+    metadata = ["", "m", "x" * 125, "x" * 126, "x" * 127, "ü" * 2000, "x" * 16_383, "x" * 32_000]
+    offsets = [0, 1, 2**31, 2**62, 5, 6, 7, 8]
+    records: list[Record] = [
+        (
+            commit_key(f"group-ä{number}", "t" * (number + 1), number, kind=kind),
+            commit_value(version, offset, metadata=note, at=AT, epoch=number - 1, topic_id=bool(number % 2)),
+        )
+        for number, (offset, note) in enumerate(zip(offsets, metadata, strict=True))
+    ]
+    rows, good, future = decoded(records)
+    assert (all(good), any(future)) == (True, False)
+    assert rows == [
+        {
+            "group_id": f"group-ä{number}",
+            "topic": "t" * (number + 1),
+            "partition": number,
+            "committed_offset": offset,
+            "leader_epoch": number - 1 if version >= 3 and number else None,
+            "metadata": note,
+            "committed_at": INSTANT,
+            "expires_at": INSTANT.replace(second=25) if version == 1 else None,
+            "value_version": version,
+        }
+        for number, (offset, note) in enumerate(zip(offsets, metadata, strict=True))
+    ]
+
+
+def test_a_commit_that_is_cut_too_long_or_of_another_version_is_told_apart_from_its_neighbours() -> None:
+    key, value = commit_key("g", "t", 3), commit_value(3, 9, metadata="note")
+    bad: list[Record] = [
+        (key[:-1], value),
+        (key + b"x", value),
+        (b"\x00\x01", value),
+        (struct.pack(">h", 1) + struct.pack(">h", -1) + b"xxxxxxxxxx", value),
+        (key, value[:-1]),
+        (key, value + b"x"),
+        (key, b""),
+        (key, b"\x00"),
+        (key, struct.pack(">h", -1) + value[2:]),
+        (key, commit_value(4, 9)[:-1]),
+        (key, struct.pack(">hqi", 4, 9, 0) + b"\xff\xff\xff\xff" + bytes(20)),
+        (commit_key(b"\xff\xfe", "t", 1), value),
+        (key, commit_value(3, 9).replace(text(""), text(b"\xc3"))),
+    ]
+    later: Record = (key, struct.pack(">h", 5) + value[2:])
+    fine: Record = (key, value)
+    rows, good, future = decoded([fine, *(record for each in bad for record in (each, fine)), later, fine])
+    assert good == [True, *([False, True] * len(bad)), False, True]
+    assert future == [False] * (2 * len(bad) + 1) + [True, False]
+    assert {(row["group_id"], row["committed_offset"], row["metadata"]) for row in rows} == {("g", 9, "note")}
+
+
+def test_a_slice_of_a_batch_is_decoded_as_the_whole() -> None:
+    records: list[Record] = [(commit_key(f"g{n}", "t", n), commit_value(n % 5, n)) for n in range(20)]
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*records, strict=True))
+    part = decode_commits(keys.slice(7, 5), values.slice(7, 5))
+    assert part.columns["group_id"].to_pylist() == [f"g{n}" for n in range(7, 12)]
+    empty = decode_commits(keys.slice(0, 0), values.slice(0, 0))
+    assert len(empty.columns["group_id"]) == 0
+
+
+@pytest.mark.parametrize("members", [0, 3])
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_a_classic_group_is_decoded(version: int, members: int) -> None:
+    assert decode_group(group_key("g"), group_value(version, members=members, at=AT)) == GroupRecord(
+        "g",
+        "classic",
+        protocol_type="consumer",
+        protocol="range",
+        generation=7,
+        leader="leader-1",
+        state_changed=AT if version >= 2 else None,
+        members=members,
+    )
+
+
+def test_groups_of_newer_protocols_have_their_epoch() -> None:
+    for kind, name in ((3, "consumer"), (11, "share"), (17, "streams")):
+        value = struct.pack(">hi", 0, 42) + b"\x00"
+        assert decode_group(group_key("g", kind=kind), value) == GroupRecord("g", name, generation=42)
+    with pytest.raises(FutureRecordError):
+        decode_group(group_key("g", kind=3), struct.pack(">hi", 1, 42))
+
+
+def test_a_group_that_is_cut_anywhere_is_corrupt_and_one_of_a_later_version_is_told() -> None:
+    for version in range(5):
+        whole = group_value(version, members=2)
+        for size in range(2, len(whole)):
+            with pytest.raises(CorruptRecordError):
+                decode_group(group_key("g"), whole[:size])
+        with pytest.raises(CorruptRecordError):
+            decode_group(group_key("g"), whole + b"x")
+    with pytest.raises(FutureRecordError):
+        decode_group(group_key("g"), group_value(5))
+    with pytest.raises(CorruptRecordError):
+        decode_group(group_key("g")[:-1], group_value(3))
+
+
+def scanned(
+    records: Sequence[tuple[int, int, bytes | None, bytes | None]], *, size: int = 3, newest_only: bool = True
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    batches = [
+        pa.RecordBatch.from_pydict(
+            {
+                "key": pa.array([key for _, _, key, _ in part], pa.binary()),
+                "value": pa.array([value for *_, value in part], pa.binary()),
+                "partition": pa.array([partition for partition, *_ in part], pa.int32()),
+                "offset": pa.array([offset for _, offset, *_ in part], pa.int64()),
+                "timestamp": pa.array([INSTANT] * len(part), pa.timestamp("us", tz="UTC")),
+            }
+        )
+        for part in (records[start : start + size] for start in range(0, len(records), size))
+    ]
+    rows = [row for batch in scan_batches(batches, newest_only=newest_only) for row in batch.to_pylist()]
+    counts = {row["name"]: row["number"] for row in rows if row["kind"] == "count"}
+    return [row for row in rows if row["kind"] != "count"], {name: count for name, count in counts.items() if count}
+
+
+def test_of_each_key_the_newest_counts_and_a_tombstone_removes_it() -> None:
+    moved, gone, back = (commit_key(name, "t", 0) for name in ("moved", "gone", "back"))
+    rows, counts = scanned(
+        [
+            (0, 10, moved, commit_value(3, 1)),
+            (0, 11, gone, commit_value(3, 5)),
+            (0, 12, back, commit_value(3, 6)),
+            (0, 13, back, None),
+            (0, 15, moved, commit_value(4, 2)),
+            (0, 20, gone, None),
+            (0, 21, back, commit_value(4, 7)),
+            (0, 22, group_key("moved"), group_value(3, members=1)),
+            (0, 23, group_key("moved"), group_value(3)),
+            (0, 24, group_key("gone"), None),
+        ]
+    )
+    assert {(row["kind"], row["group_id"], row["committed_offset"], row["members"]) for row in rows} == {
+        ("commit", "moved", 2, None),
+        ("commit", "back", 7, None),
+        ("group", "moved", None, 0),
+    }
+    assert counts == {"records": 10, "outdated": 5, "tombstones": 2, "commits": 2, "groups": 1}
+    assert all(row["recorded_at"] == INSTANT for row in rows)
+
+
+def test_what_is_not_known_is_counted_by_name_and_never_a_crash() -> None:
+    good = (0, 1, commit_key("g", "t", 0), commit_value(4, 1))
+    rows, counts = scanned(
+        [
+            good,
+            (0, 2, None, b"x"),
+            (0, 3, b"", b"x"),
+            (0, 4, b"\x00", b"x"),
+            (0, 5, group_key("g", kind=5), b"\x00\x00"),
+            (0, 6, group_key("g", kind=99), b"\x00\x00"),
+            (0, 7, group_key("g"), b"\x00\x09"),
+            (0, 8, group_key("h"), b"\x00"),
+            (0, 9, commit_key("g", "t", 1), struct.pack(">h", 9)),
+            (0, 10, commit_key("g", "t", 2), b""),
+        ]
+    )
+    assert [row["group_id"] for row in rows] == ["g"]
+    assert counts == {
+        "records": 10,
+        "commits": 1,
+        "corrupt": 5,
+        "future": 2,
+        "other: consumer group member": 1,
+        "other: unknown key type 99": 1,
+    }
+
+
+def test_random_logs_come_to_what_a_plain_dictionary_says() -> None:
+    random = Random("offsets log")
+    records: list[tuple[int, int, bytes | None, bytes | None]] = []
+    expected: dict[tuple[str, int], int] = {}
+    for offset in range(2000):
+        group, partition = f"g{random.randint(0, 30)}", random.randint(0, 3)
+        dead = random.random() < 0.2
+        value = None if dead else commit_value(random.randint(0, 4), offset)
+        records.append((random.randint(0, 0), offset, commit_key(group, "t", partition), value))
+        expected.pop((group, partition), None)
+        if not dead:
+            expected[(group, partition)] = offset
+    rows, counts = scanned(records, size=97)
+    assert {(row["group_id"], row["partition"]): row["committed_offset"] for row in rows} == expected
+    assert counts["commits"] == len(expected)
+    every, _ = scanned(records, size=97, newest_only=False)
+    assert len(every) == sum(value is not None for *_, value in records)
