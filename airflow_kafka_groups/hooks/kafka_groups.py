@@ -22,6 +22,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.settings import CONN_TYPE, SECRET_PROPERTIES, ConnectionSettings, read_connection
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.cluster.config import ClientConfig
@@ -87,6 +89,19 @@ class KafkaGroupsHook(BaseHook):
         from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
         return GuardedAdminClient(self.client_config(), self.settings)
+
+    def write_spark_properties(self, path: Path) -> Path:
+        """Write the connection as a properties file for the Spark jobs' ``--kafka-properties``; give its path.
+
+        Only its owner can read it (mode 0600). It holds the connection's secrets: delete it when the job is done.
+
+        :param path: a file on this machine that must not exist yet.
+
+        Raises ``ConfigurationError`` naming what Kafka's Java client cannot do.
+        """
+        from airflow_kafka_groups.hooks.java_properties import java_properties, write_properties
+
+        return write_properties(java_properties(self.settings), path)
 
     async def aget_conn(self) -> AdminClient:
         """Build the same client inside an event loop that must not be held up, such as a triggerer's."""

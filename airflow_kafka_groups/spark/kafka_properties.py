@@ -93,8 +93,8 @@ def check_properties(settings: dict[str, str], path: str) -> KafkaProperties:
     :param path: the file, for messages.
     """
     own = {name: value for name, value in settings.items() if name.startswith(_OWN)}
-    kafka = {name: value.strip() for name, value in settings.items() if name not in own and value.strip()}
-    if not kafka.get("bootstrap.servers"):
+    kafka = {name: value for name, value in settings.items() if name not in own}
+    if not kafka.get("bootstrap.servers", "").strip():
         raise ArgumentError(OPTION, path, "it has no bootstrap.servers: add bootstrap.servers=broker1:9092")
     for name in kafka:
         if name.startswith("kafka."):
