@@ -20,7 +20,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, seed_groups
 from tests.lab.live import LiveConsumer
 from tests.lab.tools import consumer_groups, share_consumer
-from tests.lab.topics import create_topics, delete_topics, produce
+from tests.lab.topics import create_topics, delete_records, delete_topics, produce
 from tests.lab.transactions import open_transaction
 
 WIDE = "w" * 60
@@ -104,17 +104,44 @@ class TestChangingOffsets:
 
 async def test_lag_and_its_flags(any_kafka: KafkaCluster) -> None:
     topic = "corner-lag"
-    await asyncio.to_thread(create_topics, any_kafka.bootstrap, {topic: 3})
-    await asyncio.to_thread(produce, any_kafka.bootstrap, {(topic, 0): 10, (topic, 1): 10})
-    offsets = {(topic, 0): 4, (topic, 1): 15}
+    await asyncio.to_thread(create_topics, any_kafka.bootstrap, {topic: 4})
+    await asyncio.to_thread(produce, any_kafka.bootstrap, {(topic, 0): 10, (topic, 1): 10, (topic, 3): 10})
+    await asyncio.to_thread(delete_records, any_kafka.bootstrap, {(topic, 3): 6})
+    offsets = {(topic, 0): 4, (topic, 1): 15, (topic, 3): 4}
     await asyncio.to_thread(commit_offsets, any_kafka.bootstrap, {"corner-lagging": offsets})
-    parts = tuple(TopicPartition(topic, partition) for partition in range(3))
+    parts = tuple(TopicPartition(topic, partition) for partition in range(4))
     async with AdminClient(config_of(any_kafka)) as admin:
         results = await admin.list_consumer_group_lag({"corner-lagging": ListConsumerGroupOffsetsSpec(parts)})
     lag = results["corner-lagging"].unwrap()
-    assert [lag.partitions[part].flag for part in parts] == [LagFlag.OK, LagFlag.RECREATED, LagFlag.NO_COMMIT]
+    assert [lag.partitions[part].flag for part in parts] == [
+        LagFlag.OK,
+        LagFlag.RECREATED,
+        LagFlag.NO_COMMIT,
+        LagFlag.DATA_LOST,
+    ]
+    assert (lag.partitions[parts[3]].messages, lag.partitions[parts[3]].lost) == (4, 2)
     assert lag.partitions[parts[0]].messages == 6
     assert lag.messages is None
+
+
+async def test_a_group_that_does_not_exist_has_no_offsets_and_no_error(any_kafka: KafkaCluster) -> None:
+    """So "no offsets" is never "no group", nor the other way round: existence is the listing's to say."""
+    async with AdminClient(config_of(any_kafka)) as admin:
+        assert len(await admin.list_consumer_group_offsets("corner-never-was")) == 0
+        assert "corner-never-was" not in (await admin.list_groups()).require_complete()
+        described = (await admin.describe_consumer_groups(["corner-never-was"]))["corner-never-was"].unwrap()
+        gone = (await admin.delete_consumer_groups(["corner-never-was"])).failed["corner-never-was"]
+    assert described.state is GroupState.DEAD
+    assert "GROUP_ID_NOT_FOUND" in str(gone)
+
+
+async def test_offsets_of_a_topic_that_is_not_there_are_refused_partition_by_partition(kafka41: KafkaCluster) -> None:
+    missing = TopicPartition("corner-no-topic", 0)
+    async with AdminClient(config_of(kafka41)) as admin:
+        altered = await admin.alter_consumer_group_offsets({"corner-restored": {missing: OffsetAndMetadata(1)}})
+    error = altered.failed["corner-restored"]
+    assert isinstance(error, PartitionsFailedError)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error.partition_errors[missing])
 
 
 async def test_the_empty_group_id_can_be_listed_and_is_not_there_to_delete(kafka41: KafkaCluster) -> None:

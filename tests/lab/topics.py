@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -72,6 +72,17 @@ def delete_topics(bootstrap: str, topics: Iterable[str]) -> None:
             future.result(TIMEOUT_S)
         except KafkaException as exc:
             raise LabError(f"Cannot delete the topic {topic}: {exc.args[0].str()}.") from exc
+
+
+def delete_records(bootstrap: str, before: Mapping[tuple[str, int], int]) -> None:
+    """Delete the records before an offset, as retention does in its time.
+
+    :param before: (topic, partition) -> the new log start.
+    """
+    admin = AdminClient(quiet(bootstrap))
+    wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in before.items()]
+    for future in admin.delete_records(wanted, operation_timeout=TIMEOUT_S).values():
+        future.result(TIMEOUT_S)
 
 
 def produce(bootstrap: str, records: Mapping[tuple[str, int], int]) -> None:
