@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.maintenance.plan import DeletionPlan
 
-FIRST_GROUPS = 30
-"""How many groups the question shows."""
+FIRST_GROUPS = 10
+"""How many groups the question shows: the form is below them, and is not to be out of sight."""
 
 
 class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
@@ -124,12 +125,17 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
 def question(plan: DeletionPlan, report: str, why: str, report_url: str | None = None) -> str:
     """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
     link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
-    counts = ", ".join(f"{name} {count}" for name, count in plan.counts.items())
+    counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
     lines = [
         f"**{len(plan.groups)} groups** are planned to be deleted from cluster **{_text(plan.cluster)}** "
-        f"(Kafka id {_text(plan.kafka_cluster_id)}). Their offsets are backed up. {_text(why)}.",
+        f"(Kafka id {_text(plan.kafka_cluster_id)}). Their offsets are backed up. "
+        f"You are asked because {_text(why)}.",
         "",
-        f"All groups: {_text(counts)}",
+        f"All groups: {_text(counts)}.",
+        "",
+        f"{link}: {_text(report)}",
+        "",
+        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
         *[f"- Warning: {_text(warning)}" for warning in plan.warnings],
         "",
         "| group | why |",
@@ -138,12 +144,6 @@ def question(plan: DeletionPlan, report: str, why: str, report_url: str | None =
     ]
     if len(plan.groups) > FIRST_GROUPS:
         lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report |")
-    lines += [
-        "",
-        f"{link}: {_text(report)}",
-        "",
-        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.isoformat()}",
-    ]
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -202,3 +203,23 @@ def test_names_of_groups_are_not_taken_for_markup(admin: FakeAdmin, tmp_path: Pa
     text = question(plan, "/x/report.html", "why")
     assert "&#124;&#60;img src=x&#62;&#91;y&#93;(http://z)&#96;&#42;" in text
     assert not set("<>[]`") & set(text)
+    assert "Report with all groups: /x/report.html" in text
+
+
+def test_the_question_leads_to_the_report(
+    tmp_path: Path, planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: dict[str, str] = {}
+    task = SimpleNamespace(dag_id="d", run_id="r 1", xcom_push=lambda key, value: named.update({key: value}))
+
+    def asked(self: Any, context: Any) -> None:
+        assert "[Report with all groups](/dags/d/runs/r%201/plugin/kafka-groups-report)" in self.body
+
+    monkeypatch.setattr(ApprovalOperator, "execute", asked)
+    context: Any = {"ti": task}
+    ask(tmp_path, planned).execute(context)
+    (report,) = (tmp_path / scene.CLUSTER / "reports").glob("*.html")
+    assert named == {"kafka_groups_report": str(report)}
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB", "False")
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: self.body)
+    assert "](" not in ask(tmp_path, planned).execute(context)

@@ -1,0 +1,73 @@
+"""A browser, an Airflow and a cluster for the tests that click, all of them started once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.airflow_server import USERS
+from tests.ui.scene import FOLDER, Scene, ui_scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+TIMEOUT_MS = 60_000
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_MISSING = "no Chromium on the PATH: install it (Debian and Ubuntu: apt install chromium) or name one in $CHROMIUM"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    """Find the system's browser. Without one the tests are skipped; where CI is set they fail."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None and os.environ.get("CI"):
+        pytest.fail(_MISSING)
+    if found is None:
+        pytest.skip(_MISSING)
+    return found
+
+
+@pytest.fixture(scope="module")
+def scene(chromium: str) -> Iterator[Scene]:
+    """Start the cluster and Airflow; not before it is known that there is a browser."""
+    # The storage's path is to be seen in the pictures of the docs.
+    with TemporaryDirectory(prefix="kafka-groups-") as storage, ui_scene(FOLDER / "tests", Path(storage)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
+    """Start the browser. It must be gone before other modules' tests: its event loop is in this thread."""
+    from playwright.sync_api import sync_playwright
+
+    as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=[*as_root, "--disable-dev-shm-usage"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Browser, scene: Scene, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """Give a page that is logged in as admin; when the test fails, what it showed is in build/ui/failed-*.png."""
+    context = browser.new_context(
+        base_url=scene.airflow.url, viewport={"width": 1280, "height": 900}, locale="en-US", timezone_id="UTC"
+    )
+    context.set_default_timeout(TIMEOUT_MS)
+    page = context.new_page()
+    page.goto("/")
+    page.locator("input[name=username]").fill("admin")
+    page.locator("input[name=password]").fill(USERS["admin"])
+    page.locator("button[type=submit]").click()
+    page.get_by_role("link", name="Dags").first.wait_for()
+    failed_before = request.session.testsfailed
+    yield page
+    if request.session.testsfailed > failed_before:
+        page.screenshot(path=FOLDER / f"failed-{request.node.name}.png")
+    context.close()

@@ -1,0 +1,103 @@
+"""What people click in Airflow's UI, as functions of a Playwright page. Nothing here knows what is right."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.ui.scene import FOLDER
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FrameLocator, Locator, Page
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep what the page shows, in build/ui."""
+    page.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide")
+
+
+def open_new_connection(page: Page, conn_id: str, conn_type: str) -> Locator:
+    """Open the form of a new connection of a type; give the dialog."""
+    page.goto("/connections")
+    page.get_by_role("button", name="Add Connection").click()
+    form = page.get_by_role("dialog")
+    form.locator("input[name=connection_id]").fill(conn_id)
+    form.get_by_role("combobox").first.click()
+    page.keyboard.type(conn_type)
+    page.get_by_role("option", name=conn_type, exact=True).click()
+    form.locator("input[name=host]").wait_for()
+    return form
+
+
+def open_section(form: Locator, name: str) -> None:
+    """Unfold a part of a form."""
+    form.get_by_role("button", name=name, exact=True).click()
+
+
+def choose(form: Locator, field: str, value: str) -> None:
+    """Choose from a form's list."""
+    hidden = f"xpath=.//input[@name='element_{field}']/ancestor::*[.//input[@role='combobox']][1]"
+    form.locator(hidden).get_by_role("combobox").click()
+    form.page.get_by_role("option", name=value, exact=True).click()
+
+
+def save(form: Locator) -> None:
+    """Save a form, and wait until it has closed."""
+    form.get_by_role("button", name="Save").click()
+    form.wait_for(state="hidden")
+
+
+def test_of_connection(page: Page, conn_id: str) -> str:
+    """Press a connection's Test button; give what it says."""
+    row = page.get_by_role("row").filter(has_text=conn_id)
+    row.get_by_role("button", name="Test Connection").click()
+    said = page.locator("[data-scope=toast][data-part=root]").filter(has_text="Test Connection").last
+    said.wait_for()
+    return said.inner_text()
+
+
+def change_password(page: Page, conn_id: str, password: str) -> None:
+    """Give a connection another password."""
+    page.get_by_role("row").filter(has_text=conn_id).get_by_role("button", name="Edit Connection").click()
+    form = page.get_by_role("dialog")
+    form.locator("input[name=password]").fill(password)
+    save(form)
+    page.get_by_role("row").filter(has_text=conn_id).wait_for()
+
+
+def open_trigger_form(page: Page, dag_id: str) -> Locator:
+    """Open a DAG's form; give the dialog."""
+    page.goto(f"/dags/{dag_id}")
+    page.get_by_test_id("trigger-dag-button").click()
+    form = page.get_by_role("dialog")
+    form.get_by_test_id("trigger-dag-submit").wait_for()
+    return form
+
+
+def switch(form: Locator, field: str) -> None:
+    """Turn a form's switch round."""
+    form.locator("label").filter(has=form.page.locator(f"input[name=element_{field}]")).click()
+
+
+def is_on(form: Locator, field: str) -> bool:
+    """Say whether a form's switch is on."""
+    return form.locator(f"input[name=element_{field}]").is_checked()
+
+
+def trigger(form: Locator) -> str:
+    """Send a DAG's form; give the address of the run."""
+    form.get_by_test_id("trigger-dag-submit").click()
+    form.page.wait_for_url(re.compile(r"/runs/[^/]+$"))
+    return form.page.url
+
+
+def fill(page: Page, field: str, text: str) -> None:
+    """Fill in a field of a form that is part of the page."""
+    page.locator(f"[name=element_{field}]").fill(text)
+
+
+def report_in_tab(page: Page) -> FrameLocator:
+    """Give the report that the run's tab shows."""
+    frame = page.frame_locator("iframe")
+    frame.locator("h1").wait_for()
+    return frame

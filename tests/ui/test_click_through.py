@@ -1,0 +1,97 @@
+"""The whole clean-up in a browser: connection, form, approval, report. Its pictures are those of the docs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lab.groups import list_groups
+from tests.ui import pages
+from tests.ui.scene import KAFKA_PASSWORD, KAFKA_USER, Scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900)]
+CLEANUP = "cleanup_stale_groups"
+RUN_TIMEOUT_MS = 300_000
+
+
+def test_a_connection_is_made_by_its_form_and_tested_by_its_button(page: Page, scene: Scene) -> None:
+    form = pages.open_new_connection(page, "kafka_prod", "Kafka consumer groups")
+    secret = form.locator("input[name=password]")
+    assert secret.get_attribute("type") == "password"
+    form.locator("input[name=host]").fill(scene.cluster.sasl_bootstrap)
+    form.locator("input[name=login]").fill(KAFKA_USER)
+    secret.fill(KAFKA_PASSWORD)
+    form.locator("input[name=port]").fill("9092")
+    pages.picture(page, "connection-form")
+    pages.open_section(form, "Extra Fields")
+    pages.choose(form, "security_protocol", "SASL_PLAINTEXT")
+    pages.choose(form, "sasl_mechanism", "PLAIN")
+    assert form.locator("input[name=element_ssl_key_password]").get_attribute("type") == "password"
+    pages.picture(page, "connection-form-security")
+    pages.save(form)
+
+    said = pages.test_of_connection(page, "kafka_prod")
+    pages.picture(page, "connection-test")
+    assert "Connected to" in said
+    assert "3 brokers" in said
+
+    pages.change_password(page, "kafka_prod", "wrong")
+    said = pages.test_of_connection(page, "kafka_prod")
+    pages.picture(page, "connection-test-failed")
+    assert "Connected" not in said
+    assert "uthenticat" in said
+    assert KAFKA_PASSWORD not in page.content()
+
+
+def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(page: Page, scene: Scene) -> None:
+    form = pages.open_trigger_form(page, CLEANUP)
+    assert pages.is_on(form, "dry_run")
+    assert pages.is_on(form, "require_approval")
+    pages.picture(page, "cleanup-form")
+    pages.switch(form, "dry_run")
+    run = pages.trigger(form)
+    scene.airflow.end_other_runs(CLEANUP, run)
+
+    # The question. Nothing is deleted before it is answered, and not without the right number.
+    page.goto(f"{run}/tasks/approve")
+    page.get_by_role("link", name="Required Action").click(timeout=RUN_TIMEOUT_MS)
+    page.get_by_text("are planned to be deleted").wait_for()
+    pages.picture(page, "approval")
+    found = re.search(r"Delete (\d+) consumer groups of demo", page.inner_text("body"))
+    assert found is not None
+    assert set(list_groups(scene.cluster.bootstrap)) >= scene.workload.groups
+    approve = page.get_by_role("button", name="Approve", exact=True)
+    assert approve.is_disabled()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Report with all groups").click()
+    assert "Nothing was deleted" in pages.report_in_tab(opened.value).locator("body").inner_text()
+    opened.value.close()
+    pages.fill(page, "confirm_groups", found[1])
+    pages.fill(page, "exclude_groups", "app-retired-0")
+    approve.scroll_into_view_if_needed()
+    pages.picture(page, "approval-form")
+    approve.click()
+
+    # The deletion, and the report of what became of it.
+    page.goto(f"{run}/tasks/report/details")
+    page.get_by_role("link", name="Clean-up report").click(timeout=RUN_TIMEOUT_MS)
+    report = pages.report_in_tab(page)
+    text = report.locator("body").inner_text()
+    pages.picture(page, "report-tab")
+    assert re.search(rf"{int(found[1]) - 1}\s+Deleted", text)
+    assert "app-retired-0" in text
+    left = set(list_groups(scene.cluster.bootstrap))
+    kept = scene.workload.live | scene.workload.moving | scene.workload.protected | {"app-retired-0"}
+    assert left >= kept
+    assert not (scene.workload.stale - {"app-retired-0"}) & left
+    scene.workload.check()
+
+
+def test_a_run_without_a_report_says_so_in_its_tab(page: Page, scene: Scene) -> None:
+    page.goto(f"/dags/snapshot_group_offsets/runs/{scene.snapshot_run}/plugin/kafka-groups-report")
+    assert pages.report_in_tab(page).locator("h1").inner_text() == "No report"
