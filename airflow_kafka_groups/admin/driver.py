@@ -28,7 +28,7 @@ from typing import Any, Generic
 from airflow_kafka_groups.admin.fallback import Fallback
 from airflow_kafka_groups.admin.fates import Fates, K, Outcome, V
 from airflow_kafka_groups.admin.handler import AdminHandler
-from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
+from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec, within_budget
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConnectionFailedError,
@@ -91,9 +91,12 @@ class AdminDriver(Generic[K, V]):
         self._open: set[K] = set()
         self._guessed = bool(mapping) and lookup is not None
         known = mapping or {}
+        by_broker: dict[BrokerId | None, list[K]] = {}
         for key in dict.fromkeys(keys):
-            self._open.add(key)
-            self._enqueue(known.get(key), (key,))
+            by_broker.setdefault(known.get(key), []).append(key)
+        for broker_id, of_broker in by_broker.items():
+            self._open.update(of_broker)
+            self._enqueue(broker_id, of_broker)
 
     @property
     def done(self) -> bool:
@@ -157,7 +160,7 @@ class AdminDriver(Generic[K, V]):
     ) -> RequestSpec[K]:
         size = min(self._fallback.keys_in_request(broker_id, is_lookup=is_lookup), len(queue))
         if self._weights is not None and not is_lookup:
-            size = self._within_budget(queue, size, self._weights)
+            size = within_budget(queue, size, self._weights)
         return self._launch(broker_id, tuple(queue.popleft() for _ in range(size)), handler, is_lookup=is_lookup)
 
     def _launch(
@@ -167,17 +170,6 @@ class AdminDriver(Generic[K, V]):
         self._flying.add(spec)
         self._in_flight[broker_id, is_lookup] += 1
         return spec
-
-    @staticmethod
-    def _within_budget(queue: deque[K], size: int, weights: KeyWeights[K]) -> int:
-        """Count how many of the next keys fit into one request; at least one."""
-        filled: Counter[int] = Counter()
-        for position in range(size):
-            key = queue[position]
-            filled[weights.bucket(key)] += weights.weight(key)
-            if filled[weights.bucket(key)] > weights.budget and position > 0:
-                return position
-        return size
 
     def _has_room(self, broker_id: BrokerId, is_lookup: bool, now: float) -> bool:
         room = self._fallback.requests_in_flight(broker_id, is_lookup=is_lookup)
@@ -198,19 +190,22 @@ class AdminDriver(Generic[K, V]):
         if throttle:  # brokers answer first and expect the client to keep quiet for this long (KIP-219)
             self._silent_until[spec.broker_id] = now + throttle.total_seconds()
         self._landed(spec)
+        asked = set(spec.keys)
+        if not spec.is_lookup and fates.all_completed(asked):  # as nearly always
+            self._finish_all(fates.completed)
+            return
         answered = {*fates.completed, *fates.failed, *fates.unmapped, *fates.retry, *fates.too_much}
         for key in spec.keys:
             if key not in answered:
                 fates.failed[key] = MissingAnswerError(
                     f"broker {spec.broker_id} left {key!r} out of its answer to {spec.handler.api.name}"
                 )
-        asked = set(spec.keys)
-        for key, value in fates.completed.items():
-            if key in asked:
-                self._complete(spec, key, value)
         for key, error in fates.failed.items():
             if key in asked:
                 self._finish(key, None, error)
+        for key, value in fates.completed.items():
+            if key in asked:  # and if the same answer did not say that it failed: then it did
+                self._complete(spec, key, value)
         self._halve(spec, {key: error for key, error in fates.too_much.items() if key in asked})
         self._apply_unmapped(now, spec, {key: error for key, error in fates.unmapped.items() if key in asked})
         self._pause(now, spec, {key: error for key, error in fates.retry.items() if key in asked}, spec.broker_id)
@@ -259,6 +254,12 @@ class AdminDriver(Generic[K, V]):
         if key in self._open:  # an answer that comes after the deadline changes nothing any more
             self._open.discard(key)
             self._results.append(Outcome(key, value, error))
+
+    def _finish_all(self, completed: Mapping[K, V]) -> None:
+        """Do what ``_finish`` does for all the keys of an answer at once."""
+        is_open = self._open
+        self._results.extend([Outcome(key, value, None) for key, value in completed.items() if key in is_open])
+        is_open.difference_update(completed)
 
     def _fail_all(self, keys: Iterable[K], error: KafkaGroupsError) -> None:
         for key in keys:

@@ -14,7 +14,7 @@ generic "retriable" flag: libraries disagree about it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
@@ -52,6 +52,11 @@ class Fates(Generic[K, V]):
     unmapped: dict[K, KafkaGroupsError] = field(default_factory=dict)
     retry: dict[K, KafkaGroupsError] = field(default_factory=dict)
     too_much: dict[K, KafkaGroupsError] = field(default_factory=dict)
+
+    def all_completed(self, keys: Set[K]) -> bool:
+        """Say whether exactly these keys are completed, and nothing else is said of any."""
+        others = self.failed or self.unmapped or self.retry or self.too_much
+        return not others and self.completed.keys() == keys
 
     def add_error(self, fate: Fate, key: K, error: KafkaGroupsError) -> None:
         """Put a key with an error where its fate says; a fate without an error has no place here."""

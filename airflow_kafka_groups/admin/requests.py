@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, MutableSequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -56,3 +57,14 @@ class KeyWeights(Protocol[K_contra]):
     def weight(self, key: K_contra) -> int:
         """Give what the key puts into its bucket."""
         ...
+
+
+def within_budget(queue: MutableSequence[K], size: int, weights: KeyWeights[K]) -> int:
+    """Count how many of the next ``size`` keys fit into one request; at least one."""
+    filled: Counter[int] = Counter()
+    for position in range(size):
+        key = queue[position]
+        filled[weights.bucket(key)] += weights.weight(key)
+        if filled[weights.bucket(key)] > weights.budget and position > 0:
+            return position
+    return size

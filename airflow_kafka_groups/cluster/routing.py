@@ -37,6 +37,7 @@ def java_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
+@lru_cache(100_000)  # whoever watches groups asks for the same ones again and again
 def offsets_partition(group_id: GroupId, partitions: int) -> int:
     """Give the partition of ``__consumer_offsets`` that holds a group."""
     value = java_hash(group_id)

@@ -46,8 +46,12 @@ class ListGroupOffsetsHandler:
     ) -> Fates[str, GroupOffsets]:
         """Sort the groups by fate."""
         fates: Fates[str, GroupOffsets] = Fates()
+        all_wanted = not self.specs
         for answer in offset_fetch.parse(response, version, keys):
             group_id = answer.group_id
+            if all_wanted and answer.error is ErrorCode.none and not answer.partition_errors:  # as nearly always
+                fates.completed[group_id] = GroupOffsets(group_id, answer.topics)
+                continue
             fate = coordinator_fate(answer.error)
             if fate is Fate.COMPLETED:
                 self._sort_partitions(answer, broker_id, fates)

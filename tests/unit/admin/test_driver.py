@@ -196,6 +196,12 @@ class TestFates:
         assert talk.driver.done
         assert talk.asks() == []
 
+    def test_a_key_that_is_said_to_have_failed_as_well_has_failed(self) -> None:
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
+        talk.asks()
+        talk.answer("ab", completed={"a": 1, "b": 2}, failed={"b": MOVED})
+        assert talk.results() == {"a": 1, "b": MOVED}
+
     def test_one_bad_key_fails_alone(self) -> None:
         talk = Dialogue("ab", mapping={"a": 1, "b": 1})
         talk.asks()
