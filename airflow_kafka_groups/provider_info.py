@@ -14,11 +14,13 @@ _OPERATORS = (
     "coordinators",
     "deletion",
     "groups",
+    "lag",
     "offset_changes",
     "offset_deletion",
     "offsets",
     "plan",
     "report",
+    "spark",
 )
 
 
@@ -121,13 +123,6 @@ _EXTRA_FIELDS = {
         type=["string", "null"],
         enum=["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"],
     ),
-    "parallelism": _field(
-        "Parallelism",
-        "Batches under way at each broker. Empty: 3. A broker before 3.0 takes one group a request: 64 times as many.",
-        type=["integer", "null"],
-        minimum=1,
-        maximum=64,
-    ),
     "read_only": _field(
         "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
     ),
@@ -183,6 +178,13 @@ _EXTRA_FIELDS = {
         minimum=1,
         maximum=86400,
         default=60,
+    ),
+    "parallelism": _field(
+        "Parallelism",
+        "Batches under way at each broker. Empty: 3. A broker before 3.0 takes one group a request: 64 times as many.",
+        type=["integer", "null"],
+        minimum=1,
+        maximum=64,
     ),
     "lease_group_prefix": _field(
         "Prefix of the lease's group",

@@ -67,7 +67,11 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     ) -> None:
         form = {
             CONFIRM: Param(
-                "", type="string", source="task", title="Number of groups", description="How many groups are planned?"
+                "",
+                type="string",
+                source="task",
+                title="Number of groups",
+                description="To approve, type how many groups are planned to be deleted.",
             ),
             EXCLUDE: Param(
                 [],
@@ -75,7 +79,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
                 source="task",
                 items={"type": "string"},
                 title="Groups to keep",
-                description="Their exact names, one a line.",
+                description="Exact names of planned groups that are to stay, one a line.",
             ),
         }
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself

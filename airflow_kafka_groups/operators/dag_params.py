@@ -30,6 +30,18 @@ _FORM: dict[str, dict[str, Any]] = {
         "type": "string",
         "minLength": 1,
     },
+    "dry_run": {
+        "default": True,
+        "title": "Dry run",
+        "description": "Do everything except for deleting.",
+        "type": "boolean",
+    },
+    "require_approval": {
+        "default": True,
+        "title": "Ask before deleting",
+        "description": "A human has to approve the plan before it is carried out. A dry run needs no approval.",
+        "type": "boolean",
+    },
     "cluster": {
         "default": "default",
         "title": "Cluster",
@@ -87,18 +99,6 @@ _FORM: dict[str, dict[str, Any]] = {
         "type": "number",
         "exclusiveMinimum": 0,
         "maximum": 1,
-    },
-    "dry_run": {
-        "default": True,
-        "title": "Dry run",
-        "description": "Do everything except for deleting.",
-        "type": "boolean",
-    },
-    "require_approval": {
-        "default": True,
-        "title": "Ask before deleting",
-        "description": "A human has to approve the plan before it is carried out. A dry run needs no approval.",
-        "type": "boolean",
     },
     "approve_above": {
         "default": 100,
@@ -158,7 +158,13 @@ def approval_arguments() -> dict[str, str]:
 
 
 def spark_arguments() -> dict[str, Any]:
-    """Give the ``SparkSubmitOperator`` arguments of the job that judges staleness: connection, binary, application.
+    """Give the ``SparkSubmitOperator`` arguments of the job that judges staleness: ``spark_settings`` and its path."""
+    job = Path(__file__).parents[1] / "spark" / "jobs" / "judge_staleness.py"
+    return {**spark_settings(), "application": str(job)}
+
+
+def spark_settings() -> dict[str, Any]:
+    """Give what every Spark job is submitted with: connection, binary, properties.
 
     Uses the ``spark-submit`` of this Python's own pyspark if there is one, unless ``KAFKA_GROUPS_DEFAULTS`` has a
     ``spark_binary``; the connection is its ``spark_conn_id``, default ``spark_default``; its ``spark_conf`` adds
@@ -168,7 +174,6 @@ def spark_arguments() -> dict[str, Any]:
     own = Path(sys.executable).with_name("spark-submit")
     arguments: dict[str, Any] = {
         "conn_id": settings["spark_conn_id"],
-        "application": str(Path(__file__).parents[1] / "spark" / "jobs" / "judge_staleness.py"),
         "conf": {**_SPARK_CONF, **settings["spark_conf"]},
     }
     if settings["spark_binary"]:

@@ -125,6 +125,7 @@ class AirflowServer:
             for run_id, state in runs.items():
                 if run_id != mine and state in ("queued", "running"):
                     self.request("PATCH", f"{place}/{run_id}", {"state": "failed"})
+                    self._client.delete(f"/api/v2{place}/{run_id}")
             return runs.get(mine) not in (None, "queued")
 
         place = f"/dags/{dag_id}/dagRuns"

@@ -46,9 +46,8 @@ def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
     """Start the browser. It must be gone before other modules' tests: its event loop is in this thread."""
     from playwright.sync_api import sync_playwright
 
-    as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=[*as_root, "--disable-dev-shm-usage"])
+        running = playwright.chromium.launch(executable_path=chromium, args=["--disable-dev-shm-usage"])
         yield running
         running.close()
 
