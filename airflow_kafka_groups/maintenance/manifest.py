@@ -87,6 +87,7 @@ class SnapshotManifest:
 class SnapshotSummary:
     """Say what a snapshot holds: small enough for XCom by ``to_json()``.
 
+    :param coordinators: how many groups each broker coordinates.
     :param not_found: the ids asked for by name that do not exist.
     :param failed: the groups that could not be read, with the reason; the first hundred.
     """
@@ -106,6 +107,7 @@ class SnapshotSummary:
     partitions_without_ends: int
     states: Mapping[str, int]
     types: Mapping[str, int]
+    coordinators: Mapping[str, int]
     seconds: float
     not_found: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)

@@ -122,6 +122,7 @@ async def take_snapshot(
         partitions_without_ends=without_ends,
         states=dict(Counter(fact.state for fact in facts.values())),
         types=dict(Counter(fact.group_type for fact in facts.values())),
+        coordinators=_coordinators(facts),
         seconds=round((now() - started_at).total_seconds(), 3),
         not_found=tuple(not_found),
         failed=dict(list(failed.items())[:_FAILED_SHOWN]),
@@ -150,6 +151,11 @@ async def _gather_facts(
         done += len(chunk)
         progress("describe", done, len(unclear))
     return facts, not_found
+
+
+def _coordinators(facts: dict[str, GroupFacts]) -> dict[str, int]:
+    counts = Counter(fact.coordinator for fact in facts.values() if fact.coordinator is not None)
+    return {str(broker_id): counts[broker_id] for broker_id in sorted(counts)}
 
 
 def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:

@@ -39,12 +39,14 @@ class BackupGroupOffsetsOperator(StoredOperator):
         super().__init__(**kwargs)
         self.plan_id = plan_id
         self.plan_digest = plan_digest
+        self._backup: Backup | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Back up with one client."""
         from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.maintenance.backup import backup_groups
         from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
+        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
 
         digest = check_digest("plan_digest", self.plan_digest)
         layout = self.layout()
@@ -60,4 +62,14 @@ class BackupGroupOffsetsOperator(StoredOperator):
         reasons = first_failures(dict(backup.not_backed_up))
         for group_id, reason in reasons.items():
             self.log.warning("Not backed up, and so not deleted: %s: %s", group_id, reason)
+        self._backup = backup
+        counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.not_backed_up)}
+        gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})
+        tell_outlets(self, context, {"plan_id": plan.plan_id, "path": str(backup.path), **counts})
         return {**backup.to_json(), "reasons": reasons}
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Say which topics the backup is about, and which file it is; ``None`` if there is none."""
+        from airflow_kafka_groups.operators.seeing import offsets_lineage
+
+        return None if self._backup is None else offsets_lineage(self.hook, str(self._backup.path), self._backup.rows)

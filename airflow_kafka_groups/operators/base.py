@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout
 
 PROGRESS_SECONDS = 5.0
+_BAR = 20
 FIRST_FAILURES = 20
 """How many failures go to XCom: enough to see what is wrong, small whatever the number of groups."""
 
@@ -60,12 +61,19 @@ class StoredOperator(KafkaGroupsOperator):
 
         return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
 
+    @property
+    def cluster_name(self) -> str:
+        """Name the cluster to people and in metrics: its folder, or the connection's id."""
+        return str(self.cluster or self.kafka_groups_conn_id)
+
     def log_progress(self, stage: str, done: int, total: int) -> None:
         """Log how far a stage is: at its end, and every few seconds before."""
         now = time.monotonic()
         if done >= total or now - self._progress_logged_at >= PROGRESS_SECONDS:
             self._progress_logged_at = now
-            self.log.info("%s: %d of %d", stage, done, total)
+            filled = _BAR * done // total if total else _BAR
+            bar = "#" * filled + "-" * (_BAR - filled)
+            self.log.info("%-8s [%s] %3d %%: %d of %d", stage, bar, 100 * done // total if total else 100, done, total)
 
 
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:

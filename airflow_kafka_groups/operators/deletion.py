@@ -135,6 +135,7 @@ class DeleteGroupsOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.plan import load_plan
         from airflow_kafka_groups.maintenance.storage import new_id, utc_now
         from airflow_kafka_groups.operators.deletion_runs import ExplicitRun, PlannedRun
+        from airflow_kafka_groups.operators.seeing import tell_deletion
 
         dry_run = read_flag("dry_run", self.dry_run)
         terms = read_terms(self, dry_run)
@@ -166,6 +167,7 @@ class DeleteGroupsOperator(StoredOperator):
                 raise
             raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
         audit_path = record(report, verification)
+        tell_deletion(self, context, report, audit_path)
         return self._finish(report, verification, audit_path)
 
     def options(self, run: Run) -> DeletionOptions:

@@ -111,6 +111,8 @@ class ListGroupsOperator(_ListingOperator):
             for group in sorted(groups, key=lambda group: group.group_id)
         ]
         counts = {name: dict(Counter(row[column] for row in rows)) for name, column in _COUNTED.items()}
+        for broker, listed in sorted(Counter(group.coordinator for group in groups).items()):
+            self.log.info("Broker %s: %d groups", broker, listed)
         self.log.info("%d groups: %s", len(rows), counts)
         return {"count": len(rows), **counts, **self.keep("groups", rows)}
 

@@ -53,6 +53,7 @@ class ListGroupOffsetsOperator(StoredOperator):
         self.exclude = exclude
         self.require_complete = require_complete
         self.fail_on_error = fail_on_error
+        self._summary: SnapshotSummary | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
@@ -75,8 +76,34 @@ class ListGroupOffsetsOperator(StoredOperator):
             )
 
         summary = self.hook.run(snapshot)
+        self._tell(context, summary)
         self._check(summary)
         return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Say which topics the snapshot is about, and which files it is; ``None`` if there is none."""
+        from airflow_kafka_groups.operators.seeing import offsets_lineage
+
+        summary = self._summary
+        return None if summary is None else offsets_lineage(self.hook, summary.data, summary.rows)
+
+    def _tell(self, context: Context, summary: SnapshotSummary) -> None:
+        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+
+        self._summary = summary
+        for broker, groups in summary.coordinators.items():
+            self.log.info("Broker %s: %d groups", broker, groups)
+        counts = {
+            "groups": summary.groups,
+            "failed_groups": summary.failed_groups,
+            "partitions": summary.partitions,
+        }
+        states = {f"groups.{state}": count for state, count in summary.states.items()}
+        gauges(
+            self.cluster_name, {"groups.all": summary.groups, **states, **{f"snapshot.{k}": counts[k] for k in counts}}
+        )
+        facts = {**counts, "states": dict(summary.states), "complete": summary.complete}
+        tell_outlets(self, context, {"snapshot_id": summary.snapshot_id, "manifest": summary.manifest, **facts})
 
     def _check(self, summary: SnapshotSummary) -> None:
         self.log.info(

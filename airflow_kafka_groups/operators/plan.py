@@ -97,6 +97,7 @@ class PlanCleanupOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.maintenance.verdicts import load_verdicts
         from airflow_kafka_groups.operators.report import make_report
+        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
 
         policy = self.policy()
         layout = self.layout()
@@ -107,6 +108,8 @@ class PlanCleanupOperator(StoredOperator):
         snapshot = SnapshotReader(layout, snapshot_id)
         plan = make_plan(load_verdicts(layout, snapshot_id), snapshot, policy, utc_now())
         path = save_plan(layout, plan)
+        gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
+        tell_outlets(self, context, {"plan_id": plan.plan_id, **plan.counts})
         name_report(context, make_report(layout, plan)[0])
         return self._summary(plan, str(path))
 

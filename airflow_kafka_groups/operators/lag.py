@@ -1,0 +1,120 @@
+"""Measure the lag of many groups in a few requests, and name those that are too far behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.operators.base import KafkaGroupsOperator, first_failures
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.lag import GroupLag
+    from airflow_kafka_groups.admin.results import GroupResults
+
+FIRST_GROUPS = 100
+"""How many groups go to XCom: those that lag most."""
+
+
+class ListGroupLagOperator(KafkaGroupsOperator):
+    """Measure the lag of every group (or of those given), and say which are more than ``max_lag`` behind.
+
+    :param group_ids: the groups; ``None`` (default) for all groups of the cluster. Duplicates are ignored (templated).
+    :param include: patterns of groups to look at when ``group_ids`` is not given, default all (templated).
+    :param exclude: patterns of groups to leave out when ``group_ids`` is not given, default none (templated).
+    :param max_lag: highest lag of a group that is fine, summed over its partitions, in messages; default 0 (templated).
+    :param fail_if_lagging: fail the task when a group lags more; default false: it is in the result.
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"groups", "total_lag", "lagging", "lagging_groups": {group: lag}, "unknown", "unknown_groups": {group:
+    reason}}``, with the 100 groups that lag most and the first 20 whose lag cannot be told: they cannot be read, their
+    topic was made anew, or a log's end is not known. Records that are gone unread count as lag. Fails when a broker did
+    not answer the listing of all groups.
+    """
+
+    template_fields: Sequence[str] = (
+        *KafkaGroupsOperator.template_fields,
+        "group_ids",
+        "include",
+        "exclude",
+        "max_lag",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_ids: Sequence[str] | str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        max_lag: int | str = 0,
+        fail_if_lagging: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.group_ids = group_ids
+        self.include = include
+        self.exclude = exclude
+        self.max_lag = max_lag
+        self.fail_if_lagging = fail_if_lagging
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Measure with one client."""
+        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer, read_patterns
+        from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.models import GroupType
+
+        max_lag = read_integer("max_lag", self.max_lag)
+        named = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
+        chosen = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        elsewhere = (GroupType.SHARE, GroupType.STREAMS)  # what they have read is not in committed offsets
+
+        async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
+            wanted = named
+            if wanted is None:
+                listed = (await admin.list_groups()).require_complete()
+                wanted = [id_ for id_, group in listed.items() if chosen.selects(id_) and group.type not in elsewhere]
+            return await admin.list_consumer_group_lag(wanted)
+
+        return self._summary(context, self.hook.run(measure), max_lag)
+
+    def _summary(self, context: Context, found: GroupResults[GroupLag], max_lag: int) -> dict[str, Any]:
+        from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
+        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+
+        lags: dict[str, int] = {}
+        unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}
+        for group_id, lag in found.succeeded.items():
+            if lag.messages is None:
+                unknown[group_id] = "its topic was made anew, or an end is not known"
+            else:
+                lags[group_id] = lag.messages + sum(partition.lost for partition in lag.partitions.values())
+        most = sorted(lags, key=lambda group_id: (-lags[group_id], group_id))
+        lagging = {group_id: lags[group_id] for group_id in most if lags[group_id] > max_lag}
+        counts = {
+            "groups": len(found),
+            "total_lag": sum(lags.values()),
+            "lagging": len(lagging),
+            "unknown": len(unknown),
+        }
+        gauges(
+            self.kafka_groups_conn_id,
+            {
+                "lag.total": counts["total_lag"],
+                "lag.max": max(lags.values(), default=0),
+                "lag.lagging_groups": len(lagging),
+                "lag.unknown_groups": len(unknown),
+            },
+        )
+        tell_outlets(self, context, counts)
+        self.log.info("%(groups)d groups, lag %(total_lag)d; %(lagging)d lag too much, %(unknown)d unknown", counts)
+        for group_id in list(lagging)[:20]:
+            self.log.warning("Lags: %s: %d messages", group_id, lagging[group_id])
+        if lagging and self.fail_if_lagging:
+            errors = {
+                group_id: KafkaGroupsError(f"lag {lag}, at most {max_lag} wanted") for group_id, lag in lagging.items()
+            }
+            raise GroupsFailedError(errors, len(found))
+        first = {group_id: lagging[group_id] for group_id in list(lagging)[:FIRST_GROUPS]}
+        return {**counts, "lagging_groups": first, "unknown_groups": first_failures(unknown)}
