@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PICTURES := connection-form connection-test cleanup-form approval report-tab
 # Airflow starts three times as slowly when it may not keep its byte code.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease test unit lint faults bench bench-quick docs clean check-tools
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick docs clean check-tools
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,6 +38,14 @@ spark-jars: $(STAMP) ## Fetch the jars by which Spark reads Kafka into build/spa
 
 demo: $(STAMP) ## Find, judge, back up, delete and verify stale groups on a real three-broker Kafka
 	@$(BIN)/python -m tests.demo
+
+ui: $(STAMP) ## Click through it: the demo's cluster and a running Airflow, until Ctrl-C
+	@exec $(BIN)/python -m tests.ui
+
+screenshots: $(STAMP) ## Take the pictures of Airflow's UI that are in the docs anew
+	@CI=1 $(BIN)/python -m pytest tests/ui
+	@cp $(addprefix build/ui/,$(addsuffix .png,$(PICTURES))) docs/images/
+	@! find docs/images -name '*.png' -size +300k | grep . || { echo "These pictures are larger than 300 kB."; exit 1; }
 
 demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one deletes, the other is skipped or waits
 	@$(BIN)/python -m tests.demo.two_cleanups
