@@ -1,0 +1,77 @@
+"""Tables of the job ``commit_history``, made of a scan of ``__consumer_offsets``. DataFrames only, no I/O."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+
+from airflow_kafka_groups.spark.verdicts import Transform
+
+COMMIT_COLUMNS = (
+    *("group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata"),
+    *("committed_at", "expires_at", "recorded_at", "value_version"),
+)
+"""The newest commit of each group, topic and partition that is not deleted."""
+
+_METADATA = ("group_type", "protocol_type", "protocol", "generation", "leader", "members", "state_changed_at")
+GROUP_SCHEMA = StructType(
+    [
+        StructField("group_id", StringType()),
+        StructField("group_type", StringType()),
+        StructField("protocol_type", StringType()),
+        StructField("protocol", StringType()),
+        StructField("generation", IntegerType()),
+        StructField("leader", StringType()),
+        StructField("members", IntegerType()),
+        StructField("state_changed_at", TimestampType()),
+        StructField("partitions", LongType()),
+        StructField("first_commit_at", TimestampType()),
+        StructField("last_commit_at", TimestampType()),
+        StructField("quiet_since", TimestampType()),
+    ]
+)
+"""One row for each group. ``group_type`` is null where a group has commits and no record of its own."""
+
+
+def commits() -> Transform:
+    """Keep the commits of a scan."""
+
+    def keep(scanned: DataFrame) -> DataFrame:
+        return scanned.where("kind = 'commit'").select(*COMMIT_COLUMNS)
+
+    return keep
+
+
+def groups() -> Transform:
+    """Make a row of each group in a scan, of its own record and its commits.
+
+    ``quiet_since`` is the later of the last commit and the last change of state; null unless the log proves that the
+    group has no members: a classic group without any, or one that never had any.
+    """
+
+    def combine(scanned: DataFrame) -> DataFrame:
+        committed = (
+            scanned.where("kind = 'commit'")
+            .groupBy("group_id")
+            .agg(
+                F.count("*").alias("partitions"),
+                F.min("committed_at").alias("first_commit_at"),
+                F.max("committed_at").alias("last_commit_at"),
+            )
+        )
+        # A group may have changed its protocol: the record that was written last stands.
+        own = (
+            scanned.where("kind = 'group'")
+            .groupBy("group_id")
+            .agg(F.max(F.struct("recorded_at", *_METADATA)).alias("own"))
+            .select("group_id", *(F.col(f"own.{name}").alias(name) for name in _METADATA))
+        )
+        without_members = F.col("group_type").isNull() | ((F.col("group_type") == "classic") & (F.col("members") == 0))
+        quiet = F.when(without_members, F.greatest("last_commit_at", "state_changed_at"))
+        joined = committed.join(own, "group_id", "full_outer").withColumns(
+            {"partitions": F.coalesce("partitions", F.lit(0)), "quiet_since": quiet}
+        )
+        return joined.select(*(F.col(field.name).cast(field.dataType) for field in GROUP_SCHEMA))
+
+    return combine

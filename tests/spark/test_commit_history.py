@@ -1,0 +1,174 @@
+"""The job ``commit_history`` on a real cluster, against what the admin client and the clock say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.spark.commit_history import commits, groups
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
+from airflow_kafka_groups.spark.offsets_log import SCAN_SCHEMA
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.live import LiveConsumer, Protocol
+from tests.lab.topics import create_topics
+from tests.spark.histories import expect, hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+PREFIX = "commithistory-"
+TOPIC = "commithistory-t"
+PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(folder, coerce_int96_timestamp_unit="us").to_pylist()
+    return [row for row in rows if row["group_id"].startswith(PREFIX)]
+
+
+def test_decoded_commits_are_those_that_the_admin_client_gives(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    create_topics(kafka41.bootstrap, {TOPIC: 4})
+    begun = datetime.now(UTC) - timedelta(seconds=1)
+    names = [f"{PREFIX}{number:02d}" for number in range(12)]
+    for offset in (1, 7):  # the second time replaces the first
+        commit_offsets(kafka41.bootstrap, {name: {(TOPIC, p): offset + p for p in range(4)} for name in names})
+    asyncio.run(change(kafka41.bootstrap, names))
+    for protocol in PROTOCOLS:
+        with LiveConsumer(kafka41.bootstrap, f"{PREFIX}{protocol}", [TOPIC], protocol=protocol, commit_every=None):
+            pass
+    with LiveConsumer(kafka41.bootstrap, f"{PREFIX}live", [TOPIC], commit_every=None):
+        summary = read(spark, kafka41, tmp_path)
+    offsets = asyncio.run(offsets_of(kafka41.bootstrap, names))
+    found = {
+        (row["group_id"], row["topic"], row["partition"]): (
+            row["committed_offset"],
+            row["leader_epoch"],
+            row["metadata"],
+        )
+        for row in rows_of(tmp_path / "out" / "commits")
+    }
+    assert found == {
+        (name, key.topic, key.partition): (value.offset, value.leader_epoch, value.metadata)
+        for name, of_group in offsets.items()
+        for key, value in of_group.items()
+        if value is not None
+    }
+    assert len(found) == 39
+    until = datetime.now(UTC) + timedelta(seconds=1)
+    for row in rows_of(tmp_path / "out" / "commits"):
+        assert begun < row["committed_at"].replace(tzinfo=UTC) < until
+    told = {row["group_id"]: row for row in rows_of(tmp_path / "out" / "groups")}
+    assert told.keys() == {*names[:10], f"{PREFIX}classic", f"{PREFIX}consumer", f"{PREFIX}live"}
+    assert (told[names[1]]["partitions"], told[names[1]]["group_type"]) == (3, None)
+    assert told[names[1]]["quiet_since"] == told[names[1]]["last_commit_at"]
+    live, left = told[f"{PREFIX}live"], told[f"{PREFIX}classic"]
+    assert (live["members"], live["group_type"], live["protocol_type"], live["quiet_since"]) == (
+        *(1, "classic", "consumer"),
+        None,
+    )
+    assert (left["members"], left["quiet_since"]) == (0, left["state_changed_at"])
+    assert begun < left["state_changed_at"].replace(tzinfo=UTC) < until
+    assert told[f"{PREFIX}consumer"]["group_type"] == "consumer"
+    assert summary["records"]["outdated"] >= 40
+    assert summary["records"]["tombstones"] >= 8
+    assert (summary["records"]["corrupt"], summary["records"]["future"], summary["warnings"]) == (0, 0, [])
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
+    assert spark.conf.get("spark.sql.streaming.kafka.useDeprecatedOffsetFetching") == "false"
+
+
+async def change(bootstrap: str, names: list[str]) -> None:
+    """Commit with metadata, delete two groups, and forget one partition of another."""
+    async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
+        noted = {TopicPartition(TOPIC, 0): OffsetAndMetadata(3, "ünder way", 0)}
+        (await admin.alter_consumer_group_offsets({names[0]: noted})).raise_for_errors()
+        (await admin.delete_consumer_groups(names[10:])).raise_for_errors()
+        await admin.delete_consumer_group_offsets(names[1], [TopicPartition(TOPIC, 3)])
+
+
+async def offsets_of(bootstrap: str, names: list[str]) -> dict[str, GroupOffsets]:
+    async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
+        return (await admin.list_consumer_group_offsets(names)).succeeded
+
+
+def read(spark: SparkSession, cluster: KafkaCluster, folder: Path) -> dict[str, Any]:
+    file = folder / "kafka.properties"
+    file.write_text(f"bootstrap.servers={cluster.bootstrap}\n")
+    return run(spark, parse_arguments(["--kafka-properties", str(file), "--output", str(folder / "out")]))
+
+
+def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "kafka.properties"
+    file.write_text("bootstrap.servers=127.0.0.1:1\ndefault.api.timeout.ms=2000\nrequest.timeout.ms=1000\n")
+    begun = time.monotonic()
+    with pytest.raises((JobError, PySparkException), match="does not answer"):
+        run(spark, parse_arguments(["--kafka-properties", str(file), "--output", str(tmp_path / "out")]))
+    assert time.monotonic() - begun < 60
+    assert not (tmp_path / "out").exists()
+
+
+def scanned_row(**fields: Any) -> tuple[Any, ...]:
+    return tuple(fields.get(name) for name in SCAN_SCHEMA.names)
+
+
+def test_a_group_is_quiet_since_its_last_commit_or_change_only_if_the_log_proves_it_has_no_members(
+    spark: SparkSession,
+) -> None:
+    def commit(group: str, partition: int, at: float) -> tuple[Any, ...]:
+        return scanned_row(kind="commit", group_id=group, topic="t", partition=partition, committed_at=hour(at))
+
+    def own(group: str, kind: str, members: int | None, changed: float | None, recorded: float = 0) -> tuple[Any, ...]:
+        return scanned_row(
+            **{"kind": "group", "group_id": group, "group_type": kind, "members": members},
+            **{"state_changed_at": None if changed is None else hour(changed), "recorded_at": hour(recorded)},
+        )
+
+    scanned = spark.createDataFrame(
+        [
+            *(commit("simple", 0, 1), commit("simple", 1, 3)),
+            *(commit("left", 0, 2), own("left", "classic", 0, 5)),
+            *(commit("late", 0, 6), own("late", "classic", 0, 5)),
+            *(commit("live", 0, 2), own("live", "classic", 2, 1)),
+            *(commit("modern", 0, 2), own("modern", "classic", 0, 9, 1), own("modern", "consumer", None, None, 2)),
+            own("old", "classic", 0, None),
+            scanned_row(kind="count", name="records", number=7),
+        ],
+        SCAN_SCHEMA,
+    )
+    expect(
+        scanned.transform(groups()).orderBy("group_id"),
+        {"group_id": "late", "partitions": 1, "last_commit_at": hour(6), "quiet_since": hour(6)},
+        {"group_id": "left", "partitions": 1, "last_commit_at": hour(2), "quiet_since": hour(5)},
+        {"group_id": "live", "partitions": 1, "last_commit_at": hour(2), "quiet_since": None},
+        {"group_id": "modern", "partitions": 1, "last_commit_at": hour(2), "quiet_since": None},
+        {"group_id": "old", "partitions": 0, "last_commit_at": None, "quiet_since": None},
+        {"group_id": "simple", "partitions": 2, "last_commit_at": hour(3), "quiet_since": hour(3)},
+    )
+    assert scanned.transform(commits()).count() == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--output", "/o"], "required: --kafka-properties"),
+        (["--kafka-properties", "f", "--output", "/o/*"], "--output (got '/o/*'): give a folder or URI"),
+    ],
+)
+def test_a_bad_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
