@@ -63,9 +63,17 @@ def _targets(flat: Mapping[str, Number]) -> str:
     for target, measured, reached in judge(flat):
         value = "not measured" if measured is None else f"{measured:g}"
         verdict = {None: "", True: "yes", False: "**no**"}[reached]
-        rows.append([target.says, f"{target.at_most:g}", value, verdict])
+        kept = flat.get(f"{target.name}_warm")
+        rows.append([target.says, f"{target.at_most:g}", value, verdict, "" if kept is None else f"{kept:g}"])
     return "### Aims\n\n" + _table(
-        ["ours / theirs, where nothing else is said", "at most", "measured", "reached"], rows
+        [
+            "ours / theirs, first calls, where nothing else is said",
+            "at most",
+            "measured",
+            "reached",
+            "clients that are kept",
+        ],
+        rows,
     )
 
 
@@ -95,8 +103,9 @@ def _time(scenario: Mapping[str, Any], peer: str) -> str:
     said = f"{seconds(warm['median'])} ({_digits(warm['min'])}-{_digits(warm['max'])})"
     if "cold" in result:
         said += f", cold {_digits(result['cold']['median'])}"
-    key = "java_warm" if peer == "java" else peer
-    return f"**{said}**" if peer == OURS else f"{said}; {_digits(scenario['ratios'].get(key))}"
+    ratios = scenario["ratios"]
+    compared = f"{_digits(ratios.get(f'{peer}_warm'))}, cold {_digits(ratios.get(peer))}"
+    return f"**{said}**" if peer == OURS else f"{said}; {compared}"
 
 
 def seconds(value: float) -> str:

@@ -60,9 +60,10 @@ class PeerResult:
 
 
 def ratios(peers: Mapping[str, PeerResult]) -> dict[str, float]:
-    """Divide our medians by each peer's, warm by warm and cold by cold; ``best_peer`` is the fastest of the others.
+    """Divide our medians by each peer's; ``best_peer`` is the fastest of the others.
 
-    A peer that failed has no ratio: the time of a wrong answer means nothing.
+    A bare name is cold by cold, as a task meets it: each task is a new process, with a new client. ``…_warm`` is warm by
+    warm, for clients that are kept. A peer that failed has no ratio: the time of a wrong answer means nothing.
     """
     ours = peers.get(OURS)
     if ours is None or ours.failed:
@@ -70,16 +71,17 @@ def ratios(peers: Mapping[str, PeerResult]) -> dict[str, float]:
     others = [peer for peer in peers.values() if peer.name != OURS and not peer.failed and not peer.skipped]
     made: dict[str, float | None] = {}
     for peer in others:
-        warm = ratio(ours.warm_median, peer.warm_median)
-        made[f"{peer.name}_warm" if peer.name == "java" else peer.name] = warm
-        made[f"{peer.name}_cold"] = ratio(ours.cold_median, peer.cold_median)
+        made[peer.name] = ratio(ours.cold_median, peer.cold_median)
+        made[f"{peer.name}_warm"] = ratio(ours.warm_median, peer.warm_median)
         paired = [one for mine, theirs in zip(ours.warm, peer.warm, strict=False) if (one := ratio(mine, theirs))]
         made[f"{peer.name}_by_round"] = _median(paired)
         with_reading = ratio(_total(ours), _total(peer))
         if peer.read and max(peer.read) > 0:
             made[f"{peer.name}_with_reading"] = with_reading
-    fastest = min((peer.warm_median for peer in others if peer.warm_median is not None), default=None)
-    made["best_peer"] = ratio(ours.warm_median, fastest)
+    cold = min((peer.cold_median for peer in others if peer.cold_median is not None), default=None)
+    warm = min((peer.warm_median for peer in others if peer.warm_median is not None), default=None)
+    made["best_peer"] = ratio(ours.cold_median, cold)
+    made["best_peer_warm"] = ratio(ours.warm_median, warm)
     return {name: round(value, 4) for name, value in made.items() if value is not None}
 
 

@@ -40,7 +40,7 @@ def flatten(scenarios: Iterable[Mapping[str, Any]]) -> dict[str, Number]:
     """Make ``<operation>.<broker>.<groups>.<measure>`` of all scenarios' files.
 
     Measures without a peer's name are ours: ``seconds`` (warm median), ``cold_seconds``, ``peak_mb``, ``requests`` (of
-    a first call, client creation included), ``requests_warm``; with one they are the peer's. ``ratio_…`` is ours
+    a first call, client creation included), ``requests_warm``; with one they are the peer's. ``ratio_<peer>`` is ours
     divided by theirs.
     """
     flat: dict[str, Number] = {}
