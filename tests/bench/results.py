@@ -62,8 +62,8 @@ class PeerResult:
 def ratios(peers: Mapping[str, PeerResult]) -> dict[str, float]:
     """Divide our medians by each peer's; ``best_peer`` is the fastest of the others.
 
-    A bare name is cold by cold, as a task meets it: each task is a new process, with a new client. ``…_warm`` is warm by
-    warm, for clients that are kept. A peer that failed has no ratio: the time of a wrong answer means nothing.
+    A bare name is cold by cold, as a task meets it: each task is a new process, with a new client. ``…_warm`` is warm
+    by warm, for clients that are kept. A peer that failed has no ratio: the time of a wrong answer means nothing.
     """
     ours = peers.get(OURS)
     if ours is None or ours.failed:
