@@ -101,6 +101,9 @@ def process_backlog(
         "kafka_cluster_id": cluster_id,
         **backlog.counts(),
         "before": commit_rows(observed.committed),
+        "ends": [
+            {"topic": where.topic, "partition": where.partition, "offset": end} for where, end in backlog.ends.items()
+        ],
         "to_commit": commit_rows({where: Commit(offset) for where, offset in wanted.items()}),
         "committed": len(committed),
         "seconds": round(time.monotonic() - started, 1),

@@ -43,8 +43,8 @@ def dags() -> dict[str, Any]:
     return dict(bag.dags)
 
 
-def test_both_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
-    assert sorted(dags) == ["cleanup_stale_groups", "snapshot_group_offsets"]
+def test_all_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
+    assert sorted(dags) == ["cleanup_stale_groups", "offsets_to_spark", "snapshot_group_offsets"]
 
 
 def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:

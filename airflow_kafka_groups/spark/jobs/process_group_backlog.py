@@ -183,6 +183,8 @@ def _transformed(transform: Transform, records: DataFrame) -> DataFrame | None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    for name in ("group", "backlog", "transform", "output", "result"):
+        setattr(arguments, name, getattr(arguments, name) or None)  # a template that rendered to nothing
     if not (arguments.group or arguments.backlog):
         raise ArgumentError("--group", arguments.group, "give a group, or its fetched offsets by --backlog")
     if not (arguments.transform or arguments.output):

@@ -1,0 +1,187 @@
+"""Hand a group's offsets to Spark, run a Spark job with the connection's settings, and commit what it processed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.operators.base import KafkaGroupsOperator, StoredOperator
+from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+JOBS = Path(__file__).parents[1] / "spark" / "jobs"
+
+
+class GroupOffsetsToSparkOperator(StoredOperator):
+    """Write the committed offsets of one group, and the ends of its logs, for the Spark job that processes its backlog.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param group_id: the group; it must be Empty in the snapshot (templated).
+    :param snapshot_id: the snapshot that ``ListGroupOffsetsOperator`` took; default: the newest complete one
+        (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"backlog_id", "group_id", "snapshot_id", "path", "result_path", "output_path", "partitions",
+    "offsets"}``: where the offsets are, where the job's result and output belong, and how much there is to read. Fails
+    when the group is not in the snapshot, has members, no commits, or could not be read.
+    """
+
+    template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_id", "snapshot_id")
+
+    def __init__(self, *, group_id: str, snapshot_id: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.group_id = group_id
+        self.snapshot_id = snapshot_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the snapshot, write the file."""
+        from airflow_kafka_groups.hooks.arguments import read_text
+        from airflow_kafka_groups.maintenance.backlog import write_backlog
+        from airflow_kafka_groups.maintenance.snapshot_reader import latest_manifest
+        from airflow_kafka_groups.maintenance.storage import utc_now
+
+        layout = self.layout()
+        group_id = read_text("group_id", self.group_id)
+        if self.snapshot_id is None:
+            snapshot_id = latest_manifest(layout).snapshot_id
+        else:
+            snapshot_id = read_text("snapshot_id", self.snapshot_id)
+        found = write_backlog(layout, snapshot_id, group_id, utc_now())
+        self.log.info("Group %s: %s unread offsets, %d partitions", group_id, found.offsets, found.partitions)
+        return {
+            "backlog_id": found.backlog_id,
+            "group_id": group_id,
+            "snapshot_id": snapshot_id,
+            "path": str(found.path),
+            "result_path": str(found.result_path),
+            "output_path": str(found.output_path),
+            "partitions": found.partitions,
+            "offsets": found.offsets,
+        }
+
+
+class KafkaSparkSubmitOperator(KafkaGroupsOperator):
+    """Run a Spark job that needs Kafka, with the connection's settings in a file that only its owner can read.
+
+    The file is made for this run and deleted after it; its path is the job's ``--kafka-properties``. No secret is on
+    the command line, in the environment or in Spark's configuration.
+
+    :param application: a job of this package, e.g. ``process_group_backlog``, or the path of one of your own that takes
+        ``--kafka-properties`` (templated).
+    :param application_args: the job's other arguments (templated).
+    :param spark: arguments of ``SparkSubmitHook``, e.g. ``conn_id``, ``conf``, ``py_files``, ``packages``,
+        ``spark_binary`` (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Fails when the job does, and when the connection has settings that Kafka's Java client cannot follow. With the
+    deploy mode ``cluster`` the file is shipped by ``--files``, so the place Spark uploads to has to be private.
+    """
+
+    template_fields: Sequence[str] = (
+        *KafkaGroupsOperator.template_fields,
+        "application",
+        "application_args",
+        "spark",
+    )
+    ui_color = "#fbe3d0"
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        application_args: Sequence[str] = (),
+        spark: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.application_args = application_args
+        self.spark = spark
+        self._submitted: Any = None
+
+    def execute(self, context: Context) -> None:
+        """Write the file, submit, wait, delete the file."""
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+        from airflow_kafka_groups.hooks.arguments import read_text
+
+        application = read_text("application", self.application)
+        if not application.endswith((".py", ".jar")):
+            application = str(JOBS / f"{application}.py")
+            if not Path(application).is_file():
+                raise ConfigurationError("application", self.application, "is no job of this package, and no path")
+        arguments = dict(self.spark or {})
+        with TemporaryDirectory(prefix="kafka-groups-") as folder:  # mode 0700
+            path = self.hook.write_spark_properties(Path(folder, "kafka.properties"))
+            shipped = _deploy_mode(arguments) == "cluster"
+            if shipped:
+                arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
+            given = [*map(str, self.application_args), "--kafka-properties", path.name if shipped else str(path)]
+            arguments.setdefault("name", self.task_id)
+            self._submitted = SparkSubmitHook(**arguments, application_args=given)
+            self._submitted.submit(application)
+
+    def on_kill(self) -> None:
+        """Stop the job."""
+        if self._submitted is not None:
+            self._submitted.on_kill()
+
+
+class CommitGroupBacklogOperator(_OffsetChangeOperator):
+    """Commit what ``process_group_backlog --no-commit`` processed, if nobody used the group meanwhile.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param backlog_id: whose result it has to be, as ``GroupOffsetsToSparkOperator`` returned it (templated).
+    :param result_path: the job's ``--result`` (templated).
+    :param dry_run: say what would be committed and change nothing; default false (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path", "targets"}``; ``targets`` is what
+    ``ListGroupOffsetsSensor`` takes. Fails, and commits nothing, when the group has members, has moved or is protected.
+    Do not retry it: it cannot tell its own commit from somebody else's.
+    """
+
+    template_fields: Sequence[str] = (*_OffsetChangeOperator.template_fields, "backlog_id", "result_path")
+
+    def __init__(self, *, backlog_id: str, result_path: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.backlog_id = backlog_id
+        self.result_path = result_path
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the result, commit, read back."""
+        from airflow_kafka_groups.hooks.arguments import read_text
+        from airflow_kafka_groups.hooks.storage import open_path
+        from airflow_kafka_groups.maintenance.backlog import read_result
+
+        processed = read_result(open_path("result_path", self.result_path), read_text("backlog_id", self.backlog_id))
+
+        async def proposed(_: Any) -> list[Any]:
+            return [processed.change]
+
+        summary = self.change("commit", proposed, may_be_absent=not processed.change.before)
+        if summary["kept"]:
+            failed = {group_id: KafkaGroupsError(f"not committed: {why}") for group_id, why in summary["kept"].items()}
+            raise GroupsFailedError(failed, 1)
+        return {**summary, "targets": processed.targets}
+
+
+def _deploy_mode(arguments: Mapping[str, Any]) -> str:
+    """Give the deploy mode of the arguments or of the Spark connection."""
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    if arguments.get("deploy_mode"):
+        return str(arguments["deploy_mode"])
+    try:
+        connection = BaseHook.get_connection(str(arguments.get("conn_id") or "spark_default"))
+    except AirflowNotFoundException:
+        return "client"  # the hook then runs on yarn, as its documentation says
+    return str(connection.extra_dejson.get("deploy-mode") or "client")

@@ -1,0 +1,74 @@
+"""Let Spark process exactly what a consumer group has not read, then commit its offsets. Run it by hand.
+
+`list_offsets` fetches the group's offsets, `prepare` hands them to the Spark job `process_group_backlog`, which writes
+the unread records (or what your transform makes of them); `commit` moves the group to where the job stopped, if nobody
+used the group meanwhile, and `confirm` waits until it is there. The group's own consumers have to be stopped.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from airflow.sdk import DAG, Param, chain
+
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments, spark_settings
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.spark import (
+    CommitGroupBacklogOperator,
+    GroupOffsetsToSparkOperator,
+    KafkaSparkSubmitOperator,
+)
+from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
+
+WORDS = {
+    "group_id": ("Group", "The group whose backlog Spark processes."),
+    "transform": ("Transform", "module:function that gets the DataFrame; may be empty."),
+    "output": ("Output", "Where to write; empty: beside the offsets."),
+}
+FORM = {name: Param("", type="string", title=title, description=text) for name, (title, text) in WORDS.items()}
+DECISIONS = {
+    "on_no_commit": ("Partition without a commit", ["fail", "from-start", "from-end"]),
+    "on_data_loss": ("Unread records that retention removed", ["fail", "skip-to-start"]),
+}
+FORM |= {
+    name: Param("fail", type="string", enum=choices, title=title, description="Stop, or go on from there.")
+    for name, (title, choices) in DECISIONS.items()
+}
+
+# [START offsets_to_spark]
+with DAG(
+    dag_id="offsets_to_spark",
+    description="Let Spark process exactly what a Kafka consumer group has not read, then commit.",
+    schedule=None,
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    params={**dag_params(*SCOPE), **FORM},
+    default_args=scope_arguments(),
+    tags=["kafka", "consumer-groups", "spark"],
+    doc_md=__doc__,
+):
+    list_offsets = ListGroupOffsetsOperator(task_id="list_offsets", group_ids=["{{ params.group_id }}"])
+    snapshot_id = "{{ ti.xcom_pull('list_offsets')['snapshot_id'] }}"
+    prepare = GroupOffsetsToSparkOperator(task_id="prepare", group_id="{{ params.group_id }}", snapshot_id=snapshot_id)
+    backlog = "ti.xcom_pull('prepare')"
+    result_path = f"{{{{ {backlog}['result_path'] }}}}"
+    process = KafkaSparkSubmitOperator(
+        task_id="process",
+        application="process_group_backlog",
+        application_args=[
+            *("--backlog", f"{{{{ {backlog}['path'] }}}}", "--no-commit", "--result", result_path),
+            *("--transform", "{{ params.transform }}"),
+            *("--output", f"{{{{ params.output or {backlog}['output_path'] }}}}"),
+            *("--on-no-commit", "{{ params.on_no_commit }}", "--on-data-loss", "{{ params.on_data_loss }}"),
+        ],
+        spark=spark_settings(),
+    )
+    commit = CommitGroupBacklogOperator(
+        task_id="commit", backlog_id=f"{{{{ {backlog}['backlog_id'] }}}}", result_path=result_path, retries=0
+    )
+    confirm = ListGroupOffsetsSensor(
+        task_id="confirm", targets="{{ ti.xcom_pull('commit')['targets'] | tojson }}", poke_interval=5, timeout=300
+    )
+    chain(list_offsets, prepare, process, commit, confirm)
+# [END offsets_to_spark]
