@@ -16,7 +16,7 @@ from airflow_kafka_groups.spark.errors import JobError, SnapshotError
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
-from tests.spark.histories import HOUR, seen, snapshot_id
+from tests.spark.histories import HOUR, hour, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_data, write_snapshot
 
 pytestmark = pytest.mark.spark
@@ -90,6 +90,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
         "oldest_observation": "2026-01-01T00:00:00.000000Z",
         "newest_observation": "2026-01-01T01:00:00.000000Z",
         "mode": "full",
+        "commit_history": None,
         "why_full": "",
         "snapshots_read": 2,
         "snapshots_used": 2,
@@ -135,6 +136,28 @@ def test_a_cluster_without_groups_has_no_verdicts(spark: SparkSession, tmp_path:
     summary = judge(spark, tmp_path)
     assert (summary["groups"], summary["lag"], set(summary["verdicts"].values())) == (0, 0, {0})
     assert pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(1)).num_rows == 0
+
+
+def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(4):
+        rows = [row for group in ("again", "early", "none") for row in seen(number, group=group)]
+        write_snapshot(tmp_path, number, rows)
+    folder = tmp_path / "commits"
+    last = [("again", hour(2.5)), ("early", hour(-1000)), ("unknown", hour(3))]
+    spark.createDataFrame(last, "group_id string, last_commit_at timestamp").write.parquet(f"{folder}/groups")
+
+    def judged() -> dict[str, Any]:
+        judge(spark, tmp_path, "--min-idle-seconds", str(3 * HOUR), "--commit-history", f"{folder.as_uri()}/")
+        rows = pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(3)).to_pylist()
+        return {row["group_id"]: (row["verdict"], row["idle_seconds"]) for row in rows}
+
+    with pytest.raises(JobError, match="no summary of commit_history"):
+        judged()
+    (folder / "summary.json").write_text('{"kafka_cluster_id": "other"}')
+    with pytest.raises(JobError, match="is of the Kafka cluster other, the snapshots are of kafka-1"):
+        judged()
+    (folder / "summary.json").write_text('{"kafka_cluster_id": "kafka-1"}')
+    assert judged() == {"again": ("moving", HOUR / 2), "early": ("stale", 3 * HOUR), "none": ("stale", 3 * HOUR)}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.judging import MODES, HistoryRequest, judged_history
+from airflow_kafka_groups.spark.judging import MODES, HistoryRequest, JudgedHistory, judged_history
+from airflow_kafka_groups.spark.last_commits import read_last_commits, with_last_commits
 from airflow_kafka_groups.spark.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.policy import StalenessPolicy
 from airflow_kafka_groups.spark.preflight import prepare
@@ -55,6 +56,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--max-gap-seconds", type=_number, default=0.0, help="a longer gap restarts the idle time (default 0: no limit)"
     )
     add("--mode", choices=MODES, default="full", help="read the whole history (default), carry the state on, or both")
+    add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
     add("--snapshot-id", help="snapshot to judge (default: the newest)")
     add("--output", help="folder of the verdicts (default BASE/CLUSTER/verdicts/SNAPSHOT_ID)")
     add("--summary", help="file of the summary (default BASE/CLUSTER/verdicts/SNAPSHOT_ID.json)")
@@ -90,7 +92,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
         output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
         Storage(spark, summary_path).delete_file(summary_path)
-        _write(judged_by.state.transform(judge(policy)), output, groups)
+        _write(_with_commits(spark, judged_by, arguments.commit_history).transform(judge(policy)), output, groups)
         if arguments.mode != "full":
             store = StateStore(spark, history.folder)
             store.write(judged_by.state, history, policy, judged_by.before, judged_by.oldest)
@@ -112,6 +114,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "oldest_observation": judged_by.oldest_observation,
         "newest_observation": judged_by.newest,
         "mode": arguments.mode,
+        "commit_history": arguments.commit_history,
         "why_full": judged_by.why_full,
         "snapshots_read": len(history.manifests),
         "snapshots_used": judged_by.snapshots,
@@ -187,6 +190,13 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--max-days", arguments.max_days, "give 0 (no limit) or a number of days up to 36600")
     if arguments.snapshot_id is not None and not is_snapshot_id(arguments.snapshot_id):
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, "give an id as 20260131T235959Z-0123abcd")
+
+
+def _with_commits(spark: SparkSession, judged_by: JudgedHistory, folder: str | None) -> DataFrame:
+    if folder is None:
+        return judged_by.state
+    last_commits = read_last_commits(spark, folder.rstrip("/"), judged_by.history.judged.kafka_cluster_id)
+    return judged_by.state.transform(with_last_commits(last_commits))
 
 
 def _write(verdicts: DataFrame, output: str, groups: int) -> None:
