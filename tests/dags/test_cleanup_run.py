@@ -21,7 +21,7 @@ from tests.lab.live import LiveConsumer
 from tests.lab.topics import create_topics, produce
 from tests.unit.operators import scene
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.safety, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 TOPIC = "dags-cleanup"
 PREFIX = "cleanup-run."  # other tests share the cluster

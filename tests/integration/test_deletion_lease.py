@@ -64,6 +64,7 @@ class LosingAdmin(AdminClient):
         return results
 
 
+@pytest.mark.safety
 async def test_the_rest_is_kept_when_the_lease_is_lost_between_two_chunks(kafka: KafkaCluster, tmp_path: Path) -> None:
     await asyncio.to_thread(create_topics, kafka.bootstrap, {"deletion-lease": 1})
     await asyncio.to_thread(produce, kafka.bootstrap, {("deletion-lease", 0): 10})

@@ -22,6 +22,8 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics
 
+pytestmark = pytest.mark.safety
+
 USERS = {"half": "h-pass", "whole": "w-pass"}
 
 

@@ -186,6 +186,7 @@ async def come_to_grief(lease: MaintenanceLease, chance: random.Random) -> None:
             await asyncio.sleep(chance.uniform(0.1, 1))
 
 
+@pytest.mark.safety
 @pytest.mark.timeout(240 + FAULT_SECONDS)
 async def test_at_most_one_holds_the_lease_whatever_happens(kafka: KafkaCluster) -> None:
     """Four runs, each in a thread with an event loop of its own, and one log of who believed to hold when."""
