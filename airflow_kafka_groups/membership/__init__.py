@@ -6,6 +6,7 @@ from airflow_kafka_groups.membership.lease import MaintenanceLease
 from airflow_kafka_groups.membership.member import GroupMember, GroupProtocol, JoinedMember
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.membership.session import MemberSession
+from airflow_kafka_groups.membership.shares import KafkaGroupMember
 from airflow_kafka_groups.membership.steps import Phase
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "GroupMember",
     "GroupProtocol",
     "JoinedMember",
+    "KafkaGroupMember",
     "MaintenanceLease",
     "MemberOptions",
     "MemberSession",

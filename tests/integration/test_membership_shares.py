@@ -1,0 +1,85 @@
+"""Tasks share out the parts of a job on real brokers: each part once, also when one of them dies."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.membership import KafkaGroupMember
+from tests.integration.conftest import config_of
+from tests.lab.cluster import KafkaCluster
+
+PARTS = 24
+
+
+@pytest.fixture(params=["kafka41", "kafka28"])
+def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
+    cluster: KafkaCluster = request.getfixturevalue(request.param)
+    return cluster
+
+
+class Job:
+    """Be a job whose parts leave a file each, and note who was at work on which."""
+
+    def __init__(self, kafka: KafkaCluster, group_id: str, folder: Path) -> None:
+        self.kafka = kafka
+        self.group_id = group_id
+        self.folder = folder
+        self.begun: list[tuple[str, int]] = []
+        self.met = threading.Barrier(2, timeout=60)
+
+    def member(self) -> KafkaGroupMember:
+        return KafkaGroupMember(
+            config_of(self.kafka), group_id=self.group_id, parts=PARTS, is_done=self.is_done, session_timeout=6
+        )
+
+    def is_done(self, part: int) -> bool:
+        return (self.folder / str(part)).exists()
+
+    def work(self, name: str, seconds: float = 0.2) -> None:
+        with self.member() as member:
+            for part in member.shares():
+                self.begun.append((name, part))
+                time.sleep(seconds)
+                (self.folder / str(part)).touch()
+
+
+def test_each_part_is_done_once_and_all_have_a_share(kafka: KafkaCluster, tmp_path: Path) -> None:
+    job = Job(kafka, "shares-three", tmp_path)
+    with ThreadPoolExecutor(3) as pool:
+        for run in [pool.submit(job.work, name) for name in "abc"]:
+            run.result()
+    assert Counter(part for _, part in job.begun) == Counter(range(PARTS)), "no part twice, none left out"
+    assert len({name for name, _ in job.begun}) > 1
+    job.work("late")  # as when there is one slot for all: it finds everything done
+    assert len(job.begun) == PARTS
+
+
+def test_what_a_task_that_died_was_at_is_done_by_another(kafka: KafkaCluster, tmp_path: Path) -> None:
+    job = Job(kafka, "shares-death", tmp_path)
+
+    def die() -> None:
+        with job.member() as member:
+            for part in member.shares():
+                job.begun.append(("dead", part))
+                job.met.wait()
+                break  # in the midst of its part
+            assert member._session is not None
+            assert member._loop is not None
+            # Gone without a word, as a process that was killed is.
+            asyncio.run_coroutine_threadsafe(member._session.aclose(leave=False), member._loop).result(30)
+
+    with ThreadPoolExecutor(2) as pool:
+        dead = pool.submit(die)
+        job.met.wait()
+        pool.submit(job.work, "heir", 0.01).result()
+        dead.result()
+    ((_, lost),) = [one for one in job.begun if one[0] == "dead"]
+    assert ("heir", lost) in job.begun
+    assert Counter(part for name, part in job.begun if name == "heir") == Counter(range(PARTS))
