@@ -1,0 +1,111 @@
+"""The DAG that lets Spark process a group's backlog, on a broker to log in at: the password is nowhere to be seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.dags.airflow_env import ROOT
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.spark_jars import connector_jars
+from tests.spark.kafka import committed, fill
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
+
+PASSWORD = "correct-horse-battery"
+# It looks around from within the running job: at what every process was started with, and at Spark's own web pages.
+TRANSFORM = """
+import json, os, urllib.request
+from pathlib import Path
+
+def look_around(records):
+    assert records.where("offset < 0").count() == 0
+    context = records.sparkSession.sparkContext
+    pages = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
+    seen = {"command lines": [], "inherited": dict(os.environ), "conf": dict(context.getConf().getAll())}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            seen["command lines"].append((process / "cmdline").read_text("utf-8", "replace").replace(chr(0), " "))
+        except OSError:
+            pass
+    for page in ("environment", "sql?details=true&planDescription=true", "jobs", "stages?details=true"):
+        seen[page] = urllib.request.urlopen(f"{pages}/{page}", timeout=60).read().decode()
+    Path("@SEEN@").write_text(json.dumps(seen))
+    return records.selectExpr("topic", "partition", "offset", "cast(value as string) as value")
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(version="4.1.0", brokers=1, sasl_users={"me": PASSWORD}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def dag(cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.utils.db import initdb
+
+    transform = tmp_path / "users_transform.py"
+    transform.write_text(TRANSFORM.replace("@SEEN@", str(tmp_path / "seen.json")))
+    (tmp_path / "events").mkdir()
+    conf = {
+        "spark.jars": ",".join(map(str, connector_jars())),
+        "spark.submit.pyFiles": str(transform),
+        "spark.ui.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "INFO",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": (tmp_path / "events").as_uri(),
+    }
+    extra = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    login = {"login": "me", "password": PASSWORD, "extra": extra}
+    kafka = {"conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, **login}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(kafka))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": conf}))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    initdb()
+    bag = DagBag(dag_folder=str(ROOT / "dags"))
+    assert bag.import_errors == {}
+    return bag.dags["offsets_to_spark"]
+
+
+def test_spark_processes_the_backlog_and_shows_no_secret(
+    dag: Any, cluster: KafkaCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fill(cluster.bootstrap, {("ots", 0): 6, ("ots", 1): 2})
+    commit_offsets(cluster.bootstrap, {"ots-group": {("ots", 0): 2, ("ots", 1): 2}})
+    given = {"storage_path": str(tmp_path / "storage"), "cluster": "lab", "group_id": "ots-group"}
+    run = dag.test(run_conf={**given, "transform": "users_transform:look_around", "output": str(tmp_path / "out")})
+    logged = "".join(capfd.readouterr())
+    states = {task.task_id: str(task.state) for task in run.get_task_instances()}
+    assert run.state == "success", (states, logged[-8000:])
+    assert set(states.values()) == {"success"}
+
+    values = pq.read_table(tmp_path / "out").column("value").to_pylist()
+    assert sorted(values) == [f"ots-0-{number}" for number in range(2, 6)]
+    assert committed(cluster.bootstrap, "ots-group", ("ots", 0), ("ots", 1)) == [6, 2]
+
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert any("process_group_backlog.py" in line and "--kafka-properties" in line for line in seen["command lines"])
+    assert "spark.eventLog.dir" in seen["environment"]
+    assert "KafkaRelation" in seen["sql?details=true&planDescription=true"]
+    events = "".join(path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file())
+    assert "SparkListenerSQLExecutionStart" in events
+    assert "sasl.jaas.config = [hidden]" in logged, "the clients' own settings are logged, without the secret"
+    for place, text in {**seen, "events": events, "log": logged}.items():
+        # The test gives Airflow the connection by a variable, which every child process inherits.
+        if place == "inherited":
+            text = {name: value for name, value in text.items() if not name.startswith("AIRFLOW_CONN_")}
+        assert PASSWORD not in json.dumps(text), place
+    stored = "".join(path.read_text() for path in (tmp_path / "storage").rglob("*.json"))
+    assert PASSWORD not in stored
+    assert not list(Path("/tmp").glob("kafka-groups-*/kafka.properties"))
