@@ -15,9 +15,10 @@ from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.backlog_commit import NotCommittedError
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs.process_group_backlog import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka_properties import load_properties
+from airflow_kafka_groups.spark.kafka_reader import explain
 from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
 from airflow_kafka_groups.spark.process import BacklogRequest, process_backlog
 from tests.lab.cluster import KafkaCluster
@@ -273,6 +274,64 @@ def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch:
     said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
     with pytest.raises(JobError, match=said):
         prepare_kafka(spark)
+
+
+def test_every_end_has_its_exit_code(
+    spark: SparkSession,
+    kafka: str,
+    tmp_path: Path,
+    transforms: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
+    fill(kafka, {("pb-z", 0): 3})
+    commit_offsets(kafka, {"pb-z": {("pb-z", 0): 1}})
+    properties = str(write_properties(tmp_path, kafka))
+
+    def fails_in_spark(records: DataFrame) -> None:
+        records.selectExpr("raise_error('no good record')").collect()
+
+    def somebody_commits(records: DataFrame) -> None:
+        records.count()
+        commit_offsets(kafka, {"pb-z": {("pb-z", 0): 2}})
+
+    transforms.__dict__.update(fails_in_spark=fails_in_spark, somebody_commits=somebody_commits)
+    common = ["--kafka-properties", properties, "--group"]
+    ends = [
+        ([*common, "pb-z", "--transform", "users_transforms:fails_in_spark"], 1, "no good record"),
+        ([*common, "pb-none", "--output", str(tmp_path / "o")], 1, "has no commits to be seen"),
+        ([*common, "pb-z", "--transform", "no_such:f"], 2, "--transform (got 'no_such:f')"),
+        ([*common, "pb-z", "--transform", "users_transforms:somebody_commits"], 3, "the records are processed, but"),
+    ]
+    for arguments, code, said in ends:
+        assert main(arguments) == code, arguments
+        last_line = capsys.readouterr().err.splitlines()[-1]
+        assert last_line.startswith("process_group_backlog: error: ")
+        assert said in last_line
+        assert "ommitted" in last_line or code == 1
+    assert main([*common, "pb-z", "--output", str(tmp_path / "out")]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["committed"] == 1
+
+
+def test_brokers_that_executors_do_not_reach_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    with KafkaCluster(version="4.1.0", brokers=1) as cluster:
+        fill(cluster.bootstrap, {("pb-u", 0): 3})
+        commit_offsets(cluster.bootstrap, {"pb-u": {("pb-u", 0): 1}})
+        path = write_properties(
+            tmp_path, cluster.bootstrap, default__api__timeout__ms="5000", request__timeout__ms="3000"
+        )
+
+        def reads_after_the_brokers_went_away(records: DataFrame) -> None:
+            cluster.stop()
+            records.collect()
+
+        options = {"kafkaConsumer.pollTimeoutMs": "3000"}
+        with pytest.raises(SPARK_ERRORS) as failed:
+            process_backlog(
+                *(spark, load_properties(spark, str(path)), "pb-u", reads_after_the_brokers_went_away), options=options
+            )
+        assert "the executors do not reach the brokers" in explain(failed.value)
 
 
 GOOD = ["--kafka-properties", "x", "--group", "g", "--output", "/o"]
