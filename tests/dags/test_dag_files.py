@@ -44,7 +44,7 @@ def dags() -> dict[str, Any]:
 
 
 def test_all_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
-    assert sorted(dags) == ["cleanup_stale_groups", "offsets_to_spark", "snapshot_group_offsets"]
+    assert sorted(dags) == ["cleanup_stale_groups", "offsets_to_spark", "shared_out_snapshot", "snapshot_group_offsets"]
 
 
 def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:

@@ -1,0 +1,78 @@
+"""Read the committed offsets of a huge cluster by several tasks at once, which share out ranges of its groups.
+
+The tasks are members of one Kafka group: its leader deals out the ranges, and those of a task that dies go to others.
+Any number of free slots will do: a range that is done is left out, whoever did it. Each range is a file in `shared/`.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params
+
+GROUPS: dict[str, Any] = {"type": "integer", "minimum": 1, "title": "Groups in a range", "description": "How many."}
+
+
+def open_job(params: Any, job: str) -> tuple[Any, Any]:
+    """Give the hook, and the folder of the job's files."""
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.hooks.storage import open_layout
+
+    conn_id = params["kafka_groups_conn_id"]
+    layout = open_layout(params["storage_path"], params["cluster"], conn_id)
+    return KafkaGroupsHook(conn_id), layout.root / "shared" / job
+
+
+# [START shared_out_snapshot]
+with DAG(
+    dag_id="shared_out_snapshot",
+    description="Let several tasks share out the groups of a huge Kafka cluster, and read their offsets.",
+    schedule=None,
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    params={**dag_params(*SCOPE), "groups_in_a_range": Param(1_000, **GROUPS)},
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+    tags=["kafka", "consumer-groups"],
+    doc_md=__doc__,
+):
+
+    @task
+    def cut_ranges(params: Any = None) -> str:
+        from airflow_kafka_groups.maintenance.storage import new_id, utc_now, write_json
+
+        hook, folder = open_job(params, job := new_id(utc_now()))
+        groups, size = sorted(hook.list_groups().require_complete()), int(params["groups_in_a_range"])
+        write_json(folder, "ranges.json", {"ranges": [groups[at : at + size] for at in range(0, len(groups), size)]})
+        return job
+
+    @task
+    def read_share(worker: int, job: str, params: Any = None) -> list[int]:
+        from airflow_kafka_groups.maintenance.storage import write_json
+        from airflow_kafka_groups.membership import KafkaGroupMember
+
+        hook, folder = open_job(params, job)
+        ranges, mine = json.loads((folder / "ranges.json").read_bytes())["ranges"], []
+        names = [f"range-{number}.json" for number in range(len(ranges))]
+        with KafkaGroupMember(
+            hook.client_config(),
+            group_id=f"shared-out-snapshot.{job}",
+            parts=len(ranges),
+            is_done=lambda number: (folder / names[number]).exists(),
+        ) as member:
+            for number in member.shares():
+                read = hook.list_consumer_group_offsets(ranges[number])
+                offsets = {
+                    group: [[*at, o.offset] for at, o in of.items() if o] for group, of in read.succeeded.items()
+                }
+                failed = {group: str(error) for group, error in read.failed.items()}
+                write_json(folder, names[number], {"worker": worker, "offsets": offsets, "failed": failed})
+                mine.append(number)
+        return mine
+
+    read_share.partial(job=cut_ranges()).expand(worker=[1, 2, 3])
+# [END shared_out_snapshot]
