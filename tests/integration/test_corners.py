@@ -14,13 +14,20 @@ from airflow_kafka_groups.exceptions import (
     PartitionsFailedError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import (
+    CoordinatorType,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, seed_groups
 from tests.lab.live import LiveConsumer
 from tests.lab.tools import consumer_groups, share_consumer
-from tests.lab.topics import create_topics, delete_records, delete_topics, produce
+from tests.lab.topics import create_topics, delete_records, delete_topics, produce, topic_id_of
 from tests.lab.transactions import open_transaction
 
 WIDE = "w" * 60
@@ -180,6 +187,18 @@ async def test_a_share_group_is_described_as_one_and_kept(kafka41: KafkaCluster)
     assert isinstance(kept.error, UnexpectedGroupTypeError)
     assert there
     assert gone
+
+
+async def test_coordinators_of_share_keys_are_found_and_bad_keys_are_refused_by_name(kafka41: KafkaCluster) -> None:
+    """A share key is group:topic id:partition (KIP-932); FindCoordinator takes it from v6 on."""
+    await asyncio.to_thread(create_topics, kafka41.bootstrap, {"corner-share-keys": 1})
+    with share_consumer(kafka41, "corner-sharing", "corner-share-keys"):  # the first one makes the state topic
+        topic_id = await asyncio.to_thread(topic_id_of, kafka41.bootstrap, "corner-share-keys")
+        good, bad = f"corner-sharing:{topic_id}:0", "no-share-key"
+        async with AdminClient(config_of(kafka41)) as admin:
+            results = await admin.find_coordinators([good, bad], key_type=CoordinatorType.SHARE)
+    assert results[good].unwrap().broker_id in kafka41.brokers
+    assert isinstance(results[bad].error, BrokerError)
 
 
 async def test_offsets_of_an_open_transaction_are_waited_for_and_never_left_out(kafka41: KafkaCluster) -> None:

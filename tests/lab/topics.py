@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -72,6 +72,12 @@ def delete_topics(bootstrap: str, topics: Iterable[str]) -> None:
             future.result(TIMEOUT_S)
         except KafkaException as exc:
             raise LabError(f"Cannot delete the topic {topic}: {exc.args[0].str()}.") from exc
+
+
+def topic_id_of(bootstrap: str, topic: str) -> str:
+    """Give a topic's id, as Kafka spells it."""
+    admin = AdminClient(quiet(bootstrap))
+    return str(admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S).topic_id)
 
 
 def delete_records(bootstrap: str, before: Mapping[tuple[str, int], int]) -> None:
