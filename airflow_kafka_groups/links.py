@@ -36,7 +36,8 @@ def base_path() -> str:
 
 def report_url(dag_id: str, run_id: str) -> str:
     """Give the address of a run's report tab, without the host."""
-    return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}/plugin/{TAB_ROUTE}"
+    # ":+" stay as the UI itself writes them: with another spelling it does not mark the tab as the chosen one.
+    return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe=':+')}/plugin/{TAB_ROUTE}"
 
 
 def report_url_of(context: Context) -> str | None:

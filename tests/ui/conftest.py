@@ -15,7 +15,7 @@ from tests.ui.airflow_server import USERS
 from tests.ui.scene import FOLDER, Scene, ui_scene
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, StorageState
 
 TIMEOUT_MS = 60_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -52,12 +52,10 @@ def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
         running.close()
 
 
-@pytest.fixture
-def page(browser: Browser, scene: Scene, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """Give a page that is logged in as admin; when the test fails, what it showed is in build/ui/failed-*.png."""
-    context = browser.new_context(
-        base_url=scene.airflow.url, viewport={"width": 1280, "height": 900}, locale="en-US", timezone_id="UTC"
-    )
+@pytest.fixture(scope="module")
+def login(browser: Browser, scene: Scene) -> StorageState:
+    """Log in as admin by Airflow's own page; give the cookies."""
+    context = browser.new_context(base_url=scene.airflow.url)
     context.set_default_timeout(TIMEOUT_MS)
     page = context.new_page()
     page.goto("/")
@@ -65,6 +63,23 @@ def page(browser: Browser, scene: Scene, request: pytest.FixtureRequest) -> Iter
     page.locator("input[name=password]").fill(USERS["admin"])
     page.locator("button[type=submit]").click()
     page.get_by_role("link", name="Dags").first.wait_for()
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def page(browser: Browser, login: StorageState, scene: Scene, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """Give a page that is logged in; when the test fails, what it showed is in build/ui/failed-*.png."""
+    context = browser.new_context(
+        base_url=scene.airflow.url,
+        storage_state=login,
+        viewport={"width": 1280, "height": 900},
+        locale="en-US",
+        timezone_id="UTC",
+    )
+    context.set_default_timeout(TIMEOUT_MS)
+    page = context.new_page()
     failed_before = request.session.testsfailed
     yield page
     if request.session.testsfailed > failed_before:

@@ -169,6 +169,16 @@ def test_a_task_cannot_name_another_file_of_the_server(server: Any, tmp_path: Pa
     assert "cannot be shown" in answer.text
 
 
+@pytest.mark.parametrize("place", ["copies/" + NAME, "reports/mine.html", "reports/../x/reports/" + NAME])
+def test_not_even_a_report_is_shown_from_a_place_where_none_is_written(server: Any, tmp_path: Path, place: str) -> None:
+    (tmp_path / "reports").mkdir()
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PAGE)
+    name_in_xcom([str(path)])
+    assert get(server).status_code == 404
+
+
 @pytest.mark.parametrize("value", [None, 7, {"path": "/x"}, ["/x"], '"unfinished'])
 def test_what_is_no_text_names_nothing(server: Any, value: Any) -> None:
     name_in_xcom([value])
@@ -230,7 +240,7 @@ def test_addresses_stay_below_the_path_that_airflow_is_served_under(monkeypatch:
     (view,) = ReportTabPlugin().external_views
     assert view["href"] == "/airflow/kafka-groups-report/{DAG_ID}/{RUN_ID}"
     assert report_url("a/b", RUN) == (
-        "/airflow/dags/a%2Fb/runs/manual__2026-11-21T12%3A00%3A00%2B00%3A00/plugin/kafka-groups-report"
+        "/airflow/dags/a%2Fb/runs/manual__2026-11-21T12:00:00+00:00/plugin/kafka-groups-report"
     )
 
 
