@@ -13,6 +13,7 @@ _OPERATORS = (
     "backup",
     "coordinators",
     "deletion",
+    "drill",
     "groups",
     "lag",
     "offset_changes",
@@ -20,6 +21,7 @@ _OPERATORS = (
     "offsets",
     "plan",
     "report",
+    "retention",
     "spark",
 )
 

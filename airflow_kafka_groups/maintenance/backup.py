@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-from array import array
 from collections.abc import Iterable
 from typing import Any
 
@@ -77,13 +76,12 @@ async def backup_groups(
         reason = _why_not(group, result)
         if reason is None and result.value is not None:
             columns.add(_facts(group), now(), result.value)
-            entries[group.group_id] = _entry(group, result.value)
+            entries[group.group_id] = entry_of(_facts(group), result.value)
         else:
             not_backed_up[group.group_id] = reason or "no offsets came"
         done += 1
         progress("backup", done, len(planned))
-    starts, ends = await _log_ends(admin, columns)
-    columns.set_log_ends(starts, ends)
+    await add_log_ends(admin, columns)
     backup = Backup(
         plan_id=plan.plan_id,
         plan_digest=plan.digest,
@@ -95,7 +93,7 @@ async def backup_groups(
         entries=entries,
         not_backed_up=not_backed_up,
     )
-    return await asyncio.to_thread(_write_and_verify, layout, backup, columns)
+    return await asyncio.to_thread(write_and_verify, layout, backup, columns)
 
 
 def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
@@ -131,23 +129,25 @@ def _facts(group: PlannedGroup) -> GroupFacts:
     )
 
 
-def _entry(group: PlannedGroup, offsets: GroupOffsets) -> BackupEntry:
+def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
+    """Say what a backup holds of a group."""
     return BackupEntry(
-        group_id=group.group_id,
-        group_type=group.group_type,
-        protocol_type=group.protocol_type,
+        group_id=facts.group_id,
+        group_type=facts.group_type,
+        protocol_type=facts.protocol_type,
         partitions=committed_partitions(offsets),
         fingerprint=fingerprint(offsets),
     )
 
 
-async def _log_ends(admin: GroupAdmin, columns: OffsetColumns) -> tuple[array[int], array[int]]:
+async def add_log_ends(admin: GroupAdmin, columns: OffsetColumns) -> None:
+    """Ask where the logs of all partitions start and end."""
     partitions = columns.partitions()
     starts = await list_log_offsets(admin, partitions, OffsetSpec.earliest())
-    return starts, await list_log_offsets(admin, partitions, OffsetSpec.latest())
+    columns.set_log_ends(starts, await list_log_offsets(admin, partitions, OffsetSpec.latest()))
 
 
-def _write_and_verify(layout: Layout, backup: Backup, columns: OffsetColumns) -> Backup:
+def write_and_verify(layout: Layout, backup: Backup, columns: OffsetColumns) -> Backup:
     """Write the rows, read them back, compare each group with memory, and only then write the manifest."""
     data = _parquet(columns, backup)
     path = write_file(layout.root / "backups", layout.backup_data(backup.plan_id).name, data)

@@ -50,11 +50,16 @@ async def propose_restore(
         if read.error is not None or read.value is None:
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
         else:
-            changes.append(_propose(groups[group_id], commits_in(read.value), ends, overwrite))
+            changes.append(propose_group(groups[group_id], commits_in(read.value), ends, overwrite))
     return changes
 
 
-def _propose(group: BackedUpGroup, before: Commits, ends: Ends, overwrite: bool) -> Change:
+def propose_group(group: BackedUpGroup, before: Commits, ends: Ends, overwrite: bool) -> Change:
+    """Say what a restore would commit for one group.
+
+    :param before: what it has committed now.
+    :param ends: the logs' ends now.
+    """
     group_id = group.entry.group_id
     saved = commits_in(group.offsets)
     newer = [where for where, value in before.items() if where not in saved or saved[where].offset != value.offset]

@@ -56,6 +56,12 @@ class StoragePath(Protocol):
     def write_bytes(self, data: bytes, /) -> int:
         """Write the whole file."""
 
+    def unlink(self) -> None:
+        """Remove the file."""
+
+    def rmdir(self) -> None:
+        """Remove the folder, which has to be empty."""
+
 
 def utc_now() -> datetime:
     """Give the time, with its zone."""

@@ -1,10 +1,11 @@
-"""Back up the committed offsets of what a plan is about to delete."""
+"""Back up committed offsets: of what a plan is about to delete, or of any groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.operators.base import StoredOperator, first_failures
 
@@ -16,57 +17,98 @@ if TYPE_CHECKING:
 
 
 class BackupGroupOffsetsOperator(StoredOperator):
-    """Read the committed offsets of every planned group again, write them, read them back and compare.
+    """Read the committed offsets of groups, write them, read them back and compare.
 
-    Only what is in this backup can be deleted. Repeated for the same plan, it verifies and keeps the backup that is
-    there, so that a repeated run cannot replace it after groups are gone.
+    With ``plan_id`` and ``plan_digest``: the groups of a plan. Only what is in this backup can be deleted. Repeated for
+    the same plan, it verifies and keeps the backup that is there, so that a repeated run cannot replace it after groups
+    are gone. Without a plan: groups by name or pattern, in use or not, as they are just now; nothing can be deleted by
+    such a backup, and ``RestoreGroupOffsetsOperator`` takes either.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
     :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan (templated).
     :param plan_digest: the plan's digest as ``PlanCleanupOperator`` returned it: another plan is refused (templated).
+    :param group_ids: without a plan: the groups; duplicates are an error (templated).
+    :param include: without a plan and ``group_ids``: patterns of the groups, default all (templated).
+    :param exclude: without a plan and ``group_ids``: patterns of the groups to leave out, default none (templated).
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
-    Returns ``{"plan_id", "plan_digest", "path", "rows", "groups", "not_backed_up", "reasons"}``. Groups that cannot be
-    read, or moved since the plan, are not backed up and hence not deleted. Fails when the plan has expired, was
-    changed or is of another cluster, and when the file does not read back as it was written.
+    Returns ``{"plan_id", "plan_digest", "path", "rows", "groups", "not_backed_up", "reasons"}``; without a plan,
+    ``plan_id`` is the backup's own. Groups that cannot be read, or moved since the plan, are not backed up and hence
+    not deleted. Fails when the plan has expired, was changed or is of another cluster, when a broker did not answer the
+    listing, and when the file does not read back as it was written.
     """
 
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id", "plan_digest")
+    template_fields: Sequence[str] = (
+        *StoredOperator.template_fields,
+        "plan_id",
+        "plan_digest",
+        "group_ids",
+        "include",
+        "exclude",
+    )
     operator_extra_links = (CleanupReportLink(),)
 
-    def __init__(self, *, plan_id: str, plan_digest: str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        plan_id: str | None = None,
+        plan_digest: str | None = None,
+        group_ids: Sequence[str] | str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        if (plan_id is None) != (plan_digest is None):
+            raise ConfigurationError("plan_id, plan_digest", None, "give both or none")
+        if plan_id is not None and group_ids is not None:
+            raise ConfigurationError("plan_id, group_ids", None, "give at most one of them")
         self.plan_id = plan_id
         self.plan_digest = plan_digest
+        self.group_ids = group_ids
+        self.include = include
+        self.exclude = exclude
         self._backup: Backup | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Back up with one client."""
+        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+
+        backup = self.hook.run(self._named() if self.plan_id is None else self._planned())
+        self.log.info(
+            "Backup %s: %d groups, %d rows in %s", backup.plan_id, len(backup.entries), backup.rows, backup.path
+        )
+        reasons = first_failures(dict(backup.not_backed_up))
+        for group_id, reason in reasons.items():
+            self.log.warning("Not backed up: %s: %s", group_id, reason)
+        self._backup = backup
+        counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.not_backed_up)}
+        gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})
+        tell_outlets(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
+        return {**backup.to_json(), "reasons": reasons}
+
+    def _planned(self) -> Callable[[AdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.maintenance.backup import backup_groups
         from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
-        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
 
         digest = check_digest("plan_digest", self.plan_digest)
         layout = self.layout()
         plan = load_plan(layout, read_text("plan_id", self.plan_id))
+        return lambda admin: backup_groups(admin, layout, plan, approved_digest=digest, progress=self.log_progress)
 
-        async def back_up(admin: AdminClient) -> Backup:
-            return await backup_groups(admin, layout, plan, approved_digest=digest, progress=self.log_progress)
+    def _named(self) -> Callable[[AdminClient], Awaitable[Backup]]:
+        from airflow_kafka_groups.hooks.arguments import read_patterns, read_strings
+        from airflow_kafka_groups.maintenance.backup_named import backup_named
+        from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 
-        backup = self.hook.run(back_up)
-        self.log.info(
-            "Backup of plan %s: %d groups, %d rows in %s", plan.plan_id, len(backup.entries), backup.rows, backup.path
+        ids = (
+            None if self.group_ids is None else check_group_ids("group_ids", read_strings("group_ids", self.group_ids))
         )
-        reasons = first_failures(dict(backup.not_backed_up))
-        for group_id, reason in reasons.items():
-            self.log.warning("Not backed up, and so not deleted: %s: %s", group_id, reason)
-        self._backup = backup
-        counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.not_backed_up)}
-        gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})
-        tell_outlets(self, context, {"plan_id": plan.plan_id, "path": str(backup.path), **counts})
-        return {**backup.to_json(), "reasons": reasons}
+        groups = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        layout = self.layout()
+        return lambda admin: backup_named(admin, layout, group_ids=ids, groups=groups, progress=self.log_progress)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Say which topics the backup is about, and which file it is; ``None`` if there is none."""

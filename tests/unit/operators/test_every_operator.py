@@ -37,6 +37,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ListGroupOffsetsSensor": {"group_ids": ["a"], "max_total_lag": 1},
     "ListGroupsOperator": {},
     "PlanCleanupOperator": {"storage_path": "/x"},
+    "RestoreDrillOperator": {"storage_path": "/x", "plan_id": "p"},
+    "PruneFilesOperator": {"storage_path": "/x"},
     "ResetGroupOffsetsOperator": {"storage_path": "/x", "group_ids": ["a"], "to": "latest"},
     "RestoreGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p"},
 }

@@ -1,0 +1,79 @@
+"""Prove now and then that a backup can be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.maintenance.drill import DrillReport
+
+
+class RestoreDrillOperator(StoredOperator):
+    """Restore groups of a backup into scratch groups, compare them with the backup, and delete the scratch groups.
+
+    No other group is touched: a scratch group must not exist before, and is deleted only while it is empty and holds
+    what the drill put there.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param plan_id: the backup: its plan's id, as ``BackupGroupOffsetsOperator`` returned it (templated).
+    :param max_groups: the most groups to rehearse with; those with the most partitions. Default 20 (templated).
+    :param scratch_prefix: what the scratch groups' names begin with, default ``airflow-kafka-groups-drill.``
+        (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"backup_id", "restored", "partitions", "skipped", "failed", "left"}``; ``skipped`` are partitions whose
+    topic is gone or was made anew since. Fails when the backup is damaged, empty or of another cluster, a group does
+    not come back as it was, or a scratch group is left.
+    """
+
+    template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id", "max_groups", "scratch_prefix")
+
+    def __init__(
+        self,
+        *,
+        plan_id: str,
+        max_groups: int | str = 20,
+        scratch_prefix: str = "airflow-kafka-groups-drill.",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.plan_id = plan_id
+        self.max_groups = max_groups
+        self.scratch_prefix = scratch_prefix
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Rehearse with one client."""
+        from airflow_kafka_groups.exceptions import MaintenanceError
+        from airflow_kafka_groups.hooks.arguments import read_integer, read_text
+        from airflow_kafka_groups.maintenance.drill import rehearse_restore
+        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+
+        backup_id = read_text("plan_id", self.plan_id)
+        groups = read_integer("max_groups", self.max_groups, minimum=1)
+        prefix = read_text("scratch_prefix", self.scratch_prefix)
+        layout = self.layout()
+        self.hook.settings.require_writable()
+
+        async def rehearse(admin: AdminClient) -> DrillReport:
+            return await rehearse_restore(
+                admin, layout, backup_id, groups=groups, scratch_prefix=prefix, progress=self.log_progress
+            )
+
+        report = self.hook.run(rehearse)
+        counts = {name: len(getattr(report, name)) for name in ("restored", "skipped", "failed", "left")}
+        self.log.info("Drill with backup %s: %s, %d partitions", backup_id, counts, report.partitions)
+        gauges(self.cluster_name, {f"drill.{name}": count for name, count in counts.items()})
+        tell_outlets(self, context, {"backup_id": backup_id, **counts})
+        if report.failed or report.left:
+            failed, left = first_failures(dict(report.failed)), first_failures(dict(report.left))
+            raise MaintenanceError(
+                f"the drill with backup {backup_id} failed; not as in the backup: {failed}; scratch groups left: {left}"
+            )
+        return {**report.to_json(), "skipped": first_failures(dict(report.skipped))}

@@ -1,0 +1,139 @@
+"""Backups without a plan, and the rehearsal of a restore: on scratch groups of its own, which are gone afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, IncompleteListingError, MaintenanceError
+from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def back_up(storage: Path, **arguments: Any) -> dict[str, Any]:
+    return BackupGroupOffsetsOperator(task_id="b", storage_path=str(storage), cluster="c", **arguments).execute({})
+
+
+def rehearse(storage: Path, plan_id: str, **arguments: Any) -> dict[str, Any]:
+    stored: dict[str, Any] = {"storage_path": str(storage), "cluster": "c"}
+    return RestoreDrillOperator(task_id="d", plan_id=plan_id, **stored, **arguments).execute({})
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {
+        "a": FakeGroup({T0: 5, T1: 7}),
+        "b": FakeGroup({T0: 9}, state=GroupState.STABLE, members=1),
+        "none": FakeGroup({}),
+        "share": FakeGroup({}, type=GroupType.SHARE),
+    }
+
+
+def test_groups_are_backed_up_without_a_plan_in_use_or_not(admin: FakeAdmin, tmp_path: Path) -> None:
+    backup = back_up(tmp_path)
+    assert (backup["groups"], backup["rows"], backup["plan_digest"]) == (2, 3, "no plan")
+    assert "no committed offset" in backup["reasons"]["none"]
+    assert "share" in backup["reasons"]["share"]
+    assert back_up(tmp_path, group_ids='["a", "typo"]')["reasons"] == {"typo": "it does not exist"}
+    assert back_up(tmp_path, include=["b"])["groups"] == 1
+    admin.errors["a"] = broker_error("NOT_COORDINATOR", 16)
+    assert "could not be read" in back_up(tmp_path)["reasons"]["a"]
+
+
+def test_such_a_backup_restores_and_deletes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
+    backup = back_up(tmp_path)
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": "c", "plan_id": backup["plan_id"]}
+    for digest in ("0" * 64, "no plan"):
+        with pytest.raises((MaintenanceError, ConfigurationError)):
+            DeleteGroupsOperator(task_id="x", plan_digest=digest, **stored).execute({})
+    del admin.groups["a"]
+    restored = RestoreGroupOffsetsOperator(task_id="r", group_ids=["a"], **stored).execute({})
+    assert restored["counts"]["changed"] == 1
+    assert admin.groups["a"].offsets == {T0: 5, T1: 7}
+
+
+def test_a_drill_leaves_the_cluster_as_it_was(admin: FakeAdmin, tmp_path: Path) -> None:
+    backup = back_up(tmp_path)
+    before = {group_id: dict(group.offsets) for group_id, group in admin.groups.items()}
+    found = rehearse(tmp_path, backup["plan_id"])
+    assert found == {
+        "backup_id": backup["plan_id"],
+        "restored": 2,
+        "partitions": 3,
+        "skipped": {},
+        "failed": {},
+        "left": {},
+    }
+    assert {group_id: dict(group.offsets) for group_id, group in admin.groups.items()} == before
+    assert sorted(admin.deleted) == [f"airflow-kafka-groups-drill.{backup['plan_id']}.{n}" for n in (0, 1)]
+    assert rehearse(tmp_path, backup["plan_id"], max_groups="1", scratch_prefix="x.")["partitions"] == 2
+
+
+def test_partitions_that_cannot_be_restored_are_named(admin: FakeAdmin, tmp_path: Path) -> None:
+    backup = back_up(tmp_path, group_ids=["a"])
+    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
+    found = rehearse(tmp_path, backup["plan_id"])
+    assert (found["restored"], found["partitions"], list(found["skipped"])) == (1, 1, ["a: t[1]"])
+
+
+def test_a_scratch_group_that_is_there_already_is_not_touched(admin: FakeAdmin, tmp_path: Path) -> None:
+    backup = back_up(tmp_path)
+    taken = f"airflow-kafka-groups-drill.{backup['plan_id']}.1"
+    admin.groups[taken] = FakeGroup({T0: 1})
+    with pytest.raises(MaintenanceError, match="there already"):
+        rehearse(tmp_path, backup["plan_id"])
+    assert admin.groups[taken].offsets == {T0: 1}
+    assert admin.deleted == []
+
+
+def test_what_does_not_come_back_as_it_was_fails_the_drill(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = back_up(tmp_path, group_ids=["a"])
+    alter = admin.alter_consumer_group_offsets
+
+    async def alter_and_meddle(offsets: Any) -> Any:
+        done = await alter(offsets)
+        for group_id in offsets:
+            admin.groups[group_id].offsets[TopicPartition("other", 0)] = 3
+        return done
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", alter_and_meddle)
+    with pytest.raises(MaintenanceError, match="does not hold what the backup says"):
+        rehearse(tmp_path, backup["plan_id"])
+    assert admin.deleted == [], "it holds what the drill did not put there"
+
+
+def test_a_drill_needs_a_backup_of_this_cluster_and_may_write(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = back_up(tmp_path, include=["nobody"])
+    with pytest.raises(BackupError, match="no group"):
+        rehearse(tmp_path, empty["plan_id"])
+    backup = back_up(tmp_path)
+    admin.id = "another"
+    with pytest.raises(BackupError, match="another"):
+        rehearse(tmp_path, backup["plan_id"])
+    admin.id = "fake-cluster"
+    read_only = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"read_only": true}}'
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", read_only)
+    with pytest.raises(ConfigurationError, match="read-only"):
+        rehearse(tmp_path, backup["plan_id"])
+    assert admin.deleted == []
+
+
+def test_a_backup_needs_every_broker_and_one_way_to_choose(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.missing_brokers = {2: broker_error("X")}
+    with pytest.raises(IncompleteListingError):
+        back_up(tmp_path)
+    for wrong in ({"plan_id": "p"}, {"plan_digest": "d"}, {"plan_id": "p", "plan_digest": "d", "group_ids": ["a"]}):
+        with pytest.raises(ConfigurationError, match="plan_"):
+            BackupGroupOffsetsOperator(task_id="b", storage_path="/x", **wrong)
