@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick docs clean check-tools
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark docs clean check-tools
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ bench: $(STAMP) ## Measure against other clients, side by side in one run
 
 bench-quick: $(STAMP) ## Measure the 10,000-group part only
 	@$(BIN)/python -m tests.bench --quick
+
+bench-spark: $(STAMP) ## Measure the Spark jobs on this machine, beside DuckDB and the core (about 15 minutes)
+	@$(BIN)/python -m tests.bench_spark
 
 docs: $(STAMP) ## Build the documentation into build/site
 	@$(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml

@@ -1,12 +1,10 @@
-"""Measure the job at size: ``python -m tests.spark.measure_staleness [--groups N] [--partitions N] [--snapshots N]``.
+"""Measure judge_staleness at size: made-up histories, judged by spark-submit as a user would, beside DuckDB.
 
-Writes a made-up history to a temporary folder, submits the job to ``local[cores]`` as a user would, checks what it
-decided against what was made up, and prints wall time, the job's own time and the peak memory of all its processes.
+What was decided is checked against what was made up, so that a fast wrong answer is no answer.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -17,7 +15,7 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -69,13 +67,21 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> i
     return len({int(number) for number in np.unique(group[idle & ~live])})
 
 
-def run_job(base: Path, min_idle: int, cores: int, memory: str) -> tuple[dict[str, Any], float, float]:
-    """Submit the job; give its summary, wall seconds and peak resident megabytes of its process group."""
+class Run(NamedTuple):
+    """Be one run of the job: its summary, seconds from submit to end, and peak memory of all its processes."""
+
+    summary: dict[str, Any]
+    wall: float
+    peak_mb: float
+
+
+def run_job(base: Path, min_idle: int, cores: int, memory: str, more: list[str]) -> Run:
+    """Submit the job as a user would."""
     program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert program, "spark-submit comes with pyspark"
     command = [program, "--master", f"local[{cores}]", "--driver-memory", memory, "--conf", "spark.ui.enabled=false"]
     command += [str(application_path("judge_staleness")), "--base", base.as_uri(), "--cluster", CLUSTER]
-    command += ["--min-idle-seconds", str(min_idle)]
+    command += ["--min-idle-seconds", str(min_idle), *more]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     peak, started = 0.0, time.monotonic()
     with (
@@ -99,7 +105,7 @@ def run_job(base: Path, min_idle: int, cores: int, memory: str) -> tuple[dict[st
         if job.returncode:
             errors.seek(0)
             sys.exit(f"{errors.read()[-4000:]}\n{output}\nthe job ended with exit code {job.returncode}")
-    return json.loads(output.splitlines()[-1]), time.monotonic() - started, peak
+    return Run(json.loads(output.splitlines()[-1]), time.monotonic() - started, peak)
 
 
 def resident_megabytes(session: int) -> float:
@@ -115,26 +121,40 @@ def resident_megabytes(session: int) -> float:
     return total * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--groups", type=int, default=10_000)
-    parser.add_argument("--partitions", type=int, default=20)
-    parser.add_argument("--snapshots", type=int, default=48)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--driver-memory", default="2g")
-    size = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        base = Path(folder)
-        stale = write_history(base, size.groups, size.partitions, size.snapshots)
-        megabytes = sum(path.stat().st_size for path in base.rglob("*.parquet")) / 2**20
-        rows = size.groups * size.partitions * size.snapshots
-        print(f"{rows:,} rows, {megabytes:.0f} MB of Parquet; judging with local[{size.cores}] …", flush=True)
-        summary, wall, peak = run_job(base, (size.snapshots - 1) * 3600, size.cores, size.driver_memory)
-    assert summary["groups"] == size.groups
-    assert summary["verdicts"]["stale"] == stale, (summary["verdicts"], stale)
-    result = {"rows": rows, "wall_seconds": round(wall, 1), "job_seconds": summary["seconds"], "peak_mb": round(peak)}
-    print(json.dumps(result | {"verdicts": summary["verdicts"]}))
+def measure(
+    base: Path, *, groups: int, partitions: int, snapshots: int, cores: int = 2, memory: str = "2g"
+) -> dict[str, float]:
+    """Make a history up, rebuild from all of its snapshots but the last, then add that one to the state.
+
+    :param base: an empty folder.
+    :param snapshots: how many to rebuild from; one more is written.
+    """
+    stale = write_history(base, groups, partitions, snapshots + 1)
+    before, last = snapshot_id(snapshots - 1), snapshot_id(snapshots)
+    rebuilt = run_job(base, (snapshots - 1) * 3600, cores, memory, ["--mode", "incremental", "--snapshot-id", before])
+    added = run_job(base, snapshots * 3600, cores, memory, ["--mode", "incremental", "--snapshot-id", last])
+    for run, read in ((rebuilt, snapshots), (added, 1)):
+        assert run.summary["groups"] == groups
+        assert run.summary["snapshots_read"] == read, run.summary["why_full"]
+        assert run.summary["verdicts"]["stale"] == stale, (run.summary["verdicts"], stale)
+    return {
+        "rows": groups * partitions * snapshots,
+        "parquet_mb": round(sum(path.stat().st_size for path in (base / CLUSTER / "data").rglob("*.parquet")) / 2**20),
+        "rebuild_wall": round(rebuilt.wall, 2),
+        "rebuild_job": rebuilt.summary["seconds"],
+        "peak_mb": round(rebuilt.peak_mb),
+        "incremental_wall": round(added.wall, 2),
+        "incremental_job": added.summary["seconds"],
+        "incremental_peak_mb": round(added.peak_mb),
+    }
 
 
-if __name__ == "__main__":
-    main()
+def with_duckdb(base: Path, *, snapshots: int, stale: int, cores: int = 2) -> float:
+    """Give the seconds that DuckDB takes for the heart of the same question on the same files, its start included."""
+    names = [snapshot_id(number) for number in range(snapshots)]
+    files = [str(path) for name in names for path in (base / CLUSTER / "data" / name).glob("*.parquet")]
+    began = time.monotonic()
+    program = [sys.executable, "-m", "tests.bench_spark.duck", str(cores), str((snapshots - 1) * 3600)]
+    done = subprocess.run(program, input=json.dumps(files), capture_output=True, text=True, check=True)
+    assert int(done.stdout) == stale, (done.stdout, stale)
+    return round(time.monotonic() - began, 2)

@@ -1,0 +1,132 @@
+"""Measure the Spark jobs: ``make bench-spark``, or ``python -m tests.bench_spark [--quick] [--only NAME …]``.
+
+Writes ``build/bench/spark.json``: flat keys, medians. What is written is kept when only some parts are measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench_spark.staleness import measure, with_duckdb
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import seed_groups
+from tests.lab.jars import REPOSITORY
+from tests.lab.topics import create_topics
+
+OUTPUT = REPOSITORY / "build" / "bench" / "spark.json"
+Results = dict[str, Any]
+
+
+def staleness(quick: bool, repeat: int) -> Results:
+    """Measure judge_staleness: a tenth of the size, the whole, one core, and DuckDB on the same files."""
+    found: Results = {}
+    sizes = ((1_000, 2),) if quick else ((1_000, 2), (10_000, 2), (10_000, 1))
+    for groups, cores in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            base, snapshots = Path(folder), 4 if quick else 48
+            result = measure(base, groups=groups, partitions=20, snapshots=snapshots, cores=cores)
+            duck = [with_duckdb(base, snapshots=snapshots, stale=_stale(groups), cores=cores) for _ in range(repeat)]
+        suffix = "" if cores == 2 else ".local1"
+        rows = f"judge_staleness.{result['rows']}_rows"
+        found |= {
+            f"{rows}.seconds{suffix}": result["rebuild_wall"],
+            f"{rows}.job_seconds{suffix}": result["rebuild_job"],
+        }
+        found |= {f"{rows}.duckdb_seconds{suffix}": statistics.median(duck)}
+        found |= {f"{rows}.peak_mb{suffix}": result["peak_mb"], f"{rows}.parquet_mb": result["parquet_mb"]}
+        name = f"judge_staleness.incremental.{groups}_groups"
+        found |= {
+            f"{name}.seconds{suffix}": result["incremental_job"],
+            f"{name}.wall{suffix}": result["incremental_wall"],
+        }
+        if groups == 10_000 and cores == 2:
+            found |= {"judge_staleness.incremental.seconds": result["incremental_job"]}
+            found |= {"judge_staleness.peak_mb": result["peak_mb"]}
+    return found
+
+
+def _stale(groups: int) -> int:
+    return sum(number % 4 == 0 and number % 10 != 1 for number in range(groups))
+
+
+def decoding(quick: bool, repeat: int) -> Results:
+    """Measure commit_history: a tenth of the records, all of them, one core; in Arrow batches and by SQL functions."""
+    found: Results = {}
+    sizes = ((120_000, 2),) if quick else ((120_000, 2), (1_200_000, 2), (1_200_000, 1))
+    for records, cores in sizes:
+        taken = _program("decoding", "--records", str(records), "--cores", str(cores), "--repeat", str(repeat))
+        suffix = "" if cores == 2 else ".local1"
+        for form, seconds in taken.items():
+            name = f"commit_history.{records}.{form}"
+            found[f"{name}.records_per_second{suffix}"] = round(records / statistics.median(seconds))
+        if records == 1_200_000 and cores == 2:
+            for form, key in (("arrow", "records_per_second"), ("sql", "sql_records_per_second")):
+                found[f"commit_history.{key}"] = found[f"commit_history.{records}.{form}.records_per_second"]
+    return found
+
+
+def source(quick: bool, repeat: int) -> Results:
+    """Measure the data source beside the core on three brokers: a tenth of the groups, all of them, one core."""
+    found: Results = {}
+    sizes = ((5_000, 2),) if quick else ((5_000, 2), (50_000, 2), (50_000, 1))
+    with KafkaCluster(brokers=3, full_jit=True, heap_mb=768) as cluster:
+        create_topics(cluster.bootstrap, {"bench": 20})
+        for groups in sorted({groups for groups, _ in sizes}):
+            names = [f"read{groups}-{number:06d}" for number in range(groups)]
+            seed_groups(cluster.bootstrap, names, {("bench", partition): 7 for partition in range(20)})
+        for groups, cores in sizes:
+            arguments = (cluster.bootstrap, f"read{groups}-", "--cores", str(cores), "--repeat", str(repeat))
+            taken = _program("reading", *arguments)
+            core, read = statistics.median(taken["core"]), statistics.median(taken["source"])
+            suffix = "" if cores == 2 else ".local1"
+            found |= {f"source.{groups}.seconds{suffix}": read, f"source.{groups}.core_seconds{suffix}": core}
+            found |= {f"source.{groups}.start_seconds{suffix}": taken["start"]}
+            found |= {f"source.{groups}.first_seconds{suffix}": taken["first"]}
+            found[f"source.{groups}.ratio_core{suffix}"] = round(read / core, 2)
+    return found
+
+
+PARTS: dict[str, Callable[[bool, int], Results]] = {"decoding": decoding, "source": source, "staleness": staleness}
+
+
+def _program(name: str, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", f"tests.bench_spark.{name}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    if done.returncode:
+        sys.exit(f"{done.stderr[-4000:]}\n{name} ended with exit code {done.returncode}")
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench_spark", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes only: a check of the bench itself")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to measure")
+    parser.add_argument("--repeat", type=int, default=3, help="samples of each short measure (default 3)")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    options = parser.parse_args(argv)
+    found: Results = json.loads(options.output.read_text()) if options.output.is_file() else {}
+    for name in options.only:
+        load = os.getloadavg()[0]
+        measured = PARTS[name](options.quick, options.repeat)
+        found |= {**measured, f"{name}.load_before": round(load, 1)}
+        print("\n".join(f"{key} = {value}" for key, value in measured.items()), flush=True)
+        found["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    print(f"written to {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Measure how fast commits are decoded: ``python -m tests.bench_spark.decoding --records N --cores N``.
+
+Made-up records lie in Parquet, and every one is decoded and thrown away: in Arrow batches as commit_history does, and
+by SQL functions alone, which need no Python on executors. Prints the seconds of each as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.offsets_log import scan
+from tests.spark.offset_records import commit_key, commit_value
+
+_FILES = 8
+
+
+def write_records(folder: Path, records: int) -> None:
+    """Write commits of groups of 20 partitions, as Spark's Kafka source gives them; versions 1, 3 and 4."""
+    for file in range(_FILES):
+        numbers = range(file * records // _FILES, (file + 1) * records // _FILES)
+        table = pa.table(
+            {
+                "key": pa.array(
+                    [commit_key(f"service-{n // 20:06d}", f"topic-{n // 20 % 100:03d}", n % 20) for n in numbers],
+                    pa.binary(),
+                ),
+                "value": pa.array([commit_value((1, 3, 4, 4)[n % 4], n * 7, epoch=5) for n in numbers], pa.binary()),
+                "partition": pa.array([file] * len(numbers), pa.int32()),
+                "offset": pa.array(list(numbers), pa.int64()),
+                "timestamp": pa.array([0] * len(numbers), pa.timestamp("us", tz="UTC")),
+            }
+        )
+        pq.write_table(table, folder / f"part-{file}.parquet")
+
+
+def integer(column: str, at: str, size: int) -> str:
+    """Read a big-endian integer by SQL functions; ``at`` counts from 1."""
+    base = "-10" if size == 8 else "10"
+    return f"cast(conv(hex(substring({column}, {at}, {size})), 16, {base}) as {'bigint' if size == 8 else 'int'})"
+
+
+def by_sql(records: DataFrame) -> DataFrame:
+    """Decode commits by SQL functions; metadata of up to 16,000 bytes."""
+    steps = records.withColumn("gl", F.expr(integer("key", "3", 2))).withColumn("tl", F.expr(integer("key", "5+gl", 2)))
+    steps = steps.withColumn("v", F.expr(integer("value", "1", 2)))
+    steps = steps.withColumn("mp", F.expr("case when v >= 3 then 15 else 11 end"))
+    steps = steps.withColumn("b0", F.expr(integer("value", "mp", 1))).withColumn(
+        "b1", F.expr(integer("value", "mp+1", 1))
+    )
+    compact = "when b0 < 128 then b0-1 else (b0-128)+b1*128-1 end"
+    steps = steps.withColumn("ml", F.expr(f"case when v < 4 then b0*256+b1 {compact}"))
+    steps = steps.withColumn("mh", F.expr("case when v >= 4 and b0 < 128 then 1 else 2 end"))
+    return steps.selectExpr(
+        "decode(substring(key, 5, gl), 'UTF-8') as group_id",
+        "decode(substring(key, 7+gl, tl), 'UTF-8') as topic",
+        f"{integer('key', '7+gl+tl', 4)} as partition",
+        f"{integer('value', '3', 8)} as committed_offset",
+        "decode(substring(value, mp+mh, ml), 'UTF-8') as metadata",
+        f"timestamp_millis({integer('value', 'mp+mh+ml', 8)}) as committed_at",
+    )
+
+
+def seconds(work: Callable[[], None], repeat: int) -> list[float]:
+    """Time the work after one run that is not counted: code is compiled and workers are started then."""
+    taken = []
+    for _ in range(repeat + 1):
+        began = time.monotonic()
+        work()
+        taken.append(round(time.monotonic() - began, 3))
+    return taken[1:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=1_200_000)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    size = parser.parse_args()
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    settings: dict[str, Any] = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+    }
+    builder = SparkSession.builder.master(f"local[{size.cores}]").config(map=settings)
+    with tempfile.TemporaryDirectory() as folder:
+        write_records(Path(folder), size.records)
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        records = spark.read.parquet(folder)
+        every, newest = records.transform(scan(newest_only=False)), records.transform(scan())
+        assert (
+            every.where("kind = 'commit'").agg(F.sum("committed_offset")).collect()
+            == by_sql(records).agg(F.sum("committed_offset")).collect()
+        ), "the two ways decode differently"
+        forms = {"arrow": every, "newest": newest, "sql": by_sql(records)}
+        found = {
+            name: seconds(form.write.format("noop").mode("overwrite").save, size.repeat) for name, form in forms.items()
+        }
+        spark.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
