@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -367,3 +368,22 @@ def test_a_bad_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: 
 def test_a_transform_that_is_not_there_is_told_before_a_broker_is_asked(submit: Submit, name: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         submit("--group", "g", "--transform", name)
+
+
+def test_the_example_of_the_docs_runs(
+    spark: SparkSession,
+    kafka: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert found
+    fill(kafka, {("pb-docs", 0): 4})
+    commit_offsets(kafka, {"orders-report": {("pb-docs", 0): 1}})
+    write_properties(tmp_path, kafka)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(found[1], str(page), "exec"), {"spark": spark, "output": str(tmp_path / "out")})
+    assert capsys.readouterr().out == "3 offsets processed, 1 partitions committed\n"
+    assert committed(kafka, "orders-report", ("pb-docs", 0)) == [4]
