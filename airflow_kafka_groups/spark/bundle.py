@@ -1,6 +1,7 @@
 """Pack the jobs' modules for ``--py-files``: for clusters whose driver has no copy of this package installed.
 
-``python -m airflow_kafka_groups.spark.bundle jobs.zip``; the application to submit is printed.
+``python -m airflow_kafka_groups.spark.bundle jobs.zip [JOB]``; the application to submit is printed: that of
+``judge_staleness``, or of the job named.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ def write_bundle(target: Path) -> Path:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip")
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [JOB]")
+    try:
+        application = application_path(sys.argv[2] if len(sys.argv) == 3 else "judge_staleness")
+    except FileNotFoundError as exc:
+        sys.exit(str(exc))
     write_bundle(Path(sys.argv[1]))
-    print(application_path("judge_staleness"))
+    print(application)

@@ -381,9 +381,9 @@ def test_the_example_of_the_docs_runs(
     found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert found
     fill(kafka, {("pb-docs", 0): 4})
-    commit_offsets(kafka, {"orders-report": {("pb-docs", 0): 1}})
+    commit_offsets(kafka, {"billing-report": {("pb-docs", 0): 1}})
     write_properties(tmp_path, kafka)
     monkeypatch.chdir(tmp_path)
     exec(compile(found[1], str(page), "exec"), {"spark": spark, "output": str(tmp_path / "out")})
     assert capsys.readouterr().out == "3 offsets processed, 1 partitions committed\n"
-    assert committed(kafka, "orders-report", ("pb-docs", 0)) == [4]
+    assert committed(kafka, "billing-report", ("pb-docs", 0)) == [4]
