@@ -108,18 +108,65 @@ _FORM: dict[str, dict[str, Any]] = {
         "minimum": 0,
     },
 }
+# Of other DAGs than the clean-up.
+_MORE: dict[str, dict[str, Any]] = {
+    "max_lag": {
+        "default": 10_000,
+        "title": "Lag that is fine",
+        "description": "A group that is more messages behind than this, over all its partitions, is told of.",
+        "type": "integer",
+        "minimum": 0,
+    },
+    "drill_groups": {
+        "default": 20,
+        "title": "Groups to rehearse with",
+        "description": "At most so many groups of the backup are restored into scratch groups.",
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 1_000,
+    },
+    "snapshot_days": {
+        "default": 60,
+        "title": "Keep snapshots (days)",
+        "description": "Longer than groups have to be idle to be stale: the history is what they are judged by.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "cleanup_days": {
+        "default": 730,
+        "title": "Keep clean-ups (days)",
+        "description": "Plans, backups, records and reports. A backup is the only copy of what was deleted.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "change_days": {
+        "default": 365,
+        "title": "Keep changes (days)",
+        "description": "Records of offsets that were reset, altered, restored or deleted, and long listings.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "keep_newest": {
+        "default": 10,
+        "title": "Keep the newest",
+        "description": "So many of each kind are kept whatever their age.",
+        "type": "integer",
+        "minimum": 1,
+    },
+}
+_KNOWN = {**_FORM, **_MORE}
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 
 
 def dag_params(*names: str) -> dict[str, Param]:
-    """Give the form's parameters of these names; all of them when none is given.
+    """Give the form's parameters of these names; those of the clean-up when none is given.
 
     Raises ``ConfigurationError`` when ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names.
     """
     defaults = _defaults()
     params = {}
     for name in names or _FORM:
-        schema = dict(_FORM[name])
+        schema = dict(_KNOWN[name])
         default = schema.pop("default")
         params[name] = Param(defaults.get(name, default), **schema)
     return params
@@ -192,7 +239,7 @@ def _defaults() -> dict[str, Any]:
     if not isinstance(defaults, dict):
         raise ConfigurationError(ENVIRONMENT, text, 'must be a JSON object such as {"dry_run": true}')
     for name in defaults:
-        if name not in _FORM and name not in _SPARK:
-            known = ", ".join(sorted({*_FORM, *_SPARK}))
+        if name not in _KNOWN and name not in _SPARK:
+            known = ", ".join(sorted({*_KNOWN, *_SPARK}))
             raise ConfigurationError(f"{ENVIRONMENT}, name {name!r}", None, f"is not known. Known are {known}")
     return defaults

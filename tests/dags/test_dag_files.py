@@ -44,7 +44,7 @@ def dags() -> dict[str, Any]:
 
 
 def test_all_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
-    assert sorted(dags) == ["cleanup_stale_groups", "offsets_to_spark", "shared_out_snapshot", "snapshot_group_offsets"]
+    assert sorted(dags) == sorted(path.stem for path in DAGS.glob("*.py"))
 
 
 def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:
@@ -65,6 +65,9 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     assert params["max_share"] <= 0.5
     assert params["min_observations"] >= 2
     assert cleanup.get_task("delete").retries == 0
+    prune = dags["prune_kafka_groups_files"]
+    assert prune.params.dump()["dry_run"] is True
+    assert "dag_run.conf" in prune.get_task("prune").dry_run, "two keys, as for a deletion of groups"
     for dag in dags.values():
         assert dag.max_active_runs == 1
         assert dag.catchup is False

@@ -1,0 +1,40 @@
+"""Back up the committed offsets of consumer groups once a week, and prove that the backup can be restored.
+
+The drill restores into scratch groups of its own (`airflow-kafka-groups-drill.*`), compares them with the backup and
+deletes them again. No other group is touched.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG
+
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
+from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+
+# [START backup_and_restore_drill]
+with DAG(
+    dag_id="backup_and_restore_drill",
+    description="Back up the offsets of Kafka consumer groups, and rehearse their restore.",
+    schedule="@weekly",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    params=dag_params(*SCOPE, "include", "exclude", "drill_groups"),
+    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    tags=["kafka", "consumer-groups"],
+    doc_md=__doc__,
+):
+    backup = BackupGroupOffsetsOperator(
+        task_id="backup", include="{{ params.include | tojson }}", exclude="{{ params.exclude | tojson }}"
+    )
+    drill = RestoreDrillOperator(
+        task_id="drill",
+        plan_id="{{ ti.xcom_pull('backup')['plan_id'] }}",
+        max_groups="{{ params.drill_groups }}",
+    )
+
+    backup >> drill
+# [END backup_and_restore_drill]

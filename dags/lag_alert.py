@@ -1,0 +1,49 @@
+"""Measure the lag of all consumer groups, and fail when any group lags too much.
+
+A failed task is what Airflow tells people of: by callbacks, notifiers or mail, as everything else that fails. The lags
+are metrics, too (`kafka_groups.<connection>.lag.*`), and an event of the asset `kafka_groups_lag`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, task
+
+from airflow_kafka_groups.operators.dag_params import dag_params, scope_arguments
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+
+# [START lag_alert]
+with DAG(
+    dag_id="lag_alert",
+    description="Tell when Kafka consumer groups lag.",
+    schedule=timedelta(minutes=10),
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    params=dag_params("kafka_groups_conn_id", "include", "exclude", "max_lag"),
+    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    tags=["kafka", "consumer-groups"],
+    doc_md=__doc__,
+):
+    measure = ListGroupLagOperator(
+        task_id="measure",
+        include="{{ params.include | tojson }}",
+        exclude="{{ params.exclude | tojson }}",
+        max_lag="{{ params.max_lag }}",
+        outlets=[Asset("kafka_groups_lag")],
+    )
+
+    @task(retries=0)
+    def alert(found: Any) -> None:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        if found["lagging"]:
+            first = ", ".join(f"{group} ({lag})" for group, lag in list(found["lagging_groups"].items())[:5])
+            raise AirflowFailException(
+                f"{found['lagging']} of {found['groups']} groups lag too much, most of all {first}"
+            )
+
+    alert(measure.output)
+# [END lag_alert]

@@ -1,0 +1,109 @@
+"""The lag alert, the drill and the pruning, as they are shipped: on a real Airflow and a real three-broker Kafka."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dags.airflow_env import ROOT
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets, list_groups, seed_groups
+from tests.lab.topics import create_topics, produce
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(300)]
+
+TOPIC, PREFIX = "small-dags", "small-dags."
+GROUPS = [f"{PREFIX}{i}" for i in range(5)]
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, Any]:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.utils.db import initdb
+
+    initdb()
+    bag = DagBag(dag_folder=str(ROOT / "dags"))
+    assert bag.import_errors == {}
+    return dict(bag.dags)
+
+
+@pytest.fixture
+def bootstrap(kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    connection = {"conn_type": "kafka_groups", "host": kafka41.bootstrap}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    return kafka41.bootstrap
+
+
+def states(run: Any) -> dict[str, str]:
+    return {task.task_id: str(task.state) for task in run.get_task_instances()}
+
+
+def result(run: Any, task_id: str) -> dict[str, Any]:
+    (task,) = [task for task in run.get_task_instances() if task.task_id == task_id]
+    found: dict[str, Any] = task.xcom_pull(task_ids=task_id)
+    return found
+
+
+def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
+    create_topics(bootstrap, {TOPIC: 2})
+    produce(bootstrap, {(TOPIC, 0): 20, (TOPIC, 1): 20})
+    seed_groups(bootstrap, GROUPS, {(TOPIC, 0): 19, (TOPIC, 1): 20})
+    scope = {"include": [f"{PREFIX}*"]}
+
+    # Nobody lags; then one does.
+    alert = dags["lag_alert"]
+    run = alert.test(run_conf={**scope, "max_lag": 1})
+    assert run.state == "success", states(run)
+    assert result(run, "measure")["total_lag"] == 5
+    commit_offsets(bootstrap, {GROUPS[0]: {(TOPIC, 0): 10, (TOPIC, 1): 20}})
+    run = alert.test(run_conf={**scope, "max_lag": 1})
+    assert states(run) == {"measure": "success", "alert": "failed"}
+    assert result(run, "measure")["lagging_groups"] == {GROUPS[0]: 10}
+    assert asset_events("kafka_groups_lag") == [
+        {"groups": 5, "total_lag": 5, "lagging": 0, "unknown": 0},
+        {"groups": 5, "total_lag": 14, "lagging": 1, "unknown": 0},
+    ]
+
+    # The drill restores four groups, one is out of its scope, and leaves nothing behind.
+    storage = {"storage_path": str(tmp_path), "cluster": "lab"}
+    before = set(list_groups(bootstrap))
+    run = dags["backup_and_restore_drill"].test(run_conf={**scope, **storage, "exclude": [GROUPS[4]]})
+    assert run.state == "success", states(run)
+    assert result(run, "backup")["groups"] == 4
+    found = result(run, "drill")
+    assert (found["restored"], found["partitions"], found["failed"], found["left"]) == (4, 8, {}, {})
+    left = {
+        group_id for group_id in list_groups(bootstrap) if group_id.startswith((PREFIX, "airflow-kafka-groups-drill"))
+    }
+    assert left == {group_id for group_id in before if group_id.startswith(PREFIX)}
+
+    # Pruning is a dry run unless the run itself says otherwise; the newest backup stays in any case.
+    backups = tmp_path / "lab" / "backups"
+    (newest,) = backups.glob("*.json")
+    old = "20200101T000000Z-0123abcd"
+    for file in [*backups.iterdir()]:
+        text = file.read_bytes().replace(newest.stem.encode(), old.encode())
+        (backups / file.name.replace(newest.stem, old)).write_bytes(text)
+    prune = dags["prune_kafka_groups_files"]
+    for conf, removed, left_over in (({}, 1, 4), ({"dry_run": False}, 1, 2), ({"dry_run": False}, 0, 2)):
+        run = prune.test(run_conf={**storage, "keep_newest": 1, **conf})
+        assert run.state == "success", states(run)
+        assert result(run, "prune")["removed"]["cleanup"] == removed
+        assert len(list(backups.iterdir())) == left_over
+    assert newest.exists()
+
+
+def asset_events(name: str) -> list[dict[str, Any]]:
+    """Give what the events of an asset carry, as the DAGs that they start would see it."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        wanted = (
+            select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == name)
+        )
+        return [event.extra for event in session.scalars(wanted.order_by(AssetEvent.id))]
