@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import FilteringReader, GroupsReader
 from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA
+from airflow_kafka_groups.spark.source.stream import CHANGE_SCHEMA, ChangesReader
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -35,15 +36,24 @@ class KafkaGroupsDataSource(DataSource):
         return "kafka_groups"
 
     def schema(self) -> StructType:
-        """Give the columns; they are always the same."""
-        return SOURCE_SCHEMA
+        """Give the columns; a stream has two more."""
+        return CHANGE_SCHEMA if self.parsed.state_path else SOURCE_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give the reader of a batch."""
-        return GroupsReader(self._checked(schema))
+        return GroupsReader(self._for_batch(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Give the reader of a stream of changes; needs the option ``state.path``."""
+        return ChangesReader(self._checked(schema))
+
+    def _for_batch(self, schema: StructType) -> SourceOptions:
+        if self.parsed.state_path:
+            raise ConfigurationError("state.path", self.parsed.state_path, "is for readStream: leave it out of a batch")
+        return self._checked(schema)
 
     def _checked(self, schema: StructType) -> SourceOptions:
-        if schema.fieldNames() != SOURCE_SCHEMA.fieldNames():
+        if schema.fieldNames() != self.schema().fieldNames():
             raise ConfigurationError("schema", schema.fieldNames(), "give none; choose columns by select()")
         return self.parsed
 
@@ -53,7 +63,7 @@ class FilteringDataSource(KafkaGroupsDataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give the reader of a batch."""
-        return FilteringReader(self._checked(schema))
+        return FilteringReader(self._for_batch(schema))
 
 
 def register(spark: SparkSession) -> None:

@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ class SourceOptions:
     :param with_lag: whether the ends of the logs are asked for. Default true.
     :param failures: ``fail`` the read when a group cannot be read (default), or ``report`` it in the column ``error``.
     :param groups_per_partition: groups that one Spark task reads, at most. Default 10,000.
-    :param state_path: for streams only: folder of what the last micro-batch saw.
+    :param state_path: for streams only: folder of what the last micro-batches saw.
     """
 
     settings: Mapping[str, str]
@@ -51,7 +51,7 @@ class SourceOptions:
     with_lag: bool = True
     failures: Literal["fail", "report"] = "fail"
     groups_per_partition: int = GROUPS_PER_PARTITION
-    state_path: str | None = field(default=None)
+    state_path: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:

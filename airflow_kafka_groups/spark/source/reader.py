@@ -59,13 +59,13 @@ class GroupsReader(DataSourceReader):
 
         Raises ``SourceError`` when no broker answers, or one did not answer the listing.
         """
-        return _run(plan(self.options, self.filters), "driver")
+        return run(plan(self.options, self.filters), "driver")
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read the groups of a chunk, on an executor, as Arrow batches."""
         if not isinstance(partition, Chunk) or not partition.groups:
             return iter(())
-        columns = _run(fetch(self.options, self.filters, partition.groups), "executor")
+        columns = run(fetch(self.options, self.filters, partition.groups), "executor")
         return batches(columns, partition.cluster_id)
 
 
@@ -186,8 +186,14 @@ def _is_other_program(facts: GroupFacts) -> bool:
     return facts.group_type in OTHER_PROGRAMS or facts.protocol_type in OTHER_PROGRAMS
 
 
-def _run(work: Coroutine[Any, Any, T], where: str) -> T:
-    """Run to the end; say on which machine it failed, since each connects by itself."""
+def run(work: Coroutine[Any, Any, T], where: str) -> T:
+    """Run to the end; say on which machine it failed, since each connects by itself.
+
+    :param work: what to run.
+    :param where: ``driver`` or ``executor``.
+
+    Raises ``SourceError``, or ``ConfigurationError`` for bad options.
+    """
     try:
         return asyncio.run(work)
     except (SourceError, ConfigurationError):

@@ -1,0 +1,154 @@
+"""The stream of changes: what differs between two looks, exactly once, also when a batch is repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.spark.source import register
+from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.rows import arrow_schema
+from airflow_kafka_groups.spark.source.stream import BUCKETS, Bucket, ChangesReader, changes
+from tests.fakes import answers
+from tests.fakes.cluster import FakeCluster
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.topics import create_topics
+from tests.spark.histories import hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+PREFIX = "sparkstream-"
+TOPIC = "sparkstream-t"
+
+
+def look(*commits: tuple[str, int, int, int | None, str]) -> Any:
+    """Make what a batch saw: (group, partition, offset, leader epoch, metadata)."""
+    row = dict.fromkeys(arrow_schema().names) | {"observed_at": hour(0), "state": "Empty", "topic": "t"}
+    row |= {"group_type": "classic", "protocol_type": ""}
+    names = ("group_id", "partition", "committed_offset", "leader_epoch", "metadata")
+    rows = [row | dict(zip(names, commit, strict=True)) for commit in commits]
+    return pa.Table.from_pylist(rows, schema=arrow_schema())
+
+
+def compared(before: Any, now: Any) -> set[tuple[Any, ...]]:
+    names = ("change", "group_id", "partition", "previous_offset", "committed_offset")
+    return {tuple(row[name] for name in names) for batch in changes(before, now) for row in batch.to_pylist()}
+
+
+def test_changes_are_new_moved_and_removed_commits_and_nothing_else() -> None:
+    before = look(("same", 0, 5, None, ""), ("moved", 0, 5, None, ""), ("back", 1, 5, 3, ""), ("gone", 0, 5, None, ""))
+    now = look(("same", 0, 5, None, ""), ("moved", 0, 9, None, ""), ("back", 1, 2, 3, ""), ("new", 0, 1, None, ""))
+    assert compared(before, now) == {
+        ("moved", "moved", 0, 5, 9),
+        ("moved", "back", 1, 5, 2),
+        ("removed", "gone", 0, 5, 5),
+        ("new", "new", 0, None, 1),
+    }
+    assert compared(now, now) == set()
+    assert compared(look(("g", 0, 5, None, "")), look(("g", 0, 5, 1, ""))) == {("moved", "g", 0, 5, 5)}
+    assert compared(look(("g", 0, 5, None, "")), look(("g", 0, 5, None, "m"))) == {("moved", "g", 0, 5, 5)}
+    assert compared(look(), look()) == set()
+
+
+def test_a_query_gives_each_change_once_over_its_restarts(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    register(spark)
+    create_topics(kafka41.bootstrap, {TOPIC: 2})
+    committed = {f"{PREFIX}{name}": {(TOPIC, 0): 1, (TOPIC, 1): 2} for name in "abc"}
+    commit_offsets(kafka41.bootstrap, committed)
+
+    def run_query() -> list[tuple[Any, ...]]:
+        changed = (
+            spark.readStream.format("kafka_groups")
+            .option("kafka.bootstrap.servers", kafka41.bootstrap)
+            .option("include", f"{PREFIX}*")
+            .option("with.lag", "false")
+            .option("state.path", str(tmp_path / "state"))
+            .load()
+        )
+        writer = changed.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+        rows = spark.read.parquet(str(tmp_path / "out")).select(
+            "change", "group_id", "partition", "previous_offset", "committed_offset"
+        )
+        return sorted(tuple(row) for row in rows.collect())
+
+    first = sorted(("new", group, partition, None, partition + 1) for group in committed for partition in (0, 1))
+    assert run_query() == first
+    commit_offsets(kafka41.bootstrap, {f"{PREFIX}a": {(TOPIC, 1): 7}, f"{PREFIX}d": {(TOPIC, 0): 4}})
+    asyncio.run(delete(kafka41.bootstrap, f"{PREFIX}c"))
+    second = [
+        ("moved", f"{PREFIX}a", 1, 2, 7),
+        ("new", f"{PREFIX}d", 0, None, 4),
+        ("removed", f"{PREFIX}c", 0, 1, 1),
+        ("removed", f"{PREFIX}c", 1, 2, 2),
+    ]
+    assert run_query() == sorted(first + second)
+
+
+async def delete(bootstrap: str, group_id: str) -> None:
+    async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
+        (await admin.delete_consumer_groups([group_id])).raise_for_errors()
+
+
+async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_as_it_was(tmp_path: Path) -> None:
+    offset, code = 5, ErrorCode.none
+
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        return answers.offset_fetch(
+            version, {group.group_id: code for group in request.groups}, {("t", 0): (offset, ErrorCode.none)}
+        )
+
+    async with FakeCluster(groups={"g"}) as cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        reader = ChangesReader(SourceOptions.parse(options | {"failures": "report"}))
+
+        async def batch(start: int) -> list[tuple[Any, ...]]:
+            buckets = await asyncio.to_thread(reader.partitions, {"batch": start}, {"batch": start + 1})
+            assert len(buckets) == BUCKETS
+            read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
+            rows = [row for part in read for found in part for row in found.to_pylist()]
+            return [(row["change"], row["previous_offset"], row["committed_offset"]) for row in rows]
+
+        assert await batch(0) == [("new", None, 5)]
+        offset = 8
+        assert await batch(0) == [("new", None, 5)]
+        code = ErrorCode.group_authorization_failed
+        assert await batch(1) == []
+        code = ErrorCode.none
+        assert await batch(2) == [("moved", 5, 8)]
+        reader.commit({"batch": 3})
+        assert sorted(os.listdir(tmp_path)) == ["batch-2", "batch-3"]
+        with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: start the query anew"):
+            await asyncio.to_thread(reader.read, Bucket(0, 1, 2, "c", ()))
+
+
+def test_the_next_batch_is_always_one_more() -> None:
+    reader = ChangesReader(SourceOptions.parse({"kafka.bootstrap.servers": "b", "state.path": "/s"}))
+    assert reader.initialOffset() == {"batch": 0}
+    assert reader.latestOffset({"batch": 4}, None) == {"batch": 5}
+    assert reader.latestOffset() == {"batch": 1}
+
+
+def test_a_stream_needs_a_folder_and_a_batch_must_not_have_one(spark: SparkSession) -> None:
+    register(spark)
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+    with pytest.raises(ConfigurationError, match=r"state\.path.*a stream needs a folder"):
+        ChangesReader(SourceOptions.parse(options))
+    with pytest.raises(PySparkException, match=r"state\.path.*is for readStream"):
+        spark.read.format("kafka_groups").options(**options, **{"state.path": "/s"}).load().collect()
