@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark docs clean check-tools
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark docs clean check-tools test-oldest
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -53,6 +53,18 @@ demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one delete
 test: lint ## Run all checks and all tests, on real brokers, a real Airflow and a real Spark
 	@$(BIN)/python -m pytest
 
+OLDEST := build/airflow-3.2
+$(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
+	@echo "Setting up $(OLDEST) …"
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --constraint constraints-airflow-3.2.txt --compile-bytecode \
+	  "apache-airflow==3.2.0" --editable . --group tests apache-airflow-providers-apache-spark "pyspark-client==4.2.0"
+	@touch $@
+
+test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
+	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/unit/hooks tests/unit/operators tests/unit/sensors \
+	  tests/unit/triggers tests/dags/test_dag_files.py
+
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit
 
@@ -67,6 +79,7 @@ faults: $(STAMP) ## Hold the lease under five minutes of induced faults
 
 bench: $(STAMP) ## Measure against other clients, side by side in one run
 	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench.membership
 
 bench-quick: $(STAMP) ## Measure the 10,000-group part only
 	@$(BIN)/python -m tests.bench --quick

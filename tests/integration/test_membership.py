@@ -234,16 +234,6 @@ async def test_javas_tool_shows_a_python_consumer_as_any_other(kafka: KafkaClust
     assert {session.membership.member_id, str(PARTITIONS)} <= set(members.split()), members
 
 
-async def test_twenty_at_once_become_one_group(client: ClusterClient) -> None:
-    toys = [Toy() for _ in range(20)]
-    async with contextlib.AsyncExitStack() as stack:
-        sessions = [MemberSession(client, toy, options("twenty")) for toy in toys]
-        await asyncio.gather(*(stack.enter_async_context(session) for session in sessions))
-        await until(lambda: all(toy.members == 20 for toy in toys))
-        assert {toy.number for toy in toys} == set(range(20))
-        assert len({session.membership.generation for session in sessions}) == 1
-
-
 async def test_a_group_of_another_protocol_type_is_not_joined_and_not_disturbed(client: ClusterClient) -> None:
     class Other(Toy):
         @property

@@ -26,10 +26,10 @@ from tests.integration.test_membership import MEMBERSHIP_CLUSTERS, until
 from tests.lab.cluster import KafkaCluster
 from tests.lab.topics import quiet
 
-FAULT_SECONDS = float(os.environ.get("MEMBERSHIP_FAULT_SECONDS", "20"))
+FAULT_SECONDS = float(os.environ.get("MEMBERSHIP_FAULT_SECONDS", "15"))
 
 
-@pytest.fixture(params=MEMBERSHIP_CLUSTERS)
+@pytest.fixture(params=[*MEMBERSHIP_CLUSTERS, "kafka43"])
 def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     cluster: KafkaCluster = request.getfixturevalue(request.param)
     return cluster
