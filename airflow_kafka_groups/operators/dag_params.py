@@ -107,6 +107,12 @@ _FORM: dict[str, dict[str, Any]] = {
         "type": "integer",
         "minimum": 0,
     },
+    "lease": {
+        "default": True,
+        "title": "One cleanup at a time",
+        "description": "Delete only while this run holds the cluster's lease; needs READ on its group.",
+        "type": "boolean",
+    },
 }
 # Of other DAGs than the clean-up.
 _MORE: dict[str, dict[str, Any]] = {

@@ -61,6 +61,8 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     params = cleanup.params.dump()
     assert params["dry_run"] is True
     assert params["require_approval"] is True
+    assert params["lease"] is True
+    assert cleanup.get_task("delete").lease == "{{ params.lease }}"
     assert params["min_idle_seconds"] == 7 * 86_400
     assert params["max_share"] <= 0.5
     assert params["min_observations"] >= 2
@@ -131,6 +133,7 @@ def test_only_the_runs_own_word_switches_approval_off(
         ("max_share", 0),
         ("dry_run", "yes"),
         ("require_approval", "no"),
+        ("lease", "no"),
         ("approve_above", -1),
         ("include", "*"),
         ("cluster", "../up"),
