@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,27 @@ def test_a_query_gives_each_change_once_over_its_restarts(
         ("removed", f"{PREFIX}c", 1, 2, 2),
     ]
     assert run_query() == sorted(first + second)
+
+
+def test_the_examples_of_the_documentation_run(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    names: dict[str, Any] = {"spark": spark}
+    for example in ("source_example", "stream_example"):
+        found = re.search(rf"<!-- START {example} -->\n```python\n(.*?)```", text, re.DOTALL)
+        assert found, f"docs/spark.md has lost its {example}"
+        code = found[1].replace("broker1:9092", kafka41.bootstrap).replace("/streams/app", str(tmp_path))
+        exec(compile(code, example, "exec"), names)
+    assert "sum(lag)" in capsys.readouterr().out
+    query, deadline = names["query"], time.monotonic() + 120
+    try:
+        while query.lastProgress is None and query.isActive and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert query.exception() is None
+        assert query.lastProgress is not None
+    finally:
+        query.stop()
 
 
 async def delete(bootstrap: str, group_id: str) -> None:
