@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_kafka_groups.hooks.literals import check_argument
+
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.maintenance.storage import Layout
@@ -31,6 +33,11 @@ class KafkaGroupsOperator(BaseOperator):
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kafka_groups_conn_id = kafka_groups_conn_id
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an argument, checked: in a DAG file and again once it is rendered (see ``hooks.literals``)."""
+        check_argument(name, value)
+        super().__setattr__(name, value)
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:

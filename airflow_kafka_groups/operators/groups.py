@@ -82,13 +82,13 @@ class ListGroupsOperator(_ListingOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """List with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_patterns, read_strings
+        from airflow_kafka_groups.hooks.arguments import read_patterns
+        from airflow_kafka_groups.hooks.literals import read_state_names, read_type_names
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
-        from airflow_kafka_groups.models import GroupState, GroupType
 
         wanted = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
-        states = _members("states", GroupState, read_strings("states", self.states))
-        types = _members("types", GroupType, read_strings("types", self.types))
+        states = read_state_names("states", self.states)
+        types = read_type_names("types", self.types)
 
         async def find(admin: AdminClient) -> GroupListings:
             return (await admin.list_groups()).require_complete()
@@ -239,11 +239,3 @@ def _even(group_ids: list[str], size: int) -> list[list[str]]:
     """Cut into as few chunks as there have to be, of sizes that differ by one at most."""
     count = -(-len(group_ids) // size)
     return [group_ids[len(group_ids) * i // count : len(group_ids) * (i + 1) // count] for i in range(count)]
-
-
-def _members(field: str, kind: Any, names: list[str]) -> list[Any]:
-    known = {member.value.lower(): member for member in kind}
-    for name in names:
-        if name.lower() not in known:
-            raise ConfigurationError(field, name, f"is not known. Known are {', '.join(m.value for m in kind)}")
-    return [known[name.lower()] for name in names]

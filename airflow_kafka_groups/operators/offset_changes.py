@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.hooks.literals import is_template
 from airflow_kafka_groups.operators.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         super().__init__(**kwargs)
         if sum(value is not None for value in (to, timestamp, shift_by)) != 1:
             raise ConfigurationError("to, timestamp, shift_by", None, "give exactly one of them")
+        if to is not None and not is_template(to) and to not in ("earliest", "latest"):
+            raise ConfigurationError("to", to, 'must be "earliest" or "latest"')
+        if timestamp is not None and not is_template(timestamp):
+            _milliseconds(timestamp)
         self.group_ids = group_ids
         self.topics = topics
         self.to = to

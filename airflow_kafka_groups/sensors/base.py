@@ -19,6 +19,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     RequestTimeoutError,
 )
+from airflow_kafka_groups.hooks.literals import check_argument
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -56,6 +57,11 @@ class KafkaGroupsSensor(BaseSensorOperator):
             raise ConfigurationError("deferrable", deferrable, "must be True or False")
         self.kafka_groups_conn_id = kafka_groups_conn_id
         self.deferrable = deferrable
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an argument, checked: in a DAG file and again once it is rendered (see ``hooks.literals``)."""
+        check_argument(name, value)
+        super().__setattr__(name, value)
 
     def require_one_process(self) -> None:
         """Refuse the mode in which every poll is a new process: the condition remembers what it saw."""

@@ -1,0 +1,99 @@
+"""What is wrong is said when the DAG is parsed, if it can be known there, and when it is rendered otherwise."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, BaseOperator
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import GroupsStalledSensor
+from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
+
+STORED: dict[str, Any] = {"storage_path": "/x"}
+RESET: dict[str, Any] = {**STORED, "group_ids": ["a"]}
+
+WRONG: list[tuple[type[BaseOperator], dict[str, Any], str]] = [
+    (FindCoordinatorsOperator, {"group_ids": "orders"}, "group_ids"),
+    (FindCoordinatorsOperator, {"group_ids": []}, "group_ids"),
+    (FindCoordinatorsOperator, {"transactional_ids": [1]}, "transactional_ids"),
+    (FindCoordinatorsOperator, {"include": ["re:("]}, "include"),
+    (FindCoordinatorsOperator, {"exclude": "a"}, "exclude"),
+    (FindCoordinatorsOperator, {"fail_on_error": "no"}, "fail_on_error"),
+    (FindCoordinatorsOperator, {"kafka_groups_conn_id": " "}, "kafka_groups_conn_id"),
+    (FindCoordinatorsOperator, {"kafka_groups_conn_id": 5}, "kafka_groups_conn_id"),
+    (ListGroupsOperator, {"states": ["Emty"]}, "Known are .*Empty"),
+    (ListGroupsOperator, {"types": ["clasic"]}, "Known are .*classic"),
+    (ListGroupsOperator, {"states": "Empty"}, "states"),
+    (DescribeGroupsOperator, {"group_ids": {"a": 1}}, "group_ids"),
+    (ChunkGroupsOperator, {"chunk_size": 0}, "chunk_size"),
+    (ChunkGroupsOperator, {"chunk_size": 1.5}, "chunk_size"),
+    (ListGroupLagOperator, {"max_lag": -1}, "max_lag"),
+    (ListGroupLagOperator, {"fail_if_lagging": 1}, "fail_if_lagging"),
+    (ListGroupOffsetsOperator, {"storage_path": "relative"}, "storage_path"),
+    (ListGroupOffsetsOperator, {"storage_path": ""}, "storage_path"),
+    (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "dry_run": "maybe"}, "dry_run"),
+    (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "observe_seconds": -1}, "observe_seconds"),
+    (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "ignore_missing": "yes"}, "ignore_missing"),
+    (PlanCleanupOperator, {**STORED, "min_observations": 1}, "min_observations"),
+    (PlanCleanupOperator, {**STORED, "min_idle_seconds": "a week"}, "min_idle_seconds"),
+    (PlanCleanupOperator, {**STORED, "max_groups": 0}, "max_groups"),
+    (PlanCleanupOperator, {**STORED, "max_share": 1.5}, "max_share"),
+    (ResetGroupOffsetsOperator, {**RESET, "to": "newest"}, "to"),
+    (ResetGroupOffsetsOperator, {**RESET, "timestamp": "yesterday"}, "timestamp"),
+    (ResetGroupOffsetsOperator, {**RESET, "timestamp": "2026-01-01T00:00:00"}, "zone"),
+    (ResetGroupOffsetsOperator, {**RESET, "shift_by": "x"}, "shift_by"),
+    (ResetGroupOffsetsOperator, {**RESET, "to": "latest", "shift_by": 1}, "exactly one"),
+    (AlterGroupOffsetsOperator, {**STORED, "offsets": {"g": {"t": {0: -5}}}}, "offset"),
+    (AlterGroupOffsetsOperator, {**STORED, "offsets": {}}, "offsets"),
+    (FindCoordinatorsSensor, {"group_ids": ["a", ""]}, "group_ids"),
+    (DeleteGroupsSensor, {"group_ids": "a b"}, "group_ids"),
+    (GroupsStalledSensor, {"group_ids": ["a"], "seconds": -1}, "seconds"),
+    (GroupsStalledSensor, {"group_ids": ["a"], "seconds": 1, "only_with_lag": "x"}, "only_with_lag"),
+    (ListGroupOffsetsSensor, {"group_ids": ["a"], "max_total_lag": -1}, "max_total_lag"),
+    (ListGroupOffsetsSensor, {"group_ids": ["a"], "max_lag_seconds": "soon"}, "max_lag_seconds"),
+    (ListGroupOffsetsSensor, {"targets": {"a": 5}}, "targets"),
+    (ListGroupOffsetsSensor, {"group_ids": ["a"], "to_end": "yes"}, "to_end"),
+]
+
+
+@pytest.mark.parametrize(("operator", "arguments", "said"), WRONG, ids=lambda value: getattr(value, "__name__", None))
+def test_what_a_dag_file_says_outright_is_checked_when_it_is_parsed(
+    operator: type[BaseOperator], arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        operator(task_id="t", **arguments)
+
+
+def test_templates_and_other_tasks_output_wait_until_they_have_a_value() -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None):
+        chunks = ChunkGroupsOperator(task_id="chunks", chunk_size="{{ params.size }}")
+        DescribeGroupsOperator(task_id="one", group_ids=chunks.output)  # type: ignore[arg-type]  # Airflow resolves it
+        DescribeGroupsOperator(task_id="two", group_ids=["a", "{{ params.b }}"])
+        DescribeGroupsOperator.partial(task_id="many").expand(group_ids=chunks.output)
+        ListGroupOffsetsSensor(task_id="three", targets={"{{ params.g }}": {"t": {0: "{{ params.o }}"}}})
+        ListGroupsOperator(task_id="four", states="{{ params.states | tojson }}")
+
+
+@pytest.mark.parametrize(("rendered", "said"), [("None", "group_ids"), ("", "group_ids"), ("[]", "empty list")])
+def test_a_template_that_renders_to_nothing_is_said_by_its_name(rendered: str, said: str) -> None:
+    operator = DescribeGroupsOperator(task_id="t", group_ids="{{ params.groups }}")
+    with pytest.raises(ConfigurationError, match=said):
+        operator.render_template_fields({"params": {"groups": rendered}})
+
+
+def test_a_rendered_value_is_taken() -> None:
+    operator = DescribeGroupsOperator(task_id="t", group_ids="{{ params.groups | tojson }}")
+    operator.render_template_fields({"params": {"groups": ["a", "b"]}})
+    assert operator.group_ids == '["a", "b"]'
