@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.lab.cluster import KafkaCluster
 from tests.lab.spark_jars import connector_jars
+from tests.spark.kafka import Submit, write_properties
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -37,3 +41,26 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def kafka(kafka41: KafkaCluster) -> str:
+    """Give the brokers of the main cluster."""
+    return kafka41.bootstrap
+
+
+@pytest.fixture
+def submit(spark: SparkSession, kafka: str, tmp_path: Path) -> Submit:
+    """Run the job ``process_group_backlog`` in the session, on the main cluster."""
+    from airflow_kafka_groups.spark.jobs.process_group_backlog import parse_arguments, run
+
+    properties = write_properties(tmp_path, kafka)
+    return lambda *arguments: run(spark, parse_arguments(["--kafka-properties", str(properties), *arguments]))
+
+
+@pytest.fixture
+def transforms(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Give a user's module; tests put their functions into it."""
+    module = ModuleType("users_transforms")
+    monkeypatch.setitem(sys.modules, "users_transforms", module)
+    return module

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.lab.groups import commit_offsets
 from tests.lab.topics import create_topics, quiet
 
 Offsets = Mapping[tuple[str, int], int]
+Submit = Callable[..., dict[str, Any]]
+"""Run the job ``process_group_backlog`` with these arguments, and give its summary."""
 
 
 def write_properties(folder: Path, bootstrap: str, **more: str) -> Path:
@@ -66,6 +67,3 @@ def fetched_file(path: Path, group_id: str, offsets: Offsets, ends: Offsets, **c
     content = {"format": 1, "backlog_id": "b", "kafka_cluster_id": None, "group_id": group_id, "partitions": rows}
     path.write_text(json.dumps(content | changes))
     return path
-
-
-__all__ = ["Offsets", "add", "commit_offsets", "committed", "fetched_file", "fill", "write_properties"]

@@ -33,20 +33,15 @@ from airflow_kafka_groups.spark.jobs.archive_backlog import main, parse_argument
 from airflow_kafka_groups.spark.kafka_reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.plan_file import parse_plan
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
-from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet
 from tests.spark.histories import seen
-from tests.spark.kafka import commit_offsets, fill, write_properties
+from tests.spark.kafka import fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 A0, A1 = Partition("a", 0), Partition("a", 1)
 Archive = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def kafka(kafka41: KafkaCluster) -> str:
-    return kafka41.bootstrap
 
 
 @pytest.fixture

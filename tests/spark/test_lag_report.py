@@ -19,9 +19,10 @@ from airflow_kafka_groups.spark.kafka_properties import load_properties
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, parse_owners, partition_lag, with_seconds
 from airflow_kafka_groups.spark.timestamps import look_up
 from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
 from tests.lab.topics import create_topics, quiet
 from tests.spark.histories import START, frame, hour, seen
-from tests.spark.kafka import commit_offsets, write_properties
+from tests.spark.kafka import write_properties
 from tests.spark.lake import write_snapshot
 from tests.spark.test_archive_backlog import snapshot
 

@@ -3,57 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as CommittedPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.spark.backlog import BacklogPolicy
 from airflow_kafka_groups.spark.backlog_commit import NotCommittedError
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
-from airflow_kafka_groups.spark.jobs.process_group_backlog import main, parse_arguments, run
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka_properties import load_properties
-from airflow_kafka_groups.spark.kafka_reader import explain
-from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
 from airflow_kafka_groups.spark.process import BacklogRequest, process_backlog
-from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
 from tests.lab.live import LiveConsumer
-from tests.lab.ports import free_ports
 from tests.lab.topics import quiet
-from tests.spark.kafka import add, commit_offsets, committed, fetched_file, fill, write_properties
+from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
-
-Submit = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def kafka(kafka41: KafkaCluster) -> str:
-    return kafka41.bootstrap
-
-
-@pytest.fixture
-def submit(spark: SparkSession, kafka: str, tmp_path: Path) -> Submit:
-    properties = write_properties(tmp_path, kafka)
-
-    def run_job(*arguments: str) -> dict[str, Any]:
-        return run(spark, parse_arguments(["--kafka-properties", str(properties), *arguments]))
-
-    return run_job
-
-
-@pytest.fixture
-def transforms(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A user's module; tests put their functions into it."""
-    module = ModuleType("users_transforms")
-    monkeypatch.setitem(sys.modules, "users_transforms", module)
-    return module
 
 
 def values(rows: Any) -> list[str]:
@@ -209,6 +181,56 @@ def test_a_group_that_commits_nothing_yet_begins_where_it_is_told(kafka: str, su
     assert committed(kafka, "pb-new", ("pb-n", 0)) == [3]
 
 
+def test_an_open_transaction_is_neither_read_nor_taken_for_no_commit(
+    spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    fill(kafka, {("pb-tx", 0): 4, ("pb-tx", 1): 1})
+    commit_offsets(kafka, {"pb-tx": {("pb-tx", 0): 1, ("pb-tx", 1): 1}, "pb-tx2": {("pb-tx", 0): 1, ("pb-tx", 1): 1}})
+    properties = load_properties(spark, str(write_properties(tmp_path, kafka)))
+    consumer = Consumer(quiet(kafka, group_id="pb-tx"))
+    producer = Producer(quiet(kafka, transactional_id="pb-tx"))
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("pb-tx", b"in a transaction", partition=0)
+    assert producer.flush(60) == 0
+    group = consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction([CommittedPartition("pb-tx", 0, 3)], group, 60)
+    try:
+        # Java's client leaves such a partition out of its answer: that must not read as "no commit".
+        request = BacklogRequest(group_id="pb-tx", policy=BacklogPolicy(on_no_commit="from-start"))
+        with pytest.raises(
+            JobError, match=r"cannot be read in 1 partition\(s\), first pb-tx\[0\]: a transaction may be open"
+        ):
+            process_backlog(spark, properties, request, lambda records: pytest.fail("nothing may be read"))
+        counted: list[int] = []
+        process_backlog(spark, properties, "pb-tx2", lambda records: counted.append(records.count()))
+        assert counted == [3], "the records before the open transaction"
+        assert committed(kafka, "pb-tx2", ("pb-tx", 0)) == [4]
+    finally:
+        producer.abort_transaction(60)
+        consumer.close()
+    assert process_backlog(spark, properties, "pb-tx", lambda records: counted.append(records.count()))["offsets"] == 5
+    assert counted == [3, 3], "what was aborted is not read, and is passed over"
+    assert committed(kafka, "pb-tx", ("pb-tx", 0)) == [6]
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param("kafka28", marks=pytest.mark.kafka("2.8.2")),
+        pytest.param("kafka43", marks=pytest.mark.kafka("4.3.1")),
+    ],
+)
+def test_old_and_new_brokers(spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path, version: str) -> None:
+    bootstrap = request.getfixturevalue(version).bootstrap
+    fill(bootstrap, {("pb-v", 0): 3})
+    commit_offsets(bootstrap, {"pb-v": {("pb-v", 0): 1}})
+    properties = load_properties(spark, str(write_properties(tmp_path, bootstrap)))
+    counted: list[int] = []
+    summary = process_backlog(spark, properties, "pb-v", lambda records: counted.append(records.count()))
+    assert (counted, summary["committed"], committed(bootstrap, "pb-v", ("pb-v", 0))) == ([2], 1, [3])
+
+
 def test_a_connection_that_must_not_change_anything_is_obeyed(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     fill(kafka, {("pb-g", 0): 3})
     commit_offsets(kafka, {"pb-guarded": {("pb-g", 0): 1}})
@@ -228,162 +250,3 @@ def test_a_connection_that_must_not_change_anything_is_obeyed(spark: SparkSessio
     properties = load_properties(spark, str(path))
     assert process_backlog(spark, properties, request, lambda records: [records.count()].clear())["offsets"] == 2
     assert committed(kafka, "pb-guarded", ("pb-g", 0)) == [1]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "it has no bootstrap.servers"),
-        ("bootstrap.servers=x:1\nkafka.security.protocol=SSL", "write security.protocol, without the prefix"),
-        ("bootstrap.servers=x:1\ngroup.id=g", "take group.id out: Spark sets it itself"),
-        ("bootstrap.servers=x:1\nkafka_groups.readonly=true", "kafka_groups.readonly is not known"),
-        ("bootstrap.servers=x:1\nkafka_groups.read_only=yes", "must be true or false"),
-        ('bootstrap.servers=x:1\nkafka_groups.protected=["("]', "must be a JSON list of regular expressions"),
-        ("bootstrap.servers=x:1\nsasl.jaas.config=s3cret\\u00zz", "cannot be read as a Java properties file"),
-    ],
-)
-def test_a_bad_properties_file_is_refused_without_showing_what_is_in_it(
-    spark: SparkSession, tmp_path: Path, content: str, said: str
-) -> None:
-    path = tmp_path / "bad.properties"
-    path.write_text(content)
-    with pytest.raises(ArgumentError, match=said) as refused:
-        load_properties(spark, str(path))
-    assert "s3cret" not in str(refused.value)
-    with pytest.raises(ArgumentError, match="there is no such file"):
-        load_properties(spark, str(tmp_path / "none"))
-
-
-def test_brokers_that_cannot_be_reached_are_named(spark: SparkSession, tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    path = write_properties(
-        tmp_path, f"127.0.0.1:{port}", default__api__timeout__ms="2000", request__timeout__ms="1000"
-    )
-    with pytest.raises(JobError, match=rf"the cluster does not answer: Timeout.*Check.*127.0.0.1:{port}"):
-        process_backlog(spark, load_properties(spark, str(path)), "g", lambda records: None)
-
-
-def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert prepare_kafka(spark, python_on_workers=True) == []
-    assert "has to be 4.2.0" in connector_warnings("", "4.2.0", "")[0]
-    assert "is of Spark 4.2.1, and this is Spark 4.2.0: use it" in connector_warnings("4.2.1", "4.2.0", "use it")[0]
-    with pytest.raises(JobError, match=r"is of Spark 4\.1\.3, and this is Spark 4\.2\.0: use it"):
-        connector_warnings("4.1.3", "4.2.0", "use it")
-    monkeypatch.setitem(
-        sys.modules["airflow_kafka_groups.spark.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
-    )
-    said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-    with pytest.raises(JobError, match=said):
-        prepare_kafka(spark)
-
-
-def test_every_end_has_its_exit_code(
-    spark: SparkSession,
-    kafka: str,
-    tmp_path: Path,
-    transforms: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
-    fill(kafka, {("pb-z", 0): 3})
-    commit_offsets(kafka, {"pb-z": {("pb-z", 0): 1}})
-    properties = str(write_properties(tmp_path, kafka))
-
-    def fails_in_spark(records: DataFrame) -> None:
-        records.selectExpr("raise_error('no good record')").collect()
-
-    def somebody_commits(records: DataFrame) -> None:
-        records.count()
-        commit_offsets(kafka, {"pb-z": {("pb-z", 0): 2}})
-
-    transforms.__dict__.update(fails_in_spark=fails_in_spark, somebody_commits=somebody_commits)
-    common = ["--kafka-properties", properties, "--group"]
-    ends = [
-        ([*common, "pb-z", "--transform", "users_transforms:fails_in_spark"], 1, "no good record"),
-        ([*common, "pb-none", "--output", str(tmp_path / "o")], 1, "has no commits to be seen"),
-        ([*common, "pb-z", "--transform", "no_such:f"], 2, "--transform (got 'no_such:f')"),
-        ([*common, "pb-z", "--transform", "users_transforms:somebody_commits"], 3, "the records are processed, but"),
-    ]
-    for arguments, code, said in ends:
-        assert main(arguments) == code, arguments
-        last_line = capsys.readouterr().err.splitlines()[-1]
-        assert last_line.startswith("process_group_backlog: error: ")
-        assert said in last_line
-        assert "ommitted" in last_line or code == 1
-    assert main([*common, "pb-z", "--output", str(tmp_path / "out")]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["committed"] == 1
-
-
-def test_brokers_that_executors_do_not_reach_are_told(spark: SparkSession, tmp_path: Path) -> None:
-    with KafkaCluster(version="4.1.0", brokers=1) as cluster:
-        fill(cluster.bootstrap, {("pb-u", 0): 3})
-        commit_offsets(cluster.bootstrap, {"pb-u": {("pb-u", 0): 1}})
-        path = write_properties(
-            tmp_path, cluster.bootstrap, default__api__timeout__ms="5000", request__timeout__ms="3000"
-        )
-
-        def reads_after_the_brokers_went_away(records: DataFrame) -> None:
-            cluster.stop()
-            records.collect()
-
-        options = {"kafkaConsumer.pollTimeoutMs": "3000"}
-        with pytest.raises(SPARK_ERRORS) as failed:
-            process_backlog(
-                *(spark, load_properties(spark, str(path)), "pb-u", reads_after_the_brokers_went_away), options=options
-            )
-        assert "the executors do not reach the brokers" in explain(failed.value)
-
-
-GOOD = ["--kafka-properties", "x", "--group", "g", "--output", "/o"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (GOOD[:4], "--output (got None): give an output, a --transform, or both"),
-        (["--kafka-properties", "x", "--output", "/o"], "--group (got None): give a group"),
-        (GOOD[2:], "the following arguments are required: --kafka-properties"),
-        ([*GOOD, "--no-commit"], "--result (got None): give a path"),
-        ([*GOOD, "--on-data-loss", "ignore"], "argument --on-data-loss: invalid choice: 'ignore'"),
-        ([*GOOD, "--max-records-per-partition", "-1"], "--max-records-per-partition (got -1): give 0 or more"),
-    ],
-)
-def test_a_bad_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("nothing", "give it as module:function"),
-        ("no_such_module:f", "No module named 'no_such_module'. Ship the module by --py-files"),
-        ("json:no_such", "has no attribute 'no_such'"),
-        ("json:__name__", "is not a function"),
-    ],
-)
-def test_a_transform_that_is_not_there_is_told_before_a_broker_is_asked(submit: Submit, name: str, said: str) -> None:
-    with pytest.raises(ArgumentError, match=said):
-        submit("--group", "g", "--transform", name)
-
-
-def test_the_example_of_the_docs_runs(
-    spark: SparkSession,
-    kafka: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "spark.md"
-    found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert found
-    fill(kafka, {("pb-docs", 0): 4})
-    commit_offsets(kafka, {"billing-report": {("pb-docs", 0): 1}})
-    write_properties(tmp_path, kafka)
-    monkeypatch.chdir(tmp_path)
-    exec(compile(found[1], str(page), "exec"), {"spark": spark, "output": str(tmp_path / "out")})
-    assert capsys.readouterr().out == "3 offsets processed, 1 partitions committed\n"
-    assert committed(kafka, "billing-report", ("pb-docs", 0)) == [4]

@@ -1,0 +1,184 @@
+"""Bad input to the backlog job, what it says at the start, its exit codes, and the example of its docs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.jobs.process_group_backlog import main
+from airflow_kafka_groups.spark.kafka_properties import load_properties
+from airflow_kafka_groups.spark.kafka_reader import explain
+from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
+from airflow_kafka_groups.spark.process import process_backlog
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.ports import free_ports
+from tests.spark.kafka import Submit, committed, fill, write_properties
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "it has no bootstrap.servers"),
+        ("bootstrap.servers=x:1\nkafka.security.protocol=SSL", "write security.protocol, without the prefix"),
+        ("bootstrap.servers=x:1\ngroup.id=g", "take group.id out: Spark sets it itself"),
+        ("bootstrap.servers=x:1\nkafka_groups.readonly=true", "kafka_groups.readonly is not known"),
+        ("bootstrap.servers=x:1\nkafka_groups.read_only=yes", "must be true or false"),
+        ('bootstrap.servers=x:1\nkafka_groups.protected=["("]', "must be a JSON list of regular expressions"),
+        ("bootstrap.servers=x:1\nsasl.jaas.config=s3cret\\u00zz", "cannot be read as a Java properties file"),
+    ],
+)
+def test_a_bad_properties_file_is_refused_without_showing_what_is_in_it(
+    spark: SparkSession, tmp_path: Path, content: str, said: str
+) -> None:
+    path = tmp_path / "bad.properties"
+    path.write_text(content)
+    with pytest.raises(ArgumentError, match=said) as refused:
+        load_properties(spark, str(path))
+    assert "s3cret" not in str(refused.value)
+    with pytest.raises(ArgumentError, match="there is no such file"):
+        load_properties(spark, str(tmp_path / "none"))
+
+
+def test_brokers_that_cannot_be_reached_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    path = write_properties(
+        tmp_path, f"127.0.0.1:{port}", default__api__timeout__ms="2000", request__timeout__ms="1000"
+    )
+    with pytest.raises(JobError, match=rf"the cluster does not answer: Timeout.*Check.*127.0.0.1:{port}"):
+        process_backlog(spark, load_properties(spark, str(path)), "g", lambda records: None)
+
+
+def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert prepare_kafka(spark, python_on_workers=True) == []
+    assert "has to be 4.2.0" in connector_warnings("", "4.2.0", "")[0]
+    assert "is of Spark 4.2.1, and this is Spark 4.2.0: use it" in connector_warnings("4.2.1", "4.2.0", "use it")[0]
+    with pytest.raises(JobError, match=r"is of Spark 4\.1\.3, and this is Spark 4\.2\.0: use it"):
+        connector_warnings("4.1.3", "4.2.0", "use it")
+    monkeypatch.setitem(
+        sys.modules["airflow_kafka_groups.spark.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
+    )
+    said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+    with pytest.raises(JobError, match=said):
+        prepare_kafka(spark)
+
+
+def test_every_end_has_its_exit_code(
+    spark: SparkSession,
+    kafka: str,
+    tmp_path: Path,
+    transforms: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
+    fill(kafka, {("pb-z", 0): 3})
+    commit_offsets(kafka, {"pb-z": {("pb-z", 0): 1}})
+    properties = str(write_properties(tmp_path, kafka))
+
+    def fails_in_spark(records: DataFrame) -> None:
+        records.selectExpr("raise_error('no good record')").collect()
+
+    def somebody_commits(records: DataFrame) -> None:
+        records.count()
+        commit_offsets(kafka, {"pb-z": {("pb-z", 0): 2}})
+
+    transforms.__dict__.update(fails_in_spark=fails_in_spark, somebody_commits=somebody_commits)
+    common = ["--kafka-properties", properties, "--group"]
+    ends = [
+        ([*common, "pb-z", "--transform", "users_transforms:fails_in_spark"], 1, "no good record"),
+        ([*common, "pb-none", "--output", str(tmp_path / "o")], 1, "has no commits to be seen"),
+        ([*common, "pb-z", "--transform", "no_such:f"], 2, "--transform (got 'no_such:f')"),
+        ([*common, "pb-z", "--transform", "users_transforms:somebody_commits"], 3, "the records are processed, but"),
+    ]
+    for arguments, code, said in ends:
+        assert main(arguments) == code, arguments
+        last_line = capsys.readouterr().err.splitlines()[-1]
+        assert last_line.startswith("process_group_backlog: error: ")
+        assert said in last_line
+        assert "ommitted" in last_line or code == 1
+    assert main([*common, "pb-z", "--output", str(tmp_path / "out")]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["committed"] == 1
+
+
+def test_brokers_that_executors_do_not_reach_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    with KafkaCluster(version="4.1.0", brokers=1) as cluster:
+        fill(cluster.bootstrap, {("pb-u", 0): 3})
+        commit_offsets(cluster.bootstrap, {"pb-u": {("pb-u", 0): 1}})
+        path = write_properties(
+            tmp_path, cluster.bootstrap, default__api__timeout__ms="5000", request__timeout__ms="3000"
+        )
+
+        def reads_after_the_brokers_went_away(records: DataFrame) -> None:
+            cluster.stop()
+            records.collect()
+
+        options = {"kafkaConsumer.pollTimeoutMs": "3000"}
+        with pytest.raises(SPARK_ERRORS) as failed:
+            process_backlog(
+                *(spark, load_properties(spark, str(path)), "pb-u", reads_after_the_brokers_went_away), options=options
+            )
+        assert "the executors do not reach the brokers" in explain(failed.value)
+
+
+GOOD = ["--kafka-properties", "x", "--group", "g", "--output", "/o"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (GOOD[:4], "--output (got None): give an output, a --transform, or both"),
+        (["--kafka-properties", "x", "--output", "/o"], "--group (got None): give a group"),
+        (GOOD[2:], "the following arguments are required: --kafka-properties"),
+        ([*GOOD, "--no-commit"], "--result (got None): give a path"),
+        ([*GOOD, "--on-data-loss", "ignore"], "argument --on-data-loss: invalid choice: 'ignore'"),
+        ([*GOOD, "--max-records-per-partition", "-1"], "--max-records-per-partition (got -1): give 0 or more"),
+    ],
+)
+def test_a_bad_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing", "give it as module:function"),
+        ("no_such_module:f", "No module named 'no_such_module'. Ship the module by --py-files"),
+        ("json:no_such", "has no attribute 'no_such'"),
+        ("json:__name__", "is not a function"),
+    ],
+)
+def test_a_transform_that_is_not_there_is_told_before_a_broker_is_asked(submit: Submit, name: str, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        submit("--group", "g", "--transform", name)
+
+
+def test_the_example_of_the_docs_runs(
+    spark: SparkSession,
+    kafka: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert found
+    fill(kafka, {("pb-docs", 0): 4})
+    commit_offsets(kafka, {"billing-report": {("pb-docs", 0): 1}})
+    write_properties(tmp_path, kafka)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(found[1], str(page), "exec"), {"spark": spark, "output": str(tmp_path / "out")})
+    assert capsys.readouterr().out == "3 offsets processed, 1 partitions committed\n"
+    assert committed(kafka, "billing-report", ("pb-docs", 0)) == [4]
