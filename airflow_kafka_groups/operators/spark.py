@@ -25,6 +25,8 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     :param group_id: the group; it must be Empty in the snapshot (templated).
     :param snapshot_id: the snapshot that ``ListGroupOffsetsOperator`` took; default: the newest complete one
         (templated).
+    :param for_commit: the offsets are to be committed afterwards, so refuse a group that the connection does not allow
+        to change before any work is done; default true.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"backlog_id", "group_id", "snapshot_id", "path", "result_path", "output_path", "partitions",
@@ -34,10 +36,13 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_id", "snapshot_id")
 
-    def __init__(self, *, group_id: str, snapshot_id: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, group_id: str, snapshot_id: str | None = None, for_commit: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.group_id = group_id
         self.snapshot_id = snapshot_id
+        self.for_commit = for_commit
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshot, write the file."""
@@ -48,6 +53,10 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 
         layout = self.layout()
         group_id = read_text("group_id", self.group_id)
+        if self.for_commit:
+            self.hook.settings.require_writable()
+            if self.hook.settings.protects(group_id):
+                raise self.hook.settings.protected_error(group_id)
         if self.snapshot_id is None:
             snapshot_id = latest_manifest(layout).snapshot_id
         else:
@@ -107,10 +116,13 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> None:
         """Write the file, submit, wait, delete the file."""
-        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
         from airflow_kafka_groups.hooks.arguments import read_text
 
+        try:
+            from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+        except ImportError as exc:
+            remedy = 'needs Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]", or it alone'
+            raise ConfigurationError("application", self.application, remedy) from exc
         application = read_text("application", self.application)
         if not application.endswith((".py", ".jar")):
             application = str(JOBS / f"{application}.py")

@@ -165,8 +165,12 @@ def test_what_the_connection_forbids_is_not_committed(
     admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
     path = str(tmp_path / "result.json")
     result(path)
-    with pytest.raises(KafkaGroupsError, match=r"read-only|protects"):
+    with pytest.raises(KafkaGroupsError, match=r"read-only|protect"):
         commit(tmp_path, "b", path)
+    scene.take_snapshot(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"read-only|protected by"):
+        prepare(tmp_path)
+    assert prepare(tmp_path, for_commit=False)["offsets"] == 5
     assert admin.groups["a"].offsets == {T0: 5, T1: 10}
 
 
