@@ -76,6 +76,7 @@ def test_a_commit_that_is_cut_too_long_or_of_another_version_is_told_apart_from_
         (key, b"\x00"),
         (key, struct.pack(">h", -1) + value[2:]),
         (key, commit_value(4, 9)[:-1]),
+        (key, struct.pack(">hqi", 4, 9, 0) + b"\x00" + bytes(20)),
         (key, struct.pack(">hqi", 4, 9, 0) + b"\xff\xff\xff\xff" + bytes(20)),
         (commit_key(b"\xff\xfe", "t", 1), value),
         (key, commit_value(3, 9).replace(text(""), text(b"\xc3"))),

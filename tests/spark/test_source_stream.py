@@ -129,12 +129,11 @@ async def delete(bootstrap: str, group_id: str) -> None:
 
 
 async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_as_it_was(tmp_path: Path) -> None:
-    offset, code = 5, ErrorCode.none
+    offset, code, one = 5, ErrorCode.none, ErrorCode.none
 
     def answer(broker_id: int, version: int, request: Any) -> Any:
-        return answers.offset_fetch(
-            version, {group.group_id: code for group in request.groups}, {("t", 0): (offset, ErrorCode.none)}
-        )
+        partitions = {("t", 0): (offset, ErrorCode.none), ("t", 1): (1, one)}
+        return answers.offset_fetch(version, {group.group_id: code for group in request.groups}, partitions)
 
     async with FakeCluster(groups={"g"}) as cluster:
         cluster.control(OFFSET_FETCH, answer)
@@ -145,18 +144,22 @@ async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_a
             buckets = await asyncio.to_thread(reader.partitions, {"batch": start}, {"batch": start + 1})
             assert len(buckets) == BUCKETS
             read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
-            rows = [row for part in read for found in part for row in found.to_pylist()]
-            return [(row["change"], row["previous_offset"], row["committed_offset"]) for row in rows]
+            rows = [row for part in read for rows_of in part for row in rows_of.to_pylist()]
+            found = [(row["change"], row["previous_offset"], row["committed_offset"]) for row in rows]
+            return sorted(found, key=str)
 
-        assert await batch(0) == [("new", None, 5)]
+        new = [("new", None, 1), ("new", None, 5)]
+        assert await batch(0) == new
         offset = 8
-        assert await batch(0) == [("new", None, 5)]
+        assert await batch(0) == new
         code = ErrorCode.group_authorization_failed
         assert await batch(1) == []
-        code = ErrorCode.none
-        assert await batch(2) == [("moved", 5, 8)]
-        reader.commit({"batch": 3})
-        assert sorted(os.listdir(tmp_path)) == ["batch-2", "batch-3"]
+        code, one = ErrorCode.none, ErrorCode.topic_authorization_failed
+        assert await batch(2) == []
+        one = ErrorCode.none
+        assert await batch(3) == [("moved", 5, 8)]
+        reader.commit({"batch": 4})
+        assert sorted(os.listdir(tmp_path)) == ["batch-3", "batch-4"]
         with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: start the query anew"):
             await asyncio.to_thread(reader.read, Bucket(0, 1, 2, "c", ()))
 
