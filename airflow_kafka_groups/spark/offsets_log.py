@@ -10,8 +10,9 @@ records of the sort named in ``name`` a task met, in ``number``).
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyspark import cloudpickle
@@ -78,16 +79,23 @@ def scan(*, newest_only: bool = True) -> Transform:
     """
 
     def run(records: DataFrame) -> DataFrame:
-        # Shipped by value: executors need pyarrow and numpy, and no copy of this package.
-        for module in (commit_records, group_records, __import__(__name__, fromlist=["scan"])):
-            cloudpickle.register_pickle_by_value(module)
-
-        def in_task(batches: Iterable[Any]) -> Iterator[Any]:
-            return scan_batches(batches, newest_only=newest_only)
-
-        return records.select(*_COLUMNS).mapInArrow(in_task, SCAN_SCHEMA)
+        return records.select(*_COLUMNS).mapInArrow(task_function(newest_only), SCAN_SCHEMA)
 
     return run
+
+
+def task_function(newest_only: bool) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Give what tasks run, shipped by value: executors need pyarrow and numpy, and no copy of this package.
+
+    :param newest_only: as in ``scan``.
+    """
+    for module in (commit_records, group_records, sys.modules[__name__]):
+        cloudpickle.register_pickle_by_value(module)
+
+    def in_task(batches: Iterable[Any]) -> Iterator[Any]:
+        return scan_batches(batches, newest_only=newest_only)
+
+    return in_task
 
 
 def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
