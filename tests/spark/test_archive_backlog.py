@@ -78,8 +78,7 @@ def test_the_archive_equals_what_was_produced(
     groups = ["ab/odd group=1", "ab-007", "ab-done"]
     snapshot_id = snapshot(kafka, tmp_path, *groups)
     summary = archive(*(argument for group in groups for argument in ("--group", group)))
-    output = tmp_path / "c" / "archives" / snapshot_id
-    rows = spark.read.schema(ARCHIVE_SCHEMA).parquet(str(output)).collect()
+    rows = spark.read.schema(ARCHIVE_SCHEMA).parquet(summary["output"]).collect()
     found = sorted((row["group_id"], row["topic"], row["partition"], row["offset"]) for row in rows)
     assert found == sorted(
         [("ab/odd group=1", "ab-a", 0, number) for number in range(4, 10)]
@@ -90,7 +89,8 @@ def test_the_archive_equals_what_was_produced(
         assert bytes(row["value"]).decode() == f"{row['topic']}-{row['partition']}-{row['offset']}"
         assert bytes(row["key"]).decode() == f"k{row['offset']}"
     assert (summary["groups"], summary["records"], summary["offsets"], summary["exact"]) == (3, 11, 11, True)
-    assert json.loads(output.with_name(f"{snapshot_id}.json").read_text()) == summary
+    archives = tmp_path / "c" / "archives"
+    assert json.loads((archives / f"{snapshot_id}.json").read_text()) == summary
     with pytest.raises(JobError, match="an archive is never overwritten"):
         archive("--group", "ab-007")
 

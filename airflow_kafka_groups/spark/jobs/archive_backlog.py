@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,7 +65,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--plan-id", help="archive the groups of this deletion plan")
     add("--group", action="append", default=[], help="archive this group; repeatable")
     add("--snapshot-id", help="take the offsets from this snapshot (default: the plan's, or the newest)")
-    add("--output", help="folder that must not exist (default BASE/CLUSTER/archives/PLAN_ID or SNAPSHOT_ID)")
+    add("--output", help="folder that must not exist (default in BASE/CLUSTER/archives)")
     add("--format", default="parquet", help="format of the archive (default parquet)")
     add("--isolation-level", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0])
     for name in _POLICY:
@@ -95,11 +96,15 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         snapshot_id = snapshot_id or planned
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1)
     snapshot = history.judged
-    output = arguments.output or f"{folder}/archives/{arguments.plan_id or snapshot.snapshot_id}"
+    # Each try has a folder of its own, so that a task that is repeated trips over no half-written one; the summary
+    # names the folder that counts.
+    name = f"{folder}/archives/{arguments.plan_id or snapshot.snapshot_id}"
+    output = arguments.output or f"{name}-{uuid.uuid4().hex[:8]}"
+    summary_path = f"{arguments.output or name}.json"
     storage = Storage(spark, output)
-    if storage.exists(output):
-        raise JobError(f"{output} exists: an archive is never overwritten. Give another --output")
-    storage.delete_file(f"{output}.json")
+    for path in (output, summary_path):
+        if storage.exists(path):
+            raise JobError(f"{path} exists: an archive is never overwritten. Give another --output")
     rows = read_rows(spark, history)
     if (seen := rows.count()) != snapshot.rows:
         raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
@@ -134,7 +139,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"{summary['offsets_without_record']} offsets have no record (compaction, or transactions), and exact "
             f"counts are required. The archive in {output} has no summary, and so does not count"
         )
-    storage.write_text(f"{output}.json", json.dumps(summary, indent=1) + "\n")
+    storage.write_text(summary_path, json.dumps(summary, indent=1) + "\n")
     return summary
 
 
