@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 USERS = {"admin": "admin", "viewer": "viewer"}
 """Names, which are their roles and passwords too: this Airflow can be reached from this machine only."""
 
-START_TIMEOUT_S = 240.0
+START_TIMEOUT_S = 420.0
 _STOP_TIMEOUT_S = 40.0
 _POLL_S = 0.5
 
@@ -117,19 +117,20 @@ class AirflowServer:
         return str(run["dag_run_id"])
 
     def end_other_runs(self, dag_id: str, run_url: str) -> None:
-        """End the DAG's other runs until this one is at work: the schedule starts one when a DAG is unpaused."""
+        """Remove the DAG's other runs until this one is at work: the schedule starts one when a DAG is unpaused."""
         mine = unquote(run_url).rpartition("/")[2]
-
-        def is_at_work() -> bool:
-            runs = {run["dag_run_id"]: run["state"] for run in self.request("GET", place)["dag_runs"]}
-            for run_id, state in runs.items():
-                if run_id != mine and state in ("queued", "running"):
-                    self.request("PATCH", f"{place}/{run_id}", {"state": "failed"})
-                    self._client.delete(f"/api/v2{place}/{run_id}")
-            return runs.get(mine) not in (None, "queued")
-
         place = f"/dags/{dag_id}/dagRuns"
-        self.until(is_at_work, f"did not start {mine}")
+
+        def is_alone_at_work() -> bool:
+            runs = {run["dag_run_id"]: run["state"] for run in self.request("GET", place)["dag_runs"]}
+            state = runs.pop(mine, "queued")
+            for run_id, other in runs.items():
+                if other in ("queued", "running"):
+                    self.request("PATCH", f"{place}/{run_id}", {"state": "failed"})
+                self._client.delete(f"/api/v2{place}/{run_id}")  # it may be refused as long as a task is at work
+            return state != "queued" and not runs
+
+        self.until(is_alone_at_work, f"did not start {mine}")
 
     def wait_for_run(self, dag_id: str, run_id: str) -> None:
         """Wait until a run has succeeded; raises LabError when it has not."""

@@ -14,9 +14,9 @@ from tests.ui.scene import KAFKA_PASSWORD, KAFKA_USER, Scene
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
 CLEANUP = "cleanup_stale_groups"
-RUN_TIMEOUT_MS = 300_000
+RUN_TIMEOUT_MS = 600_000
 
 
 def test_a_connection_is_made_by_its_form_and_tested_by_its_button(page: Page, scene: Scene) -> None:
@@ -62,6 +62,7 @@ def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(pag
     page.goto(f"{run}/tasks/approve")
     page.get_by_role("link", name="Required Action").click(timeout=RUN_TIMEOUT_MS)
     page.get_by_text(re.compile(r"\d+ groups are planned")).wait_for()
+    page.get_by_text("Awaiting Input").first.wait_for()
     pages.picture(page, "approval")
     found = re.search(r"Delete (\d+) consumer groups of demo", page.inner_text("body"))
     assert found is not None
