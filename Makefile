@@ -80,6 +80,7 @@ faults: $(STAMP) ## Hold the lease under five minutes of induced faults
 bench: $(STAMP) ## Measure against other clients, side by side in one run
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.membership
+	@$(BIN)/python -m tests.bench.triggers
 
 bench-quick: $(STAMP) ## Measure the 10,000-group part only
 	@$(BIN)/python -m tests.bench --quick

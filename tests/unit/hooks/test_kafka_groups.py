@@ -14,6 +14,7 @@ from airflow.sdk import Connection
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.hooks.probe import _how_many
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 
@@ -187,3 +188,17 @@ def test_an_http_server_that_answers_is_said_in_a_sentence(monkeypatch: pytest.M
         server.shutdown()
     assert not done
     assert "HTTP" in sentence
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([True, True], "all"),
+        ([True, False], "1"),
+        ([False, False], "none"),
+        ([True, False, None], "1 (1 not known)"),
+        ([None, None], "not known (the brokers are too old to say)"),
+    ],
+)
+def test_what_is_allowed_is_counted_and_never_rounded_up(answers: list[bool | None], said: str) -> None:
+    assert _how_many(answers) == said
