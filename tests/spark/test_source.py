@@ -226,7 +226,17 @@ def test_a_password_reaches_brokers_and_is_seen_nowhere(spark: SparkSession, tmp
             secured.collect()
     shown = [str(refused.value), secured._jdf.queryExecution().toString(), str(spark.sparkContext.getConf().getAll())]
     shown += [secured._jdf.queryExecution().explainString(_mode(spark, name)) for name in ("extended", "formatted")]
+    shown += _pages(spark)
+    assert any("kafka_groups" in text for text in shown)
     assert all(SECRET not in text for text in shown)
+
+
+def _pages(spark: SparkSession) -> list[str]:
+    """Give what Spark's web pages and their REST interface show of all queries: they read it from this store."""
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    found = [executions.apply(number) for number in range(executions.size())]
+    assert found
+    return [str(text) for each in found for text in (each.physicalPlanDescription(), each.modifiedConfigs(), each)]
 
 
 def _mode(spark: SparkSession, name: str) -> object:
