@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,8 +145,14 @@ async def until(is_so: Any, seconds: float = 40) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-@pytest.mark.parametrize("leads", [True, False], ids=["leads", "follows"])
+STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
+INTEROP = [
+    *itertools.product(STRATEGIES, (True, False), MEMBERSHIP_CLUSTERS),
+    *itertools.product(("cooperative-sticky",), (True, False), ("kafka43",)),
+]
+
+
+@pytest.mark.parametrize(("strategy", "leads", "kafka"), INTEROP, indirect=["kafka"])
 async def test_a_python_member_shares_a_topic_with_a_confluent_consumer(
     strategy: str, leads: bool, kafka: KafkaCluster, client: ClusterClient
 ) -> None:
