@@ -36,18 +36,21 @@ class Access:
     :param lists_all: whether a listing shows every group (DESCRIBE on the cluster), or only those it may describe.
     :param sees_all_topics: whether a topic that nobody made would have been told: a sign that this user may describe
         every topic. Brokers leave the others out of committed offsets without a word.
+    :param lease: whether the group that stands for the right to delete can be joined (READ).
     :param groups: the groups that were asked about; one that could not be described is left out.
     """
 
     lists_all: bool | None
     sees_all_topics: bool = True
+    lease: bool | None = None
     groups: Mapping[str, GroupAccess] = field(default_factory=dict)
 
 
-async def describe_access(admin: AdminClient, group_ids: Iterable[str]) -> Access:
+async def describe_access(admin: AdminClient, group_ids: Iterable[str], lease_group_id: str) -> Access:
     """Ask what may be done with some groups, in a few requests whatever their number.
 
     :param group_ids: the groups; those that do not exist are left out.
+    :param lease_group_id: the group that stands for the right to delete; it need not exist.
 
     Raises what asking for metadata raises; a group that cannot be asked about is left out.
     """
@@ -60,6 +63,7 @@ async def describe_access(admin: AdminClient, group_ids: Iterable[str]) -> Acces
     return Access(
         lists_all=_allows(told.cluster_operations, "describe"),
         sees_all_topics=await admin.sees_all_topics(),
+        lease=_allows(await admin.group_operations(lease_group_id), "read"),
         groups={id_: _access(group, read.get(id_), told.topic_operations) for id_, group in there.items()},
     )
 

@@ -17,10 +17,12 @@ from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import BrokerError, MissingAnswerError
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing
+from airflow_kafka_groups.protocol import describe_groups
 from airflow_kafka_groups.protocol import metadata as metadata_api
-from airflow_kafka_groups.protocol.apis import METADATA
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.metadata import MetadataAnswer
 from airflow_kafka_groups.transport.base import Connector
 
@@ -66,6 +68,30 @@ class Calls:
         """
         told = await self.authorized_operations([_MADE_UP_TOPIC])
         return told.errors.get(_MADE_UP_TOPIC) is not ErrorCode.topic_authorization_failed
+
+    async def group_operations(self, group_id: str) -> frozenset[str] | None:
+        """Ask what this user may do with a group, also with one that does not exist (KIP-430).
+
+        Gives operations such as ``read``; ``None`` where the broker is too old to say (before 2.3). Raises the error of
+        the look-up or of the group, unless it is that this user may not even describe it: then nothing is allowed.
+        """
+        driver: AdminDriver[str, Broker] = self._driver([group_id], lookup=CoordinatorStrategy(), handler=None)
+        ((_, broker, error),) = await runner.collect(driver, self._cluster)
+        if isinstance(error, BrokerError) and error.code == ErrorCode.group_authorization_failed:
+            return frozenset()
+        if error is not None or broker is None:
+            raise error or MissingAnswerError(f"nobody said who coordinates group {group_id!r}")
+        connection = await self._cluster.connection(broker.broker_id)
+        # Newer versions say nothing of a group that is not there.
+        version = min(connection.versions.choose(DESCRIBE_GROUPS), describe_groups.LAST_VERSION_OF_ABSENT_GROUPS)
+        request = describe_groups.build([group_id], True, version)
+        response = await connection.send(DESCRIBE_GROUPS, version, request, self._config.request_timeout)
+        (answer,) = describe_groups.parse(response, version, broker.broker_id)
+        if answer.error is ErrorCode.group_authorization_failed:
+            return frozenset()
+        if answer.error is not ErrorCode.none:
+            raise broker_error(answer.error, DESCRIBE_GROUPS, broker_id=broker.broker_id, subject=f"group {group_id!r}")
+        return answer.description.authorized_operations
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._config.api_timeout

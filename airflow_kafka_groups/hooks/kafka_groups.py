@@ -200,7 +200,7 @@ class KafkaGroupsHook(BaseHook):
         from airflow_kafka_groups.hooks.probe import look_around
 
         try:
-            found = self.run(look_around)
+            found = self.run(lambda admin: look_around(admin, self.settings.lease_group_id))
             return True, f"{found} This connection is read-only." if self.settings.read_only else found
         except KafkaGroupsError as exc:
             return False, str(exc)

@@ -19,8 +19,11 @@ _HIDDEN_TOPICS = (
 )
 
 
-async def look_around(admin: AdminClient) -> str:
-    """Connect to every broker, list the groups, ask what may be done with the first of them."""
+async def look_around(admin: AdminClient, lease_group_id: str) -> str:
+    """Connect to every broker, list the groups, ask what may be done with the first of them.
+
+    :param lease_group_id: the group that stands for the right to delete.
+    """
     from airflow_kafka_groups.admin.access import describe_access
 
     cluster = await admin.describe_cluster()
@@ -30,13 +33,15 @@ async def look_around(admin: AdminClient) -> str:
         said += f" ({counted(groups.errors, 'broker')} did not answer the listing)"
     sample = sorted(groups)[:GROUPS_LOOKED_AT]
     try:
-        access = await describe_access(admin, sample)
+        access = await describe_access(admin, sample, lease_group_id)
     except KafkaGroupsError as error:
         return f"Connected to cluster {cluster.cluster_id}: {said}. What may be done is not known: {error}."
     if access.lists_all is False:
         said += " (only those that this user may describe: there may be more)"
-    hidden = "" if access.sees_all_topics else _HIDDEN_TOPICS
-    return f"Connected to cluster {cluster.cluster_id}: {said}. {_allowed(access, sample)}{hidden}"
+    lacking = "" if access.sees_all_topics else _HIDDEN_TOPICS
+    if access.lease is False:
+        lacking += f" A deletion needs Read on the group {lease_group_id}, which this user has not."
+    return f"Connected to cluster {cluster.cluster_id}: {said}. {_allowed(access, sample)}{lacking}"
 
 
 def counted(things: Sized, name: str) -> str:

@@ -28,6 +28,8 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
 from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 
+LAST_VERSION_OF_ABSENT_GROUPS = 5
+"""Up to it, the operations of a group that is not there are told, too; brokers go on answering it."""
 _FIRST_OPERATIONS_VERSION = 3
 _FIRST_FLEXIBLE_VERSION = 5
 _MAX_ASSIGNMENT_VERSION = 3

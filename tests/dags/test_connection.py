@@ -32,6 +32,7 @@ def guarded() -> Iterator[KafkaCluster]:
         allow(cluster, "reader", "TOPIC", "*", "DESCRIBE")
         allow(cluster, "keeper", "GROUP", "a", "DELETE", "READ", prefixed=True)
         allow(cluster, "keeper", "TOPIC", "paid", "READ")
+        allow(cluster, "keeper", "GROUP", "airflow-kafka-groups-lease", "READ")
         yield cluster
 
 
@@ -65,6 +66,7 @@ def test_who_may_only_look_is_told_so(guarded: KafkaCluster, monkeypatch: pytest
     assert "3 groups visible." in said
     assert "read all, delete none, restore none." in said
     assert "Describe on all topics" not in said
+    assert "A deletion needs Read on the group airflow-kafka-groups-lease" in said, "also of a group that is not there"
 
 
 @pytest.mark.kafka("4.1.0")
@@ -73,6 +75,7 @@ def test_what_acls_hide_is_said(guarded: KafkaCluster, monkeypatch: pytest.Monke
     assert done, said
     assert "2 groups visible (only those that this user may describe" in said
     assert "delete all, restore all." in said
+    assert "A deletion needs Read" not in said
     assert "allow Describe on all topics" in said, "brokers leave the topic 'secret' out without a word"
 
 

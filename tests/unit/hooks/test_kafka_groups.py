@@ -124,11 +124,12 @@ def test_the_client_is_closed_when_the_function_raises(admin: FakeAdmin) -> None
 def test_the_connection_test_says_what_it_found_and_what_is_allowed(admin: FakeAdmin) -> None:
     begin = "Connected to cluster fake-cluster: 2 brokers; 2 groups visible. Allowed with the 2 groups looked at: "
     unknown = "not known (the brokers are too old to say)"
+    no_lease = "A deletion needs Read on the group airflow-kafka-groups-lease, which this user has not."
     for operations, said in (
         (None, f"read all, delete {unknown}, restore {unknown}."),
-        (frozenset({"describe"}), "read all, delete none, restore none."),
+        (frozenset({"describe"}), f"read all, delete none, restore none. {no_lease}"),
         (frozenset({"describe", "read"}), "read all, delete none, restore all."),
-        (frozenset({"describe", "delete"}), "read all, delete all, restore none."),
+        (frozenset({"describe", "delete"}), f"read all, delete all, restore none. {no_lease}"),
     ):
         admin.operations = operations
         assert KafkaGroupsHook().test_connection() == (True, begin + said)

@@ -80,6 +80,9 @@ class FakeAdmin:
         brokers = (self._broker(1), self._broker(2))
         return SimpleNamespace(cluster_id=self.id, brokers=brokers, api_versions=self.api_versions, errors={})
 
+    async def group_operations(self, group_id: str) -> frozenset[str] | None:
+        return self.operations
+
     async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
         everything = frozenset({"read", "describe", "delete"})
         return MetadataAnswer(self.id, (), cluster_operations=everything, topic_operations={"t": everything})
