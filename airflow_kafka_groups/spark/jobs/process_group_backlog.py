@@ -165,7 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     finally:
         spark.stop()
-    print(json.dumps(summary), flush=True)
+    lists = {name: len(summary[name]) for name in ("before", "ends", "to_commit")}  # in full in the result
+    print(json.dumps({**summary, **lists}), flush=True)
     return 0
 
 
