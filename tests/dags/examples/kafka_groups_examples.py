@@ -42,6 +42,9 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
         kafka_groups_conn_id="my_cluster",
         include=["orders-*"],
     )
+    of_transactions = FindCoordinatorsOperator(
+        task_id="of_transactions", kafka_groups_conn_id="my_cluster", transactional_ids=["orders-tx-1", "orders-tx-2"]
+    )
     # [END howto_operator_coordinators]
 
     # [START howto_operator_offsets]
@@ -161,7 +164,7 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
     forget = DeleteGroupOffsetsOperator(task_id="forget", group_ids=["orders-moved"], topics=["orders-v1"], **stored)
     # [END howto_operator_offset_changes]
 
-    coordinators_ready >> find_coordinators >> list_offsets >> count_partitions() >> has_read_it_all
+    coordinators_ready >> find_coordinators >> of_transactions >> list_offsets >> count_partitions() >> has_read_it_all
     has_read_it_all >> has_come_so_far >> has_read_what_was_there >> there >> empty >> stalled
     stalled >> delete_by_name >> gone >> list_empty >> chunks
     describe >> restore >> read_again >> put_at >> forget
