@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,15 @@ OUTPUT = REPOSITORY / "build" / "bench" / "spark.json"
 Results = dict[str, Any]
 
 
-def staleness(quick: bool, repeat: int) -> Results:
+def staleness(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure judge_staleness: a tenth of the size, the whole, one core, and DuckDB on the same files."""
-    found: Results = {}
     sizes = ((1_000, 2),) if quick else ((1_000, 2), (10_000, 2), (10_000, 1))
     for groups, cores in sizes:
         with tempfile.TemporaryDirectory() as folder:
             base, snapshots = Path(folder), 4 if quick else 48
             result = measure(base, groups=groups, partitions=20, snapshots=snapshots, cores=cores)
             duck = [with_duckdb(base, snapshots=snapshots, stale=_stale(groups), cores=cores) for _ in range(repeat)]
+        found: Results = {}
         suffix = "" if cores == 2 else ".local1"
         rows = f"judge_staleness.{result['rows']}_rows"
         found |= {
@@ -52,19 +52,19 @@ def staleness(quick: bool, repeat: int) -> Results:
         if groups == 10_000 and cores == 2:
             found |= {"judge_staleness.incremental.seconds": result["incremental_job"]}
             found |= {"judge_staleness.peak_mb": result["peak_mb"]}
-    return found
+        yield found
 
 
 def _stale(groups: int) -> int:
     return sum(number % 4 == 0 and number % 10 != 1 for number in range(groups))
 
 
-def decoding(quick: bool, repeat: int) -> Results:
+def decoding(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure commit_history: a tenth of the records, all of them, one core; in Arrow batches and by SQL functions."""
-    found: Results = {}
     sizes = ((120_000, 2),) if quick else ((120_000, 2), (1_200_000, 2), (1_200_000, 1))
     for records, cores in sizes:
         taken = _program("decoding", "--records", str(records), "--cores", str(cores), "--repeat", str(repeat))
+        found: Results = {}
         suffix = "" if cores == 2 else ".local1"
         for form, seconds in taken.items():
             name = f"commit_history.{records}.{form}"
@@ -72,12 +72,11 @@ def decoding(quick: bool, repeat: int) -> Results:
         if records == 1_200_000 and cores == 2:
             for form, key in (("arrow", "records_per_second"), ("sql", "sql_records_per_second")):
                 found[f"commit_history.{key}"] = found[f"commit_history.{records}.{form}.records_per_second"]
-    return found
+        yield found
 
 
-def source(quick: bool, repeat: int) -> Results:
+def source(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure the data source beside the core on three brokers: a tenth of the groups, all of them, one core."""
-    found: Results = {}
     sizes = ((5_000, 2),) if quick else ((5_000, 2), (50_000, 2), (50_000, 1))
     with KafkaCluster(brokers=3, full_jit=True, heap_mb=768) as cluster:
         create_topics(cluster.bootstrap, {"bench": 20})
@@ -89,14 +88,18 @@ def source(quick: bool, repeat: int) -> Results:
             taken = _program("reading", *arguments)
             core, read = statistics.median(taken["core"]), statistics.median(taken["source"])
             suffix = "" if cores == 2 else ".local1"
-            found |= {f"source.{groups}.seconds{suffix}": read, f"source.{groups}.core_seconds{suffix}": core}
+            found: Results = {f"source.{groups}.seconds{suffix}": read, f"source.{groups}.core_seconds{suffix}": core}
             found |= {f"source.{groups}.start_seconds{suffix}": taken["start"]}
             found |= {f"source.{groups}.first_seconds{suffix}": taken["first"]}
             found[f"source.{groups}.ratio_core{suffix}"] = round(read / core, 2)
-    return found
+            yield found
 
 
-PARTS: dict[str, Callable[[bool, int], Results]] = {"decoding": decoding, "source": source, "staleness": staleness}
+PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
+    "decoding": decoding,
+    "source": source,
+    "staleness": staleness,
+}
 
 
 def _program(name: str, *arguments: str) -> dict[str, Any]:
@@ -116,14 +119,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args(argv)
     found: Results = json.loads(options.output.read_text()) if options.output.is_file() else {}
+    found["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     for name in options.only:
-        load = os.getloadavg()[0]
-        measured = PARTS[name](options.quick, options.repeat)
-        found |= {**measured, f"{name}.load_before": round(load, 1)}
-        print("\n".join(f"{key} = {value}" for key, value in measured.items()), flush=True)
-        found["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        for measured in PARTS[name](options.quick, options.repeat):
+            found |= {**measured, f"{name}.load_average": round(os.getloadavg()[1], 1)}
+            options.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+            print("\n".join(f"{key} = {value}" for key, value in measured.items()), flush=True)
     print(f"written to {options.output}")
     return 0
 
