@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft7Validator
 
+import airflow_kafka_groups
 from airflow_kafka_groups.provider_info import get_provider_info
 
 SECRET_WORDS = ("password", "private_key", "secret")
@@ -27,10 +30,15 @@ def test_it_is_valid_by_airflows_schemas() -> None:
 
 def test_every_module_it_names_exists_and_none_is_left_out() -> None:
     info = get_provider_info()
-    for kind in ("hooks", "operators", "sensors"):
+    package = Path(airflow_kafka_groups.__file__).parent
+    for kind in ("hooks", "operators", "sensors", "triggers"):
         named = {module for entry in info[kind] for module in entry["python-modules"]}
         for module in named:
             importlib.import_module(module)
+        suffix = {"operators": "Operator", "sensors": "Sensor", "triggers": "Trigger", "hooks": "Hook"}[kind]
+        public = re.compile(rf"^class [A-Z]\w*{suffix}\b", re.M)
+        holding = {path.stem for path in (package / kind).glob("*.py") if public.search(path.read_text())}
+        assert {module.rpartition(".")[2] for module in named} == holding - {"base"}
     (kind_,) = info["connection-types"]
     module, _, name = kind_["hook-class-name"].rpartition(".")
     hook = getattr(importlib.import_module(module), name)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import ObjectStoragePath
+from airflow.sdk.timezone import utcnow
 
+from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
+from airflow_kafka_groups.operators.retention import PruneFilesOperator
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.unit.operators import scene
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
@@ -34,3 +40,23 @@ def test_every_step_works_on_object_storage(admin: FakeAdmin, tmp_path: Path, mo
     assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
     report = CleanupReportOperator(task_id="r", **place, plan_id=planned["plan_id"]).execute({})
     assert (report["outcomes"], report["runs"]) == ({"deleted": 2}, 1)
+
+
+def test_backups_drills_and_pruning_work_on_object_storage(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.hooks.storage.open_path", open_as_object)
+    admin.groups = {"a": FakeGroup(), "live": FakeGroup(state=GroupState.STABLE, members=1)}
+    place: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", **place)
+    made = backup.execute({})
+    assert [topic.name for topic in backup.get_openlineage_facets_on_complete(None).inputs] == ["t"]
+    assert RestoreDrillOperator(task_id="d", plan_id=made["plan_id"], **place).execute({})["restored"] == 2
+
+    older, newer = sorted(scene.take_snapshot(tmp_path) for _ in range(2))
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.storage.utc_now", lambda: utcnow() + timedelta(days=100))
+    found = PruneFilesOperator(task_id="p", keep_newest=1, dry_run=False, **place).execute({})
+    assert (found["removed"]["snapshot"], found["files"], found["foreign"]) == (1, 2, {})
+    root = tmp_path / scene.CLUSTER
+    assert [path.stem for path in (root / "manifests").iterdir()] == [newer]
+    assert [path.name for path in (root / "data").iterdir()] == [newer], older
