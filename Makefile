@@ -75,7 +75,7 @@ lint: $(STAMP) ## Check style, types and the layers' import contracts
 	@$(BIN)/lint-imports --no-cache
 
 faults: $(STAMP) ## Hold the lease under five minutes of induced faults
-	@MEMBERSHIP_FAULT_SECONDS=$${MEMBERSHIP_FAULT_SECONDS:-300} $(BIN)/python -m pytest --timeout 1200 tests/integration/test_membership_lease.py
+	@MEMBERSHIP_FAULT_SECONDS=$${MEMBERSHIP_FAULT_SECONDS:-300} $(BIN)/python -m pytest -rP --timeout 1200 tests/integration/test_membership_lease.py
 
 bench: $(STAMP) ## Measure against other clients, side by side in one run
 	@$(BIN)/python -m tests.bench
