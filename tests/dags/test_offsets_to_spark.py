@@ -78,6 +78,7 @@ def dag(cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return bag.dags["offsets_to_spark"]
 
 
+@pytest.mark.safety
 def test_spark_processes_the_backlog_and_shows_no_secret(
     dag: Any, cluster: KafkaCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from tests.lab.topics import create_topics, quiet
+from tests.lab.topics import create_topics, delete_topics, quiet
 
 Offsets = Mapping[tuple[str, int], int]
 Submit = Callable[..., dict[str, Any]]
@@ -30,8 +32,21 @@ def fill(bootstrap: str, records: Offsets, **config: str) -> None:
     counts: dict[str, int] = {}
     for topic, partition in records:
         counts[topic] = max(counts.get(topic, 0), partition + 1)
-    create_topics(bootstrap, counts, config={name.replace("_", "."): value for name, value in config.items()})
+    fresh_topics(bootstrap, counts, **config)
     add(bootstrap, records)
+
+
+def fresh_topics(bootstrap: str, partitions: Mapping[str, int], **config: str) -> None:
+    """Create topics; those that a first try of the test left are deleted before, with what groups committed there."""
+    admin = AdminClient(quiet(bootstrap))
+    left = [topic for topic in partitions if topic in admin.list_topics(timeout=60).topics]
+    if left:
+        delete_topics(bootstrap, left)
+        deadline = time.monotonic() + 60
+        while any(topic in admin.list_topics(timeout=60).topics for topic in left):
+            assert time.monotonic() < deadline, f"{left} are still there"
+            time.sleep(0.2)
+    create_topics(bootstrap, partitions, config={name.replace("_", "."): value for name, value in config.items()})
 
 
 def add(bootstrap: str, records: Offsets) -> None:

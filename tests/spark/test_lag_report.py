@@ -20,9 +20,9 @@ from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, parse_owners, p
 from airflow_kafka_groups.spark.timestamps import look_up
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
-from tests.lab.topics import create_topics, quiet
+from tests.lab.topics import quiet
 from tests.spark.histories import START, frame, hour, seen
-from tests.spark.kafka import write_properties
+from tests.spark.kafka import fresh_topics, write_properties
 from tests.spark.lake import write_snapshot
 from tests.spark.test_archive_backlog import snapshot
 
@@ -102,7 +102,7 @@ def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
     spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
 ) -> None:
     bootstrap = kafka41.bootstrap
-    create_topics(bootstrap, {"lr-a": 2, "lr-b": 1})
+    fresh_topics(bootstrap, {"lr-a": 2, "lr-b": 1})
     hours_ago = int(time.time() * 1000) - 7_200_000
     producer = Producer(quiet(bootstrap))
     for topic, partition in (("lr-a", 0), ("lr-a", 1), ("lr-b", 0)):
@@ -157,7 +157,7 @@ def test_messages_alone_need_no_broker(spark: SparkSession, tmp_path: Path) -> N
 def test_an_offset_without_a_record_has_no_timestamp(
     spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
 ) -> None:
-    create_topics(kafka41.bootstrap, {"lr-t": 2})
+    fresh_topics(kafka41.bootstrap, {"lr-t": 2})
     producer = Producer(quiet(kafka41.bootstrap, transactional_id="lr-t"))
     producer.init_transactions(60)
     producer.begin_transaction()

@@ -49,6 +49,7 @@ def test_exactly_what_was_unread_is_written_and_then_committed(
     assert (again["offsets"], again["committed"], (tmp_path / "none").exists()) == (0, 0, False)
 
 
+@pytest.mark.safety
 def test_a_transform_that_fails_commits_nothing(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_transform_that_fails_commits_nothing(
     assert committed(kafka, "pb-f", ("pb-f", 0)) == [2]
 
 
+@pytest.mark.safety
 def test_nothing_is_committed_for_a_group_that_somebody_used_meanwhile(
     spark: SparkSession, kafka: str, tmp_path: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_nothing_is_committed_for_a_group_that_somebody_used_meanwhile(
         joined.stop()
 
 
+@pytest.mark.safety
 def test_fetched_offsets_bound_the_read_and_have_to_hold_still(
     spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path
 ) -> None:
@@ -181,6 +184,7 @@ def test_a_group_that_commits_nothing_yet_begins_where_it_is_told(kafka: str, su
     assert committed(kafka, "pb-new", ("pb-n", 0)) == [3]
 
 
+@pytest.mark.safety
 def test_an_open_transaction_is_neither_read_nor_taken_for_no_commit(
     spark: SparkSession, kafka: str, tmp_path: Path
 ) -> None:
@@ -231,6 +235,7 @@ def test_old_and_new_brokers(spark: SparkSession, request: pytest.FixtureRequest
     assert (counted, summary["committed"], committed(bootstrap, "pb-v", ("pb-v", 0))) == ([2], 1, [3])
 
 
+@pytest.mark.safety
 def test_a_connection_that_must_not_change_anything_is_obeyed(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     fill(kafka, {("pb-g", 0): 3})
     commit_offsets(kafka, {"pb-guarded": {("pb-g", 0): 1}})

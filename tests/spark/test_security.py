@@ -95,6 +95,7 @@ def test_a_password_over_tls(
     check(spark, with_logins, given, tmp_path, f"sec-{mechanism.lower()}")
 
 
+@pytest.mark.safety
 def test_a_password_that_is_refused_is_told_and_not_shown(
     spark: SparkSession, with_logins: KafkaCluster, tmp_path: Path
 ) -> None:
