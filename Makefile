@@ -62,7 +62,7 @@ $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
-	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/unit/hooks tests/unit/operators tests/unit/sensors \
+	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/unit/hooks tests/unit/operators tests/unit/plugins tests/unit/sensors \
 	  tests/unit/triggers tests/dags/test_dag_files.py
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
