@@ -71,8 +71,8 @@ class GroupsEventTrigger(BaseEventTrigger):
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
         self.event = event
         self.kafka_groups_conn_id = kafka_groups_conn_id
-        self.include = list(include) if not isinstance(include, str) else include
-        self.exclude = list(exclude) if not isinstance(exclude, str) else exclude
+        self.include = list(include) if isinstance(include, list | tuple) else include
+        self.exclude = list(exclude) if isinstance(exclude, list | tuple) else exclude
         self.seconds = seconds
         self.max_lag = max_lag
         self.report_present = report_present

@@ -56,6 +56,7 @@ def test_it_is_rebuilt_from_what_it_serialises_to_and_an_asset_takes_it(argument
         ({"event": "empty", "include": "orders"}, "include"),
         ({"event": "empty", "include": ["re:("]}, "include"),
         ({"event": "empty", "exclude": [5]}, "exclude"),
+        ({"event": "empty", "include": 5}, "include"),
         ({"event": "empty", "poll_interval": 0}, "poll_interval"),
         ({"event": "empty", "report_present": "no"}, "report_present"),
         ({"event": "empty", "kafka_groups_conn_id": ""}, "kafka_groups_conn_id"),
