@@ -24,6 +24,7 @@ USERS = {"admin": "admin", "viewer": "viewer"}
 """Names, which are their roles and passwords too: this Airflow can be reached from this machine only."""
 
 START_TIMEOUT_S = 420.0
+RUN_TIMEOUT_S = 600.0
 _STOP_TIMEOUT_S = 40.0
 _POLL_S = 0.5
 
@@ -135,7 +136,8 @@ class AirflowServer:
     def wait_for_run(self, dag_id: str, run_id: str) -> None:
         """Wait until a run has succeeded; raises LabError when it has not."""
         place = f"/dags/{dag_id}/dagRuns/{run_id}"
-        self.until(lambda: self.request("GET", place)["state"] in ("success", "failed"), f"did not finish {run_id}")
+        ended = ("success", "failed")
+        self.until(lambda: self.request("GET", place)["state"] in ended, f"did not finish {run_id}", RUN_TIMEOUT_S)
         if self.request("GET", place)["state"] != "success":
             raise LabError(f"The run {run_id} of {dag_id} failed; its logs are in {self.home / 'logs'}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pytest
 
@@ -79,9 +80,10 @@ def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(pag
     pages.picture(page, "approval-form")
     approve.click()
 
-    # The deletion, and the report of what became of it.
+    # The deletion, and the report of what became of it. Airflow's page does not look for new links by itself.
+    scene.airflow.wait_for_run(CLEANUP, unquote(run).rpartition("/")[2])
     page.goto(f"{run}/tasks/report/details")
-    page.get_by_role("link", name="Clean-up report").click(timeout=RUN_TIMEOUT_MS)
+    page.get_by_role("link", name="Clean-up report").click()
     report = pages.report_in_tab(page)
     text = report.locator("body").inner_text()
     pages.picture(page, "report-tab")
