@@ -18,7 +18,7 @@ from airflow_kafka_groups.spark.advance import advance
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.policy import StalenessPolicy
 from airflow_kafka_groups.spark.preflight import fit_shuffles
-from airflow_kafka_groups.spark.snapshots import History, check_rows, find_history, read_rows
+from airflow_kafka_groups.spark.snapshots import Extent, History, check_rows, find_history, read_rows
 from airflow_kafka_groups.spark.state_store import StateManifest, StateStore, differences
 from airflow_kafka_groups.spark.transforms import observations, replay
 
@@ -54,18 +54,14 @@ class JudgedHistory:
     :param state: a row for each group of the judged snapshot.
     :param history: the snapshots that were read.
     :param before: the state that was carried on; none if the whole history was read.
-    :param groups: groups of the judged snapshot.
-    :param oldest: time of the oldest observation, ISO 8601.
-    :param newest: time of the newest one.
+    :param extent: groups of the judged snapshot, and times of what was read.
     :param why_full: why an incremental run read the whole history; empty if it did not.
     """
 
     state: DataFrame
     history: History
     before: StateManifest | None
-    groups: int
-    oldest: str | None
-    newest: str | None
+    extent: Extent
     why_full: str = ""
 
     @property
@@ -81,7 +77,7 @@ class JudgedHistory:
     @property
     def oldest_observation(self) -> str | None:
         """Give the time of the oldest observation in them."""
-        return self.before.oldest_observation if self.before else self.oldest
+        return self.before.oldest_observation if self.before else self.extent.oldest
 
 
 @contextmanager
@@ -100,8 +96,7 @@ def judged_history(spark: SparkSession, request: HistoryRequest, policy: Stalene
     observed = read_rows(spark, history).transform(observations()).persist(StorageLevel.MEMORY_AND_DISK)
     state: DataFrame | None = None
     try:
-        check_rows(observed, history)
-        groups, oldest, newest = _extent(observed, history)
+        extent = check_rows(observed, history)
         if before is not None and carried is not None:
             state = carry(carried, observed, history.snapshot_ids, policy)
         else:
@@ -110,9 +105,7 @@ def judged_history(spark: SparkSession, request: HistoryRequest, policy: Stalene
             state = state.persist(StorageLevel.MEMORY_AND_DISK)
         if request.mode == "check":
             why = _check(store, state, observed, history, policy)
-        yield JudgedHistory(
-            state=state, history=history, before=before, groups=groups, oldest=oldest, newest=newest, why_full=why
-        )
+        yield JudgedHistory(state=state, history=history, before=before, extent=extent, why_full=why)
     finally:
         observed.unpersist()
         if state is not None and request.mode != "full":
@@ -189,17 +182,3 @@ def _check(store: StateStore, state: DataFrame, observed: DataFrame, history: Hi
             f"for group(s) {', '.join(different)}. Nothing was judged. That state was removed; please report this"
         )
     return ""
-
-
-def _extent(observed: DataFrame, history: History) -> tuple[int, str | None, str | None]:
-    """Count the groups of the judged snapshot, and give the time of the oldest and the newest observation."""
-    row = observed.agg(
-        F.count_if(F.col("run_id") == history.judged.snapshot_id).alias("groups"),
-        *(
-            F.date_format(when, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
-            for when in (F.min("observed_at"), F.max("observed_at"))
-        ),
-    ).first()
-    if row is None:  # pragma: no cover - an aggregate always has its row
-        raise JobError("Spark gave no row for an aggregate")
-    return row[0], row[1], row[2]

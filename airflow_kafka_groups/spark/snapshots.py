@@ -18,6 +18,8 @@ from airflow_kafka_groups.spark.manifests import Manifest, half_written, is_snap
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 
+_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+_FEW_MANIFESTS = 10
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
 
@@ -119,14 +121,32 @@ def read_rows(spark: SparkSession, history: History) -> DataFrame:
     return spark.read.schema(SNAPSHOT_SCHEMA).parquet(*(path for files in paths.values() for path in files))
 
 
-def check_rows(observed: DataFrame, history: History) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Be what was read: groups of the judged snapshot, and the times of the first and last observation, ISO 8601."""
+
+    groups: int
+    oldest: str | None
+    newest: str | None
+
+
+def check_rows(observed: DataFrame, history: History) -> Extent:
     """Compare what was read of each snapshot with its manifest; anything else than equal is an error.
 
     :param observed: what the transform ``observations`` made of the rows; cache it, it is counted here.
     :param history: what ``find_history`` chose.
     """
     expected = {manifest.snapshot_id: manifest.rows for manifest in history.manifests}
-    counts = observed.groupBy("run_id").agg(F.sum("rows").alias("rows"), F.sum("invalid").alias("invalid"))
+    # One job for all that is asked: the first touch of the rows is the costly one, and each further job has its price.
+    counts = observed.groupBy("run_id").agg(
+        F.sum("rows").alias("rows"),
+        F.sum("invalid").alias("invalid"),
+        F.count("*").alias("groups"),
+        *(
+            F.date_format(when("observed_at"), _ISO).alias(name)
+            for name, when in (("oldest", F.min), ("newest", F.max))
+        ),
+    )
     try:
         found = {row["run_id"]: row for row in counts.collect()}
     except SPARK_ERRORS as exc:
@@ -144,6 +164,12 @@ def check_rows(observed: DataFrame, history: History) -> None:
         if snapshot_id in found and found[snapshot_id]["invalid"]:
             problem = f"{found[snapshot_id]['invalid']} rows lack a group, a time, a state or another required column"
             raise SnapshotError(half_written(snapshot_id, problem))
+    judged = found.get(history.judged.snapshot_id)
+    return Extent(
+        groups=judged["groups"] if judged else 0,
+        oldest=min((row["oldest"] for row in found.values() if row["oldest"]), default=None),
+        newest=max((row["newest"] for row in found.values() if row["newest"]), default=None),
+    )
 
 
 def _newest_complete(
@@ -181,8 +207,12 @@ def _unfit(manifest: Manifest, judged: Manifest | None) -> str | None:
 
 def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[Manifest]:
     paths = [f"{folder}/manifests/{snapshot_id}.json" for snapshot_id in ids]
-    read = spark.read.text(paths, wholetext=True).select("value", "_metadata.file_name")
-    texts = {row["file_name"].removesuffix(".json"): row["value"] for row in read.collect()}
+    if len(ids) <= _FEW_MANIFESTS:  # a Spark job costs more than to read them one by one
+        storage = Storage(spark, folder)
+        texts = {snapshot_id: storage.read_text(path) for snapshot_id, path in zip(ids, paths, strict=True)}
+    else:
+        read = spark.read.text(paths, wholetext=True).select("value", "_metadata.file_name")
+        texts = {row["file_name"].removesuffix(".json"): row["value"] for row in read.collect()}
     return [parse_manifest(texts.get(snapshot_id, ""), snapshot_id=snapshot_id, cluster=cluster) for snapshot_id in ids]
 
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, StorageError, first_line
@@ -128,8 +128,10 @@ class StateStore:
         """
         name = history.judged.snapshot_id
         self._storage.delete_file(f"{self._root}/{name}.json")
-        state.select(*STATE_SCHEMA.names).write.mode("overwrite").parquet(f"{self._root}/{name}")
-        _, (groups, checksum) = self._checked(name)
+        # Counted while it is written: what is on storage is checked when it is read.
+        counts = Observation()
+        written = state.select(*STATE_SCHEMA.names).observe(counts, *_checksum(STATE_SCHEMA.names))
+        written.write.mode("overwrite").parquet(f"{self._root}/{name}")
         manifest = StateManifest(
             snapshot_id=name,
             cluster=history.judged.cluster,
@@ -139,8 +141,8 @@ class StateStore:
             snapshots=len(history.snapshot_ids) + (before.snapshots if before else 0),
             oldest_observation=before.oldest_observation if before else oldest,
             listed=digest_of(history.listed),
-            groups=groups,
-            checksum=checksum,
+            groups=counts.get["groups"],
+            checksum=counts.get["xor"],
         )
         self._storage.write_text(f"{self._root}/{name}.json", json.dumps(asdict(manifest), indent=1) + "\n")
         for old in [each for each in self._ids() if each <= name][:-_KEPT]:
@@ -163,14 +165,16 @@ class StateStore:
 
     def _checked(self, name: str) -> tuple[DataFrame, tuple[int, int]]:
         rows = self._spark.read.schema(STATE_SCHEMA).parquet(f"{self._root}/{name}")
-        hashed = rows.select(F.xxhash64(*STATE_SCHEMA.names).alias("hash"))
         try:
-            found = hashed.agg(
-                F.count("*").alias("groups"), F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("xor")
-            ).first()
+            found = rows.agg(*_checksum(STATE_SCHEMA.names)).first()
         except SPARK_ERRORS as exc:
             raise JobError(f"the state of {name} cannot be read: {first_line(exc)}") from exc
         return rows, (found["groups"], found["xor"]) if found is not None else (0, 0)
+
+
+def _checksum(names: Sequence[str]) -> tuple[Column, Column]:
+    """Count rows, and digest them whatever their order."""
+    return F.count("*").alias("groups"), F.coalesce(F.bit_xor(F.xxhash64(*names)), F.lit(0)).alias("xor")
 
 
 def differences(left: DataFrame, right: DataFrame, shown: int = 5) -> list[str]:

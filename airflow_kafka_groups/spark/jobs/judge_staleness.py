@@ -88,14 +88,14 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         max_days=arguments.max_days,
     )
     with judged_history(spark, request, policy) as judged_by:
-        history, groups = judged_by.history, judged_by.groups
+        history, groups = judged_by.history, judged_by.extent.groups
         verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
         output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
         Storage(spark, summary_path).delete_file(summary_path)
         _write(_with_commits(spark, judged_by, arguments.commit_history).transform(judge(policy)), output, groups)
         if arguments.mode != "full":
             store = StateStore(spark, history.folder)
-            store.write(judged_by.state, history, policy, judged_by.before, judged_by.oldest)
+            store.write(judged_by.state, history, policy, judged_by.before, judged_by.extent.oldest)
     counts = _count_verdicts(spark, output)
     judged = sum(verdict["groups"] for verdict in counts.values())
     if judged != groups:
@@ -112,7 +112,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "lag": sum(verdict["lag"] for verdict in counts.values()),
         "lag_by_verdict": {name: counts[name]["lag"] for name in VERDICTS},
         "oldest_observation": judged_by.oldest_observation,
-        "newest_observation": judged_by.newest,
+        "newest_observation": judged_by.extent.newest,
         "mode": arguments.mode,
         "commit_history": arguments.commit_history,
         "why_full": judged_by.why_full,
