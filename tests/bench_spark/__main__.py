@@ -66,9 +66,10 @@ def decoding(quick: bool, repeat: int) -> Iterator[Results]:
         taken = _program("decoding", "--records", str(records), "--cores", str(cores), "--repeat", str(repeat))
         found: Results = {}
         suffix = "" if cores == 2 else ".local1"
-        for form, seconds in taken.items():
-            name = f"commit_history.{records}.{form}"
+        for form, samples in taken.items():
+            name, (seconds, used) = f"commit_history.{records}.{form}", zip(*samples, strict=True)
             found[f"{name}.records_per_second{suffix}"] = round(records / statistics.median(seconds))
+            found[f"{name}.records_per_cpu_second{suffix}"] = round(records / statistics.median(used))
         if records == 1_200_000 and cores == 2:
             for form, key in (("arrow", "records_per_second"), ("sql", "sql_records_per_second")):
                 found[f"commit_history.{key}"] = found[f"commit_history.{records}.{form}.records_per_second"]

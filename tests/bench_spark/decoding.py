@@ -1,7 +1,8 @@
 """Measure how fast commits are decoded: ``python -m tests.bench_spark.decoding --records N --cores N``.
 
 Made-up records lie in Parquet, and every one is decoded and thrown away: in Arrow batches as commit_history does, and
-by SQL functions alone, which need no Python on executors. Prints the seconds of each as JSON.
+by SQL functions alone, which need no Python on executors. Prints seconds and processor seconds
+of each as JSON.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.offsets_log import scan
+from tests.bench_spark.processes import cpu_seconds
 from tests.spark.offset_records import commit_key, commit_value
 
 _FILES = 8
@@ -73,13 +75,13 @@ def by_sql(records: DataFrame) -> DataFrame:
     )
 
 
-def seconds(work: Callable[[], None], repeat: int) -> list[float]:
-    """Time the work after one run that is not counted: code is compiled and workers are started then."""
+def measured(work: Callable[[], None], repeat: int) -> list[tuple[float, float]]:
+    """Give (seconds, processor seconds) of each run but the first: code is compiled and workers are started in that."""
     taken = []
     for _ in range(repeat + 1):
-        began = time.monotonic()
+        began, used = time.monotonic(), cpu_seconds()
         work()
-        taken.append(round(time.monotonic() - began, 3))
+        taken.append((round(time.monotonic() - began, 3), round(cpu_seconds() - used, 3)))
     return taken[1:]
 
 
@@ -108,7 +110,8 @@ def main() -> None:
         ), "the two ways decode differently"
         forms = {"arrow": every, "newest": newest, "sql": by_sql(records)}
         found = {
-            name: seconds(form.write.format("noop").mode("overwrite").save, size.repeat) for name, form in forms.items()
+            name: measured(form.write.format("noop").mode("overwrite").save, size.repeat)
+            for name, form in forms.items()
         }
         spark.stop()
     print(json.dumps(found))
