@@ -19,7 +19,10 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_
 SHOWN = 200
 """Rows of a table that are shown; the rest is counted, and stands in the files."""
 
-HEAD = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="airflow-kafka-groups">'
+HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="generator" content="airflow-kafka-groups">'
+)
 """How every report begins: whoever shows one to people tells it from any other file by this."""
 
 _ORDER = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
