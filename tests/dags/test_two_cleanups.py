@@ -27,22 +27,23 @@ def kafka(kafka41: KafkaCluster) -> str:
     return kafka41.bootstrap
 
 
-def both(storage: Path, wait_seconds: float) -> list[Ended]:
+def both(storage: Path, **how: float) -> list[Ended]:
     """Run both at the same time, each with its own client and event loop."""
     with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(clean_up, name, GROUPS, storage, wait_seconds=wait_seconds) for name in ("north", "south")]
+        runs = [pool.submit(clean_up, name, GROUPS, storage, **how) for name in ("north", "south")]
         return [run.result() for run in runs]
 
 
-@pytest.mark.parametrize("wait_seconds", [0.0, 120.0])
+# Who is to be skipped has to come while the other is at it, on a slow machine too.
+@pytest.mark.parametrize(("wait_seconds", "observe_seconds"), [(0.0, 10.0), (120.0, 2.0)], ids=["skipped", "waits"])
 def test_one_deletes_and_the_other_is_skipped_or_waits_its_turn(
-    kafka: str, tmp_path: Path, wait_seconds: float, monkeypatch: pytest.MonkeyPatch
+    kafka: str, tmp_path: Path, wait_seconds: float, observe_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Undone after the test; the prefix keeps this lease apart from that of other deletions on the shared cluster.
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_TWO_CLEANUPS", "")
     connect(kafka, "tests", lease_group_prefix=PREFIX)
     seed_groups(kafka, GROUPS, {(TOPIC, 0): 5})
-    ended = both(tmp_path, wait_seconds)
+    ended = both(tmp_path, wait_seconds=wait_seconds, observe_seconds=observe_seconds)
     assert wrong(ended, len(GROUPS), waits=wait_seconds > 0) is None
     assert not set(GROUPS) & set(list_groups(kafka))
     (winner,) = [one for one in ended if one.deleted]

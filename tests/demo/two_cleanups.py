@@ -51,8 +51,15 @@ def connect(bootstrap: str, client_id: str, **extra: str) -> None:
     os.environ[f"AIRFLOW_CONN_{CONN_ID}"] = json.dumps(connection)
 
 
-def clean_up(name: str, group_ids: Sequence[str], storage: Path, *, wait_seconds: float) -> Ended:
-    """Run one cleanup in this process, through the connection ``CONN_ID``."""
+def clean_up(
+    name: str,
+    group_ids: Sequence[str],
+    storage: Path,
+    *,
+    wait_seconds: float,
+    observe_seconds: float = OBSERVE_SECONDS,
+) -> Ended:
+    """Run one cleanup in this process, through the connection ``CONN_ID``; it holds the lease while it observes."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -64,7 +71,7 @@ def clean_up(name: str, group_ids: Sequence[str], storage: Path, *, wait_seconds
         cluster=name,
         group_ids=list(group_ids),
         ignore_missing=True,
-        observe_seconds=OBSERVE_SECONDS,
+        observe_seconds=observe_seconds,
         lease_wait_seconds=wait_seconds,
     )
     context: Any = {"ti": SimpleNamespace(dag_id="cleanup", task_id="delete", try_number=1), "run_id": name}

@@ -42,21 +42,25 @@ class Job:
     def is_done(self, part: int) -> bool:
         return (self.folder / str(part)).exists()
 
-    def work(self, name: str, seconds: float = 0.2) -> None:
+    def work(self, name: str, seconds: float = 0.01, together: int = 0) -> None:
+        """Take part; finish no part before so many tasks have begun one."""
+        deadline = time.monotonic() + 60
         with self.member() as member:
             for part in member.shares():
                 self.begun.append((name, part))
                 time.sleep(seconds)
+                while together and len({worker for worker, _ in self.begun}) < together and time.monotonic() < deadline:
+                    time.sleep(0.05)
                 (self.folder / str(part)).touch()
 
 
 def test_each_part_is_done_once_and_all_have_a_share(kafka: KafkaCluster, tmp_path: Path) -> None:
     job = Job(kafka, "shares-three", tmp_path)
     with ThreadPoolExecutor(3) as pool:
-        for run in [pool.submit(job.work, name) for name in "abc"]:
+        for run in [pool.submit(job.work, name, together=3) for name in "abc"]:
             run.result()
     assert Counter(part for _, part in job.begun) == Counter(range(PARTS)), "no part twice, none left out"
-    assert len({name for name, _ in job.begun}) > 1
+    assert {name for name, _ in job.begun} == set("abc")
     job.work("late")  # as when there is one slot for all: it finds everything done
     assert len(job.begun) == PARTS
 
@@ -78,7 +82,7 @@ def test_what_a_task_that_died_was_at_is_done_by_another(kafka: KafkaCluster, tm
     with ThreadPoolExecutor(2) as pool:
         dead = pool.submit(die)
         job.met.wait()
-        pool.submit(job.work, "heir", 0.01).result()
+        pool.submit(job.work, "heir").result()
         dead.result()
     ((_, lost),) = [one for one in job.begun if one[0] == "dead"]
     assert ("heir", lost) in job.begun
