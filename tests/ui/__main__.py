@@ -13,7 +13,7 @@ import time
 
 from tests.lab.errors import LabError
 from tests.ui.airflow_server import USERS
-from tests.ui.scene import FOLDER, KAFKA_PASSWORD, KAFKA_USER, MIN_IDLE_SECONDS, ui_scene
+from tests.ui.scene import DAGS, FOLDER, KAFKA_PASSWORD, KAFKA_USER, MIN_IDLE_SECONDS, ui_scene
 
 _started = time.monotonic()
 _CHECK_S = 5.0
@@ -30,6 +30,7 @@ def main() -> int:
     shutil.rmtree(storage, ignore_errors=True)
     storage.mkdir(parents=True)
     with ui_scene(FOLDER / "airflow", storage, say) as scene:
+        scene.airflow.request("PATCH", f"/dags/{DAGS[1]}", {"is_paused": False})  # its schedule begins with a run
         print(
             f"""
   Airflow      {scene.airflow.url}
@@ -38,8 +39,8 @@ def main() -> int:
   with login   {scene.cluster.sasl_bootstrap}  (SASL_PLAINTEXT, PLAIN, {KAFKA_USER}, password {KAFKA_PASSWORD})
   files        {scene.storage}
 
-  Try: DAGs, cleanup_stale_groups, Trigger, untick "Dry run"; then answer under Required Actions, and see the report in
-  the run's tab "Consumer groups". A group is stale here after {MIN_IDLE_SECONDS} seconds. Ctrl-C ends everything.
+  A dry run of cleanup_stale_groups is on its way: see the report in its tab "Consumer groups". Then press Trigger, untick
+  "Dry run", and answer under Required Actions. A group is stale here after {MIN_IDLE_SECONDS} seconds. Ctrl-C ends everything.
 """,
             flush=True,
         )
