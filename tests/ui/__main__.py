@@ -39,8 +39,9 @@ def main() -> int:
   with login   {scene.cluster.sasl_bootstrap}  (SASL_PLAINTEXT, PLAIN, {KAFKA_USER}, password {KAFKA_PASSWORD})
   files        {scene.storage}
 
-  A dry run of cleanup_stale_groups is on its way: see the report in its tab "Consumer groups". Then press Trigger, untick
-  "Dry run", and answer under Required Actions. A group is stale here after {MIN_IDLE_SECONDS} seconds. Ctrl-C ends everything.
+  A dry run of cleanup_stale_groups is on its way: see the report in its tab "Consumer groups". Then press Trigger,
+  untick "Dry run", and answer under Required Actions. A group is stale here after {MIN_IDLE_SECONDS} seconds.
+  Ctrl-C ends everything.
 """,
             flush=True,
         )
