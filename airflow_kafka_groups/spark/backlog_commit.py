@@ -18,6 +18,8 @@ from airflow_kafka_groups.spark.kafka_admin import GroupState
 class NotCommittedError(JobError):
     """Say why the offsets were not committed though the records are processed."""
 
+    exit_code = 3
+
 
 class CommitAdmin(Protocol):
     """Be the part of ``KafkaAdmin`` that committing needs."""

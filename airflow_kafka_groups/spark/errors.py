@@ -20,6 +20,8 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 class JobError(Exception):
     """Be the base of every error a job explains by itself."""
 
+    exit_code = 1
+
 
 class ArgumentError(JobError, ValueError):
     """Refuse an argument before anything is read or written.
@@ -28,6 +30,8 @@ class ArgumentError(JobError, ValueError):
     :param value: what was given.
     :param remedy: what to do about it, as a sentence.
     """
+
+    exit_code = 2
 
     def __init__(self, argument: str, value: object, remedy: str) -> None:
         super().__init__(f"{argument} (got {value!r}): {remedy}")

@@ -143,7 +143,14 @@ def test_what_is_gone_stops_the_archive_or_is_left_out_by_name(kafka: str, archi
     assert (summary["records"], summary["offsets_lost"], len(summary["decided"])) == (2, 3, 2)
 
 
-def test_a_plan_names_its_groups_and_its_snapshot(kafka: str, archive: Archive, tmp_path: Path) -> None:
+def test_a_plan_names_its_groups_and_its_snapshot(
+    spark: SparkSession,
+    kafka: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
     fill(kafka, {("ab-p", 0): 3})
     commit_offsets(kafka, {"ab-p": {("ab-p", 0): 1}})
     snapshot_id = snapshot(kafka, tmp_path, "ab-p")
@@ -152,8 +159,15 @@ def test_a_plan_names_its_groups_and_its_snapshot(kafka: str, archive: Archive, 
     path = tmp_path / "c" / "plans" / f"{snapshot_id}.json"
     path.parent.mkdir()
     path.write_text(json.dumps(plan))
-    summary = archive("--plan-id", snapshot_id)
-    assert (summary["plan_id"], summary["records"]) == (snapshot_id, 2)
+    arguments = ["--kafka-properties", str(write_properties(tmp_path, kafka)), "--base", tmp_path.as_uri()]
+    arguments += ["--cluster", "c", "--plan-id"]
+    assert main([*arguments, snapshot_id]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (summary["plan_id"], summary["records"], summary["partitions"]) == (snapshot_id, 2, 1)
+    assert main([*arguments, snapshot_id]) == 1
+    assert "archive_backlog: error: " in (said := capsys.readouterr().err.splitlines()[-1])
+    assert "an archive is never overwritten" in said
+    assert main([*arguments, "newest"]) == 2
     with pytest.raises(JobError, match="was changed after it was made"):
         parse_plan(json.dumps({**plan, "groups": []}), "p.json")
     with pytest.raises(JobError, match=r"p\.json is not a plan"):

@@ -147,11 +147,17 @@ def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
     assert limited["seconds_methods"] == {"first_unread_record:CreateTime": 1, "no_lag": 1, "not_looked_up": 2}
 
 
-def test_messages_alone_need_no_broker(spark: SparkSession, tmp_path: Path) -> None:
+def test_messages_alone_need_no_broker(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
     write_snapshot(tmp_path, 1, ROWS)
-    summary = run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "c"]))
+    assert main(["--base", tmp_path.as_uri(), "--cluster", "c"]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (summary["lag"], summary["lookups"], summary["unreadable_groups"]) == (70, 0, 1)
     assert summary["seconds_methods"]["not_looked_up"] == 2
+    assert main(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]) == 1
+    assert "lag_report: error: no snapshot of cluster nowhere" in capsys.readouterr().err
 
 
 def test_an_offset_without_a_record_has_no_timestamp(

@@ -39,12 +39,13 @@ from airflow_kafka_groups.spark.backlog import (
     Range,
     plan_backlog,
 )
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka_admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka_properties import OPTION, KafkaProperties, load_properties
-from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS, explain, read_ranges
+from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.plan_file import read_plan
 from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -148,20 +149,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name; those of the process by default.
     """
-    arguments = parse_arguments(argv)
-    spark = SparkSession.builder.appName(f"{JOB} {arguments.cluster}").getOrCreate()
-    try:
-        summary = run(spark, arguments)
-    except JobError as exc:
-        print(f"{JOB}: error: {exc}", file=sys.stderr)
-        return 2 if isinstance(exc, ArgumentError) else 1
-    except SPARK_ERRORS as exc:
-        print(f"{exc}\n{JOB}: error: {explain(exc)}. The archive is not whole", file=sys.stderr)
-        return 1
-    finally:
-        spark.stop()
-    print(json.dumps({**summary, "partitions": len(summary["partitions"])}), flush=True)
-    return 0
+    return run_program(JOB, run, parse_arguments(argv), failed="The archive is not whole", shown=_shown)
+
+
+def _shown(summary: dict[str, Any]) -> dict[str, Any]:
+    return {**summary, "partitions": len(summary["partitions"])}  # in full in the summary's file
 
 
 def _plan(

@@ -23,10 +23,11 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.spark.backlog import Partition
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka_properties import OPTION, load_properties
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, parse_owners, partition_lag, with_seconds
 from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
+from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.timestamps import Timestamp, look_up
@@ -123,20 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name; those of the process by default.
     """
-    arguments = parse_arguments(argv)
-    spark = SparkSession.builder.appName(f"{JOB} {arguments.cluster}").getOrCreate()
-    try:
-        summary = run(spark, arguments)
-    except JobError as exc:
-        print(f"{JOB}: error: {exc}", file=sys.stderr)
-        return 2 if isinstance(exc, ArgumentError) else 1
-    except SPARK_ERRORS as exc:
-        print(f"{exc}\n{JOB}: error: Spark failed: {first_line(exc)}. Nothing was reported", file=sys.stderr)
-        return 1
-    finally:
-        spark.stop()
-    print(json.dumps(summary), flush=True)
-    return 0
+    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was reported")
 
 
 def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame) -> list[Timestamp]:

@@ -27,9 +27,10 @@ from airflow_kafka_groups.spark.backlog_commit import NotCommittedError
 from airflow_kafka_groups.spark.backlog_file import parse_fetched
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka_properties import OPTION, load_properties
-from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS, explain
+from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.process import BacklogRequest, Handler, process_backlog
+from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "process_group_backlog"
@@ -147,27 +148,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name; those of the process by default.
     """
-    arguments = parse_arguments(argv)
-    spark = SparkSession.builder.appName(JOB).getOrCreate()
-    try:
-        summary = run(spark, arguments)
-    except ArgumentError as exc:
-        print(f"{JOB}: error: {exc}. Nothing was committed", file=sys.stderr)
-        return 2
-    except NotCommittedError as exc:
-        print(f"{JOB}: error: the records are processed, but {exc}", file=sys.stderr)
-        return 3
-    except JobError as exc:
-        print(f"{JOB}: error: {exc}", file=sys.stderr)
-        return 1
-    except SPARK_ERRORS as exc:
-        print(f"{exc}\n{JOB}: error: {explain(exc)}. Nothing was committed", file=sys.stderr)
-        return 1
-    finally:
-        spark.stop()
+    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was committed", say=_say, shown=_shown)
+
+
+def _say(exc: JobError) -> str:
+    if isinstance(exc, NotCommittedError):
+        return f"the records are processed, but {exc}"
+    return f"{exc}. Nothing was committed" if isinstance(exc, ArgumentError) else str(exc)
+
+
+def _shown(summary: dict[str, Any]) -> dict[str, Any]:
     lists = {name: len(summary[name]) for name in ("before", "ends", "to_commit")}  # in full in the result
-    print(json.dumps({**summary, **lists}), flush=True)
-    return 0
+    return {**summary, **lists}
 
 
 def _transformed(transform: Transform, records: DataFrame) -> DataFrame | None:

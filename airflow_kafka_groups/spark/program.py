@@ -1,0 +1,49 @@
+"""Run a job as a program: a session of its own, one line for people when it fails, the summary last, an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
+from airflow_kafka_groups.spark.kafka_reader import explain
+
+Summary = dict[str, Any]
+
+
+def run_program(
+    job: str,
+    run: Callable[[SparkSession, argparse.Namespace], Summary],
+    arguments: argparse.Namespace,
+    *,
+    failed: str,
+    say: Callable[[JobError], str] = str,
+    shown: Callable[[Summary], Summary] = dict,
+) -> int:
+    """Run a job in a session of its own and give the exit code, which is that of the error.
+
+    :param job: its name, for Spark and for messages.
+    :param run: the job.
+    :param arguments: what its command line gave.
+    :param failed: what a failure of Spark left behind, as a sentence without its full stop.
+    :param say: gives the message of an error that the job explains by itself. Default: its text.
+    :param shown: gives what of the summary is printed. Default: all.
+    """
+    spark = SparkSession.builder.appName(job).getOrCreate()
+    try:
+        summary = run(spark, arguments)
+    except JobError as exc:
+        print(f"{job}: error: {say(exc)}", file=sys.stderr)
+        return exc.exit_code
+    except SPARK_ERRORS as exc:
+        print(f"{exc}\n{job}: error: {explain(exc)}. {failed}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    print(json.dumps(shown(summary)), flush=True)
+    return 0
