@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -102,8 +103,9 @@ def test_it_says_what_brokers_it_found(
     request: pytest.FixtureRequest, fixture: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = request.getfixturevalue(fixture)
-    create_topics(cluster.bootstrap, {"connection-test": 1})
-    seed_groups(cluster.bootstrap, ["connection-test"], {("connection-test", 0): 1})
+    name = f"connection-test-{uuid4().hex[:8]}"
+    create_topics(cluster.bootstrap, {name: 1})
+    seed_groups(cluster.bootstrap, [name], {(name, 0): 1})
     done, said = test_connection(monkeypatch, cluster.bootstrap)
     assert done, said
     assert expected in said

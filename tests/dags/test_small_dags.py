@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,9 +15,6 @@ from tests.lab.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.topics import create_topics, produce
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(300)]
-
-TOPIC, PREFIX = "small-dags", "small-dags."
-GROUPS = [f"{PREFIX}{i}" for i in range(5)]
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +46,23 @@ def result(run: Any, task_id: str) -> dict[str, Any]:
 
 
 def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
-    create_topics(bootstrap, {TOPIC: 2})
-    produce(bootstrap, {(TOPIC, 0): 20, (TOPIC, 1): 20})
-    seed_groups(bootstrap, GROUPS, {(TOPIC, 0): 19, (TOPIC, 1): 20})
-    scope = {"include": [f"{PREFIX}*"]}
+    topic = f"small-dags-{uuid4().hex[:8]}"
+    groups = [f"{topic}.{i}" for i in range(5)]
+    create_topics(bootstrap, {topic: 2})
+    produce(bootstrap, {(topic, 0): 20, (topic, 1): 20})
+    seed_groups(bootstrap, groups, {(topic, 0): 19, (topic, 1): 20})
+    scope = {"include": [f"{topic}.*"]}
 
     # Nobody lags; then one does.
     alert = dags["lag_alert"]
     run = alert.test(run_conf={**scope, "max_lag": 1})
     assert run.state == "success", states(run)
     assert result(run, "measure")["total_lag"] == 5
-    commit_offsets(bootstrap, {GROUPS[0]: {(TOPIC, 0): 10, (TOPIC, 1): 20}})
+    commit_offsets(bootstrap, {groups[0]: {(topic, 0): 10, (topic, 1): 20}})
     run = alert.test(run_conf={**scope, "max_lag": 1})
     assert states(run) == {"measure": "success", "alert": "failed"}
-    assert result(run, "measure")["lagging_groups"] == {GROUPS[0]: 10}
-    assert asset_events("kafka_groups_lag") == [
+    assert result(run, "measure")["lagging_groups"] == {groups[0]: 10}
+    assert asset_events("kafka_groups_lag")[-2:] == [
         {"groups": 5, "total_lag": 5, "lagging": 0, "unknown": 0},
         {"groups": 5, "total_lag": 14, "lagging": 1, "unknown": 0},
     ]
@@ -70,15 +70,15 @@ def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: P
     # The drill restores four groups, one is out of its scope, and leaves nothing behind.
     storage = {"storage_path": str(tmp_path), "cluster": "lab"}
     before = set(list_groups(bootstrap))
-    run = dags["backup_and_restore_drill"].test(run_conf={**scope, **storage, "exclude": [GROUPS[4]]})
+    run = dags["backup_and_restore_drill"].test(run_conf={**scope, **storage, "exclude": [groups[4]]})
     assert run.state == "success", states(run)
     assert result(run, "backup")["groups"] == 4
     found = result(run, "drill")
     assert (found["restored"], found["partitions"], found["failed"], found["left"]) == (4, 8, {}, {})
     left = {
-        group_id for group_id in list_groups(bootstrap) if group_id.startswith((PREFIX, "airflow-kafka-groups-drill"))
+        group_id for group_id in list_groups(bootstrap) if group_id.startswith((topic, "airflow-kafka-groups-drill"))
     }
-    assert left == {group_id for group_id in before if group_id.startswith(PREFIX)}
+    assert left == {group_id for group_id in before if group_id.startswith(topic)}
 
     # Pruning is a dry run unless the run itself says otherwise; the newest backup stays in any case.
     backups = tmp_path / "lab" / "backups"

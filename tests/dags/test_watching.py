@@ -8,6 +8,7 @@ import json
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_lag_in_seconds_is_told_without_reading_a_record(
     from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 
     connect(monkeypatch, kafka41)
-    topic, group = "watching-times", "watching-times.reader"
+    topic = group = f"watching-times-{uuid4().hex[:8]}"
     create_topics(kafka41.bootstrap, {topic: 1})
     producer = Producer({"bootstrap.servers": kafka41.bootstrap, "log_level": 2})
     hour_ago = int((time.time() - 3600) * 1000)
@@ -68,22 +69,23 @@ async def test_an_asset_sees_groups_begin_to_lag(kafka41: KafkaCluster, monkeypa
     trigger = getattr(importlib.import_module(module), name)(**{**arguments, "poll_interval": 1})
 
     connect(monkeypatch, kafka41)
-    bootstrap, topic = kafka41.bootstrap, "watching-lag"
+    bootstrap, topic = kafka41.bootstrap, f"watching-lag-{uuid4().hex[:8]}"
+    behind, other, unwatched = f"watched.{topic}", f"watched.other.{topic}", f"un{topic}"
     create_topics(bootstrap, {topic: 1})
     produce(bootstrap, {(topic, 0): 1500})
-    everyone = ["watched.behind", "watched.other", "unwatched"]
-    await asyncio.to_thread(seed_groups, bootstrap, everyone, {(topic, 0): 1500})
+    await asyncio.to_thread(seed_groups, bootstrap, [behind, other, unwatched], {(topic, 0): 1500})
 
     stream = trigger.run()
     event: asyncio.Task[Any] = asyncio.ensure_future(anext(stream))
     deadline = time.monotonic() + PATIENCE
     while not event.done() and time.monotonic() < deadline:  # the first poll may come before or after any of these
-        await asyncio.to_thread(seed_groups, bootstrap, ["watched.behind", "unwatched"], {(topic, 0): 1500})
+        await asyncio.to_thread(seed_groups, bootstrap, [behind, unwatched], {(topic, 0): 1500})
         await asyncio.wait([event], timeout=3)
-        await asyncio.to_thread(seed_groups, bootstrap, ["watched.behind", "unwatched"], {(topic, 0): 3})
+        await asyncio.to_thread(seed_groups, bootstrap, [behind, unwatched], {(topic, 0): 3})
         await asyncio.wait([event], timeout=3)
+    assert event.done(), "no event came"
     payload = (await event).payload
-    assert (payload["event"], payload["groups"]) == ("lagging", ["watched.behind"])
-    assert payload["reasons"] == {"watched.behind": "lag 1497"}
+    assert (payload["event"], payload["groups"]) == ("lagging", [behind])
+    assert payload["reasons"] == {behind: "lag 1497"}
     assert payload["kafka_groups_conn_id"] == "my_cluster"
     await stream.aclose()
