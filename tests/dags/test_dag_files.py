@@ -83,6 +83,12 @@ def test_the_report_comes_whatever_happens_and_hides_no_failure(dags: dict[str, 
     assert leaf.trigger_rule == "all_success"
 
 
+def test_the_tasks_of_a_cleanup_lead_to_its_report(dags: dict[str, Any]) -> None:
+    for name in ("plan", "backup", "approve", "delete", "verify", "report"):
+        links = dags["cleanup_stale_groups"].get_task(name).operator_extra_links
+        assert [link.name for link in links] == ["Clean-up report"], name
+
+
 def test_approval_and_deletion_go_by_the_same_rules(dags: dict[str, Any]) -> None:
     approve, delete = (dags["cleanup_stale_groups"].get_task(name) for name in ("approve", "delete"))
     for name in ("plan_id", "plan_digest", "dry_run", "approval_rule", "approve_above"):

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.links import REPORT_XCOM
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from tests.unit.operators import scene
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
@@ -75,3 +78,16 @@ def test_a_plan_or_record_that_cannot_be_read_fails_the_task(planned: dict[str, 
     record.write_text("{")
     with pytest.raises(MaintenanceError, match="damaged"):
         report(tmp_path, planned["plan_id"])
+
+
+def test_who_writes_a_report_names_it_for_the_tab(admin: FakeAdmin, tmp_path: Path) -> None:
+    named: list[tuple[str, str]] = []
+    context: Any = {"ti": SimpleNamespace(xcom_push=lambda key, value: named.append((key, value)))}
+    admin.groups = {"a": FakeGroup(), "live": FakeGroup()}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale={"a"})
+    common: dict[str, Any] = {"task_id": "t", "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    planned = PlanCleanupOperator(**common, max_share=1).execute(context)
+    CleanupReportOperator(**common, plan_id=planned["plan_id"]).execute(context)
+    path = tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html"
+    assert path.exists()
+    assert named == [(REPORT_XCOM, str(path))] * 2
