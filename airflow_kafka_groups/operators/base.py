@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.hooks.literals import check_argument
+from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
@@ -33,6 +34,7 @@ class KafkaGroupsOperator(BaseOperator):
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kafka_groups_conn_id = kafka_groups_conn_id
+        set_retry_policy(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an argument, checked: in a DAG file and again once it is rendered (see ``hooks.literals``)."""

@@ -20,6 +20,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.hooks.literals import check_argument
+from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,6 +58,7 @@ class KafkaGroupsSensor(BaseSensorOperator):
             raise ConfigurationError("deferrable", deferrable, "must be True or False")
         self.kafka_groups_conn_id = kafka_groups_conn_id
         self.deferrable = deferrable
+        set_retry_policy(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an argument, checked: in a DAG file and again once it is rendered (see ``hooks.literals``)."""
