@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.lab.topics import Repeated
+
 pytest_plugins = ["tests.lab.fixtures"]
 
 # How long an example takes says something about the machine, not about the code.
@@ -25,3 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = item.path.relative_to(here).parts[0]
         if kind in _OUTSIDE and item.get_closest_marker("safety") is None:
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tell the lab whether this is a second try."""
+    Repeated.test = getattr(item, "execution_count", 1) > 1

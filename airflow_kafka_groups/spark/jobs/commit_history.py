@@ -26,12 +26,13 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
 
 from airflow_kafka_groups.spark.backlog import Range
 from airflow_kafka_groups.spark.commit_history import commits, groups
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka_admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka_properties import OPTION, load_properties
-from airflow_kafka_groups.spark.kafka_reader import explain, read_ranges
+from airflow_kafka_groups.spark.kafka_reader import read_ranges
 from airflow_kafka_groups.spark.offsets_log import CORRUPT, FUTURE, RECORDS, scan
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
+from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "commit_history"
@@ -116,20 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name; those of the process by default.
     """
-    arguments = parse_arguments(argv)
-    spark = SparkSession.builder.appName(JOB).getOrCreate()
-    try:
-        summary = run(spark, arguments)
-    except JobError as exc:
-        print(f"{JOB}: error: {exc}", file=sys.stderr)
-        return 2 if isinstance(exc, ArgumentError) else 1
-    except SPARK_ERRORS as exc:
-        print(f"{exc}\n{JOB}: error: {explain(exc)}. Nothing was written that counts. {_RIGHTS}", file=sys.stderr)
-        return 1
-    finally:
-        spark.stop()
-    print(json.dumps(summary), flush=True)
-    return 0
+    return run_program(JOB, run, parse_arguments(argv), failed=f"Nothing was written that counts. {_RIGHTS}")
 
 
 @contextmanager

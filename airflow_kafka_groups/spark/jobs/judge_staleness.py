@@ -23,12 +23,13 @@ from pyspark.sql import functions as F
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.judging import MODES, HistoryRequest, JudgedHistory, judged_history
 from airflow_kafka_groups.spark.last_commits import read_last_commits, with_last_commits
 from airflow_kafka_groups.spark.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.policy import StalenessPolicy
 from airflow_kafka_groups.spark.preflight import prepare
+from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA, VERDICTS
 from airflow_kafka_groups.spark.state_store import StateStore
 from airflow_kafka_groups.spark.storage import Storage
@@ -139,20 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name; those of the process by default.
     """
-    arguments = parse_arguments(argv)
-    spark = SparkSession.builder.appName(f"{JOB} {arguments.cluster}").getOrCreate()
-    try:
-        summary = run(spark, arguments)
-    except JobError as exc:
-        print(f"{JOB}: error: {exc}", file=sys.stderr)
-        return 1
-    except SPARK_ERRORS as exc:
-        print(f"{exc}\n{JOB}: error: Spark failed: {first_line(exc)}. Nothing was judged", file=sys.stderr)
-        return 1
-    finally:
-        spark.stop()
-    print(json.dumps(summary), flush=True)
-    return 0
+    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was judged")
 
 
 def _number(text: str) -> float:
