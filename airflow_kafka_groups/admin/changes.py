@@ -32,13 +32,13 @@ class ChangingCalls(ListingCalls):
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
         :param group_ids: the groups; duplicates are removed.
+        :param offsets: their committed offsets, where they have just been read: requests are then cut by what they
+            make the broker write, and a group that is more than one batch is emptied in slices first (KIP-496).
+            Without it sizes are estimated, and such a group fails with UNKNOWN_SERVER_ERROR.
         :param types: the types of groups that may be deleted. Default: classic and consumer. A group of another type
             fails with ``UnexpectedGroupTypeError``; when a broker does not list its groups, all that it might have
             fail with ``IncompleteListingError``. Brokers would delete a share group, with all its progress, as readily
             as any other.
-        :param offsets: their committed offsets, where they have just been read: requests are then cut by what they
-            make the broker write, and a group that is more than one batch is emptied in slices first (KIP-496).
-            Without it sizes are estimated, and such a group fails with UNKNOWN_SERVER_ERROR.
 
         This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
         fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, and a lost answer as
@@ -71,9 +71,8 @@ class ChangingCalls(ListingCalls):
             return {}
         listings = await self.list_groups(types=others)
         if not listings.complete:
-            return {
-                group_id: GroupResult(group_id, None, IncompleteListingError(listings.errors)) for group_id in wanted
-            }
+            error = IncompleteListingError(listings.errors)
+            return {group_id: GroupResult(group_id, None, error) for group_id in wanted}
         return {
             group_id: GroupResult(group_id, None, UnexpectedGroupTypeError(group_id, listings[group_id].type))
             for group_id in wanted

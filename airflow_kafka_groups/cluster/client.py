@@ -80,8 +80,7 @@ class ClusterClient:
             async with asyncio.timeout(limit):
                 return await self._ask_anyone()
         except TimeoutError as error:
-            listed = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
-            raise NoBrokerAvailableError(listed, f"no broker said within {limit:g} s what the cluster is") from error
+            raise self._no_broker(f"no broker said within {limit:g} s what the cluster is") from error
 
     async def _ask_anyone(self) -> ClusterMetadata:
         # One whose connection is being opened may be waiting for this very answer (``_address_of``).
@@ -113,8 +112,11 @@ class ClusterClient:
             finally:
                 # Brokers are known by their id from here on; the bootstrap address may be a load balancer's.
                 await connection.aclose()
-        listed = ",".join(f"{host}:{port}" for host, port in servers)
-        raise NoBrokerAvailableError(listed, "no Kafka broker could be used: " + "; ".join(failures))
+        raise self._no_broker("no Kafka broker could be used: " + "; ".join(failures))
+
+    def _no_broker(self, reason: str) -> NoBrokerAvailableError:
+        listed = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
+        return NoBrokerAvailableError(listed, reason)
 
     async def _ask_metadata(self, connection: BrokerConnection) -> ClusterMetadata:
         version = connection.versions.choose(METADATA)
