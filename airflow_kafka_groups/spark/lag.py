@@ -15,29 +15,30 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.frames import optional, required
 
 UNOWNED = "unowned"
 NO_LAG, NOT_LOOKED_UP, NO_RECORD = "no_lag", "not_looked_up", "no_record_found"
 
 LAG_SCHEMA = StructType(
     [
-        StructField("group_id", StringType(), nullable=False),
-        StructField("owner", StringType(), nullable=False),
-        StructField("state", StringType(), nullable=False),
-        StructField("topic", StringType(), nullable=False),
-        StructField("partition", IntegerType(), nullable=False),
-        StructField("committed_offset", LongType()),
-        StructField("log_start", LongType()),
-        StructField("log_end", LongType()),
-        StructField("observed_at", TimestampType(), nullable=False),
-        StructField("flag", StringType(), nullable=False),
-        StructField("lag", LongType()),
-        StructField("lost", LongType(), nullable=False),
-        StructField("lag_seconds", DoubleType()),
-        StructField("lag_seconds_method", StringType(), nullable=False),
+        required("group_id", StringType()),
+        required("owner", StringType()),
+        required("state", StringType()),
+        required("topic", StringType()),
+        required("partition", IntegerType()),
+        optional("committed_offset", LongType()),
+        optional("log_start", LongType()),
+        optional("log_end", LongType()),
+        required("observed_at", TimestampType()),
+        required("flag", StringType()),
+        optional("lag", LongType()),
+        required("lost", LongType()),
+        optional("lag_seconds", DoubleType()),
+        required("lag_seconds_method", StringType()),
     ]
 )
 """One row for each group, topic and partition with a commit."""

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
-from airflow_kafka_groups.spark.kafka_reader import explain
+from airflow_kafka_groups.spark.kafka.reader import explain
 
 Summary = dict[str, Any]
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.offsets_log import scan
+from airflow_kafka_groups.spark.offsets_topic.scan import scan
 from tests.bench_spark.processes import cpu_seconds
 from tests.spark.offset_records import commit_key, commit_value
 

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from airflow_kafka_groups.spark.policy import StalenessPolicy
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
-from airflow_kafka_groups.spark.transforms import judge, observations, replay
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.transforms import judge, observations, replay
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0

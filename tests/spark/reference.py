@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
 
 @dataclass(frozen=True, kw_only=True)

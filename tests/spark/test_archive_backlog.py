@@ -19,7 +19,7 @@ from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.maintenance.plan import digest_of
 from airflow_kafka_groups.maintenance.snapshot import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.spark.archive import (
+from airflow_kafka_groups.spark.backlog.archive import (
     ARCHIVE_SCHEMA,
     check_archive,
     of_groups,
@@ -27,11 +27,12 @@ from airflow_kafka_groups.spark.archive import (
     shared_ranges,
     write_archive,
 )
-from airflow_kafka_groups.spark.backlog import Backlog, Partition, Range
+from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs.archive_backlog import main, parse_arguments, run
-from airflow_kafka_groups.spark.kafka_reader import RECORD_SCHEMA
-from airflow_kafka_groups.spark.plan_file import parse_plan
+from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
+from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
+from airflow_kafka_groups.spark.ledger.plan_file import parse_plan
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet

@@ -7,26 +7,19 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.spark.backlog import (
-    Backlog,
-    BacklogPolicy,
-    Commit,
-    LogEnds,
-    Partition,
-    Range,
-    plan_backlog,
-)
-from airflow_kafka_groups.spark.backlog_commit import (
+from airflow_kafka_groups.spark.backlog.commit import (
     NotCommittedError,
     Observed,
     commit_backlog,
     offsets_to_commit,
     why_not_free,
 )
-from airflow_kafka_groups.spark.backlog_file import parse_fetched
+from airflow_kafka_groups.spark.backlog.file import parse_fetched
+from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka_admin import GroupState
-from airflow_kafka_groups.spark.kafka_reader import source_options
+from airflow_kafka_groups.spark.kafka.admin import GroupState
+from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
+from airflow_kafka_groups.spark.kafka.reader import source_options
 
 A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)
 

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.spark.commit_history import commits, groups
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
-from airflow_kafka_groups.spark.offsets_log import SCAN_SCHEMA
+from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA
+from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.live import LiveConsumer, Protocol

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.backlog import Partition
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
-from airflow_kafka_groups.spark.kafka_properties import load_properties
+from airflow_kafka_groups.spark.kafka.offsets import Partition
+from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.kafka.timestamps import look_up
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, parse_owners, partition_lag, with_seconds
-from airflow_kafka_groups.spark.timestamps import look_up
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import quiet

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from airflow_kafka_groups.spark.commit_records import decode_commits
-from airflow_kafka_groups.spark.group_records import (
+from airflow_kafka_groups.spark.offsets_topic.commit_records import decode_commits
+from airflow_kafka_groups.spark.offsets_topic.group_records import (
     CorruptRecordError,
     FutureRecordError,
     GroupRecord,
     decode_group,
 )
-from airflow_kafka_groups.spark.offsets_log import scan_batches, task_function
+from airflow_kafka_groups.spark.offsets_topic.scan import scan_batches, task_function
 from tests.spark.offset_records import commit_key, commit_value, group_key, group_value, text
 
 AT = 1_700_000_000_123

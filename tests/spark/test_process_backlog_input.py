@@ -11,12 +11,12 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs.process_group_backlog import main
-from airflow_kafka_groups.spark.kafka_properties import load_properties
-from airflow_kafka_groups.spark.kafka_reader import explain
+from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
-from airflow_kafka_groups.spark.process import process_backlog
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.ports import free_ports

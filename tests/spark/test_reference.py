@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.spark.histories import HOUR, SnapshotRow, expect, hour, seen, verdicts
 from tests.spark.reference import Observation, judge_slowly
 

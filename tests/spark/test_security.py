@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.hooks.java_properties import java_properties, write_properties
 from airflow_kafka_groups.hooks.settings import read_connection
+from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka_properties import load_properties
-from airflow_kafka_groups.spark.process import process_backlog
+from airflow_kafka_groups.spark.kafka.properties import load_properties
 from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
-from airflow_kafka_groups.spark.manifests import is_snapshot_id, parse_manifest
-from airflow_kafka_groups.spark.snapshots import History, check_rows, find_history, read_rows
-from airflow_kafka_groups.spark.transforms import observations
+from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id, parse_manifest
+from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, find_history, read_rows
+from airflow_kafka_groups.spark.staleness.transforms import observations
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_data, write_manifest, write_snapshot
 

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from airflow_kafka_groups.spark.judging import carry
-from airflow_kafka_groups.spark.policy import StalenessPolicy
-from airflow_kafka_groups.spark.state_store import StateStore, differences
-from airflow_kafka_groups.spark.transforms import observations, replay
+from airflow_kafka_groups.spark.staleness.judging import carry
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.state_store import StateStore, differences
+from airflow_kafka_groups.spark.staleness.transforms import observations, replay
 from tests.spark.histories import HOUR, frame, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
 from tests.spark.test_reference import POLICIES, SNAPSHOTS, random_history, rows_of

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.spark.histories import HOUR, expect, seen, verdicts
 
 pytestmark = pytest.mark.spark

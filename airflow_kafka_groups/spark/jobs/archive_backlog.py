@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
-from airflow_kafka_groups.spark.archive import (
+from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     counts_of,
     of_groups,
@@ -30,23 +30,16 @@ from airflow_kafka_groups.spark.archive import (
     shared_ranges,
     write_archive,
 )
-from airflow_kafka_groups.spark.backlog import (
-    POLICY_CHOICES,
-    Backlog,
-    BacklogPolicy,
-    Commit,
-    Partition,
-    Range,
-    plan_backlog,
-)
+from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka_admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka_properties import OPTION, KafkaProperties, load_properties
-from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS, read_ranges
-from airflow_kafka_groups.spark.plan_file import read_plan
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
+from airflow_kafka_groups.spark.kafka.properties import OPTION, KafkaProperties, load_properties
+from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
+from airflow_kafka_groups.spark.ledger.plan_file import read_plan
+from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "archive_backlog"

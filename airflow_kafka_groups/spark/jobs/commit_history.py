@@ -24,13 +24,13 @@ from pyspark.sql import functions as F
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
-from airflow_kafka_groups.spark.backlog import Range
-from airflow_kafka_groups.spark.commit_history import commits, groups
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka_admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka_properties import OPTION, load_properties
-from airflow_kafka_groups.spark.kafka_reader import read_ranges
-from airflow_kafka_groups.spark.offsets_log import CORRUPT, FUTURE, RECORDS, scan
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets import Range
+from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.kafka.reader import read_ranges
+from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS, scan
+from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage

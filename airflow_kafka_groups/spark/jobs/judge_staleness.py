@@ -24,16 +24,16 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.judging import MODES, HistoryRequest, JudgedHistory, judged_history
-from airflow_kafka_groups.spark.last_commits import read_last_commits, with_last_commits
-from airflow_kafka_groups.spark.manifests import is_snapshot_id
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA, VERDICTS
-from airflow_kafka_groups.spark.state_store import StateStore
+from airflow_kafka_groups.spark.staleness.judging import MODES, HistoryRequest, JudgedHistory, judged_history
+from airflow_kafka_groups.spark.staleness.last_commits import read_last_commits, with_last_commits
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.state_store import StateStore
+from airflow_kafka_groups.spark.staleness.transforms import judge
 from airflow_kafka_groups.spark.storage import Storage
-from airflow_kafka_groups.spark.transforms import judge
 
 JOB = "judge_staleness"
 _GROUPS_PER_FILE = 500_000

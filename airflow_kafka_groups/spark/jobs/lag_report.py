@@ -22,15 +22,15 @@ from pyspark.sql import functions as F
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
-from airflow_kafka_groups.spark.backlog import Partition
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka_properties import OPTION, load_properties
+from airflow_kafka_groups.spark.kafka.offsets import Partition
+from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, parse_owners, partition_lag, with_seconds
+from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.storage import Storage
-from airflow_kafka_groups.spark.timestamps import Timestamp, look_up
 
 JOB = "lag_report"
 TABLES = {

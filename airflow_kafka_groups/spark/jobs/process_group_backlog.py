@@ -22,14 +22,14 @@ from pyspark.sql import DataFrame, SparkSession
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
-from airflow_kafka_groups.spark.backlog import POLICY_CHOICES, BacklogPolicy
-from airflow_kafka_groups.spark.backlog_commit import NotCommittedError
-from airflow_kafka_groups.spark.backlog_file import parse_fetched
+from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
+from airflow_kafka_groups.spark.backlog.file import parse_fetched
+from airflow_kafka_groups.spark.backlog.process import BacklogRequest, Handler, process_backlog
+from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, BacklogPolicy
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka_properties import OPTION, load_properties
-from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS
+from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.process import BacklogRequest, Handler, process_backlog
 from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage
 

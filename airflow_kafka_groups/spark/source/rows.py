@@ -9,31 +9,31 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
 
 from airflow_kafka_groups.maintenance.columns import OffsetColumns
+from airflow_kafka_groups.spark.frames import optional, required
 
 SOURCE_SCHEMA = StructType(
     [
-        StructField("cluster_id", StringType(), nullable=True),
-        StructField("observed_at", TimestampType(), nullable=False),
-        StructField("group_id", StringType(), nullable=False),
-        StructField("group_type", StringType(), nullable=False),
-        StructField("protocol_type", StringType(), nullable=False),
-        StructField("state", StringType(), nullable=False),
-        StructField("coordinator", IntegerType(), nullable=True),
-        StructField("topic", StringType(), nullable=True),
-        StructField("partition", IntegerType(), nullable=True),
-        StructField("committed_offset", LongType(), nullable=True),
-        StructField("leader_epoch", IntegerType(), nullable=True),
-        StructField("metadata", StringType(), nullable=True),
-        StructField("log_start", LongType(), nullable=True),
-        StructField("log_end", LongType(), nullable=True),
-        StructField("lag", LongType(), nullable=True),
-        StructField("error", StringType(), nullable=True),
+        optional("cluster_id", StringType()),
+        required("observed_at", TimestampType()),
+        required("group_id", StringType()),
+        required("group_type", StringType()),
+        required("protocol_type", StringType()),
+        required("state", StringType()),
+        optional("coordinator", IntegerType()),
+        optional("topic", StringType()),
+        optional("partition", IntegerType()),
+        optional("committed_offset", LongType()),
+        optional("leader_epoch", IntegerType()),
+        optional("metadata", StringType()),
+        optional("log_start", LongType()),
+        optional("log_end", LongType()),
+        optional("lag", LongType()),
+        optional("error", StringType()),
     ]
 )
 """Columns named as in a snapshot (``schemas.py``); ``cluster_id`` is Kafka's own id of the cluster."""

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from airflow_kafka_groups.cluster.routing import offsets_partition
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.columns import GroupFacts
+from airflow_kafka_groups.spark.frames import optional, required
 from airflow_kafka_groups.spark.source.filters import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import fetch, plan, run
@@ -31,8 +32,8 @@ from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA, arrow_schema, 
 
 CHANGE_SCHEMA = StructType(
     [
-        StructField("change", StringType(), nullable=False),
-        StructField("previous_offset", LongType(), nullable=True),
+        required("change", StringType()),
+        optional("previous_offset", LongType()),
         *SOURCE_SCHEMA.fields,
     ]
 )

@@ -21,14 +21,14 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
 
-from airflow_kafka_groups.spark import commit_records, group_records
-from airflow_kafka_groups.spark.commit_records import COMMIT_TYPES, Blob, decode_commits, record_types
-from airflow_kafka_groups.spark.group_records import (
+from airflow_kafka_groups.spark.frames import Transform, optional
+from airflow_kafka_groups.spark.offsets_topic import commit_records, group_records
+from airflow_kafka_groups.spark.offsets_topic.commit_records import COMMIT_TYPES, Blob, decode_commits, record_types
+from airflow_kafka_groups.spark.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,
     RECORD_NAMES,
@@ -37,33 +37,32 @@ from airflow_kafka_groups.spark.group_records import (
     GroupRecord,
     decode_group,
 )
-from airflow_kafka_groups.spark.verdicts import Transform
 
 RECORDS, OUTDATED, TOMBSTONES = "records", "outdated", "tombstones"
 CORRUPT, FUTURE, COMMITS, GROUPS = "corrupt", "future", "commits", "groups"
 
 SCAN_SCHEMA = StructType(
     [
-        StructField("kind", StringType()),
-        StructField("name", StringType()),
-        StructField("number", LongType()),
-        StructField("group_id", StringType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("committed_offset", LongType()),
-        StructField("leader_epoch", IntegerType()),
-        StructField("metadata", StringType()),
-        StructField("committed_at", TimestampType()),
-        StructField("expires_at", TimestampType()),
-        StructField("value_version", IntegerType()),
-        StructField("group_type", StringType()),
-        StructField("protocol_type", StringType()),
-        StructField("protocol", StringType()),
-        StructField("generation", IntegerType()),
-        StructField("leader", StringType()),
-        StructField("state_changed_at", TimestampType()),
-        StructField("members", IntegerType()),
-        StructField("recorded_at", TimestampType()),
+        optional("kind", StringType()),
+        optional("name", StringType()),
+        optional("number", LongType()),
+        optional("group_id", StringType()),
+        optional("topic", StringType()),
+        optional("partition", IntegerType()),
+        optional("committed_offset", LongType()),
+        optional("leader_epoch", IntegerType()),
+        optional("metadata", StringType()),
+        optional("committed_at", TimestampType()),
+        optional("expires_at", TimestampType()),
+        optional("value_version", IntegerType()),
+        optional("group_type", StringType()),
+        optional("protocol_type", StringType()),
+        optional("protocol", StringType()),
+        optional("generation", IntegerType()),
+        optional("leader", StringType()),
+        optional("state_changed_at", TimestampType()),
+        optional("members", IntegerType()),
+        optional("recorded_at", TimestampType()),
     ]
 )
 """Rows of every kind; columns of other kinds are null."""

@@ -14,13 +14,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.advance import advance
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, find_history, read_rows
 from airflow_kafka_groups.spark.preflight import fit_shuffles
-from airflow_kafka_groups.spark.snapshots import Extent, History, check_rows, find_history, read_rows
-from airflow_kafka_groups.spark.state_store import StateManifest, StateStore, differences
-from airflow_kafka_groups.spark.transforms import observations, replay
+from airflow_kafka_groups.spark.staleness.advance import advance
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.state_store import StateManifest, StateStore, differences
+from airflow_kafka_groups.spark.staleness.transforms import observations, replay
 
 MODES = ("full", "incremental", "check")
 _MOST_STEPS = 24

@@ -25,8 +25,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from airflow_kafka_groups.spark.backlog import Backlog, Commit, Partition, Range
+from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 
 ARCHIVE_SCHEMA = StructType(
     [

@@ -10,9 +10,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
-from airflow_kafka_groups.spark.verdicts import Transform, without_members
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.verdicts import without_members
 
 _COMMITTED = {"committed_partitions": "partitions", "committed_xor": "digest_xor", "committed_sum": "digest_sum"}
 

@@ -14,9 +14,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.backlog import Partition
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka_properties import KafkaProperties
+from airflow_kafka_groups.spark.kafka.offsets import Partition
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
 Timestamp = tuple[str, int, int, int | None, str]
 """Topic, partition, offset asked for, milliseconds since 1970 (``None`` if there is no record), whose clock."""

@@ -22,9 +22,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from airflow_kafka_groups.spark.backlog import Range
 from airflow_kafka_groups.spark.errors import JobError, first_line
-from airflow_kafka_groups.spark.kafka_properties import KafkaProperties, hide_options
+from airflow_kafka_groups.spark.kafka.offsets import Range
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, hide_options
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _TUNING = {"kafka.fetch.max.wait.ms": "20"}

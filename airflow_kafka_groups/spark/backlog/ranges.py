@@ -12,50 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 
 FAIL, SKIP_TO_START, FROM_START, FROM_END, SKIP = "fail", "skip-to-start", "from-start", "from-end", "skip"
 _SHOWN = 5
-
-
-class Partition(NamedTuple):
-    """Name one partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}[{self.partition}]"
-
-
-class Commit(NamedTuple):
-    """Be a committed offset."""
-
-    offset: int
-    leader_epoch: int | None = None
-    metadata: str = ""
-
-
-class LogEnds(NamedTuple):
-    """Be the offsets a partition's log begins and ends with; the end is exclusive."""
-
-    start: int
-    end: int
-
-
-class Range(NamedTuple):
-    """Be the offsets ``[start, end)`` of one partition."""
-
-    partition: Partition
-    start: int
-    end: int
-
-    @property
-    def offsets(self) -> int:
-        """Give how many offsets lie in it; compaction and transactions leave some without a record."""
-        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
-from airflow_kafka_groups.spark.manifests import Manifest, half_written, is_snapshot_id, parse_manifest, taken_at
+from airflow_kafka_groups.spark.ledger.manifests import Manifest, half_written, is_snapshot_id, parse_manifest, taken_at
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.backlog import Commit, LogEnds, Partition
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka_properties import KafkaProperties
+from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000

@@ -6,16 +6,12 @@ use is told apart before anything is measured, and only what no rule keeps can b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
-
-Transform: TypeAlias = Callable[[DataFrame], DataFrame]
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
 JUDGED_GROUP_TYPES = ("classic", "consumer", "unknown")
 JUDGED_PROTOCOL_TYPES = ("", "consumer")

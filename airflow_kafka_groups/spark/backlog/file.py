@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.spark.backlog import Commit, Partition
 from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
 
 FORMAT = 1
 

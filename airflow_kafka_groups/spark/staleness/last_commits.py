@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, StorageError, first_line
+from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.storage import Storage
-from airflow_kafka_groups.spark.verdicts import Transform
 
 
 def read_last_commits(spark: SparkSession, folder: str, kafka_cluster_id: str | None) -> DataFrame:

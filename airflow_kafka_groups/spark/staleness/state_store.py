@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, StorageError, first_line
-from airflow_kafka_groups.spark.manifests import is_snapshot_id
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id
+from airflow_kafka_groups.spark.ledger.snapshots import History
 from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
-from airflow_kafka_groups.spark.snapshots import History
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.storage import Storage
 
 STATE_FORMAT = 1

@@ -24,9 +24,10 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.policy import StalenessPolicy
+from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA, STATE_SCHEMA
-from airflow_kafka_groups.spark.verdicts import Transform, with_verdicts, without_members
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.verdicts import with_verdicts, without_members
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
 _DIGEST_BITS_DROPPED = 24  # of 64: 40 bits leave room for a sum over 8 million partitions in an int64

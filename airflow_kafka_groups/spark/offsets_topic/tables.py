@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from airflow_kafka_groups.spark.verdicts import Transform
+from airflow_kafka_groups.spark.frames import Transform, optional
 
 COMMIT_COLUMNS = (
     *("group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata"),
@@ -17,18 +17,18 @@ COMMIT_COLUMNS = (
 _METADATA = ("group_type", "protocol_type", "protocol", "generation", "leader", "members", "state_changed_at")
 GROUP_SCHEMA = StructType(
     [
-        StructField("group_id", StringType()),
-        StructField("group_type", StringType()),
-        StructField("protocol_type", StringType()),
-        StructField("protocol", StringType()),
-        StructField("generation", IntegerType()),
-        StructField("leader", StringType()),
-        StructField("members", IntegerType()),
-        StructField("state_changed_at", TimestampType()),
-        StructField("partitions", LongType()),
-        StructField("first_commit_at", TimestampType()),
-        StructField("last_commit_at", TimestampType()),
-        StructField("quiet_since", TimestampType()),
+        optional("group_id", StringType()),
+        optional("group_type", StringType()),
+        optional("protocol_type", StringType()),
+        optional("protocol", StringType()),
+        optional("generation", IntegerType()),
+        optional("leader", StringType()),
+        optional("members", IntegerType()),
+        optional("state_changed_at", TimestampType()),
+        optional("partitions", LongType()),
+        optional("first_commit_at", TimestampType()),
+        optional("last_commit_at", TimestampType()),
+        optional("quiet_since", TimestampType()),
     ]
 )
 """One row for each group. ``group_type`` is null where a group has commits and no record of its own."""

@@ -19,19 +19,20 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.spark.backlog import Backlog, BacklogPolicy, Commit, Partition, plan_backlog
-from airflow_kafka_groups.spark.backlog_commit import (
+from airflow_kafka_groups.spark.backlog.commit import (
     Observed,
     commit_backlog,
     moved,
     offsets_to_commit,
     why_not_free,
 )
-from airflow_kafka_groups.spark.backlog_file import FetchedOffsets, commit_rows
+from airflow_kafka_groups.spark.backlog.file import FetchedOffsets, commit_rows
+from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka_admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka_properties import KafkaProperties
-from airflow_kafka_groups.spark.kafka_reader import ISOLATION_LEVELS, read_ranges
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
+from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 
 Handler = Callable[[DataFrame], None]
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_kafka_groups.spark.backlog import Backlog, Commit, Partition
+from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka_admin import GroupState
+from airflow_kafka_groups.spark.kafka.admin import GroupState
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
 
 
 class NotCommittedError(JobError):

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.manifests import is_snapshot_id
+from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.storage import Storage
 
 FORMAT = 1

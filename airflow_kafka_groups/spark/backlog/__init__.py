@@ -1,0 +1,1 @@
+"""What groups have not read: ranges, archives, processing, and the commit afterwards."""

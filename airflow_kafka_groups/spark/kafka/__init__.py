@@ -1,0 +1,1 @@
+"""How a job reaches Kafka: properties, the connector's own client, bounded reads, timestamps."""

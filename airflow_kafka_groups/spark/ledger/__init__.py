@@ -1,0 +1,1 @@
+"""Read what the core wrote: snapshots with their manifests, and deletion plans."""

@@ -1,0 +1,1 @@
+"""Decode ``__consumer_offsets`` itself, and make tables of it."""
