@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,6 +42,7 @@ class KafkaCluster:
     :param full_jit: let the JVM optimise fully: a slower start, more speed later. For benchmarks.
     :param sasl_users: names and passwords of who may log in at ``sasl_bootstrap`` (SASL_PLAINTEXT: PLAIN, or
         OAUTHBEARER with an unsigned token); default: there is no such listener.
+    :param java_options: further options of the brokers' JVMs, such as ``-Dname=value``.
     :param timeout: seconds until all brokers have to be ready.
 
     Raises LabError, with the log tail of the node concerned, when the cluster does not come up.
@@ -58,6 +59,7 @@ class KafkaCluster:
         heap_mb: int = 384,
         full_jit: bool = False,
         sasl_users: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
         timeout: float = START_TIMEOUT_S,
     ) -> None:
         jars.parse_version(version)
@@ -73,6 +75,7 @@ class KafkaCluster:
         self._heap_mb = heap_mb
         self._full_jit = full_jit
         self._sasl_users = dict(sasl_users or {})
+        self._java_options = tuple(java_options)
         self._timeout = timeout
         self._reaper: Reaper | None = None
         self._layout: Layout | None = None
@@ -199,6 +202,7 @@ class KafkaCluster:
             folder=folder,
             nodes=layout.plan_nodes(folder, self.size, delayed=delayed, sasl=bool(self._sasl_users)),
             zookeeper_port=zookeeper_port,
+            java_options=self._java_options,
         )
         layout.write_files(self._layout, self._config, self._sasl_users)
         if zookeeper_port:

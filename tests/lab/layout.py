@@ -29,6 +29,7 @@ class Layout:
     folder: Path
     nodes: tuple[Node, ...]
     zookeeper_port: int = 0
+    java_options: tuple[str, ...] = ()
 
     def broker(self, node: Node, *, heap_mb: int, full_jit: bool) -> JavaProgram:
         """Return the broker's program; ``full_jit`` trades a slower start for a faster broker later."""
@@ -37,7 +38,7 @@ class Layout:
             libs=self.libs,
             main_class="kafka.Kafka",
             arguments=(str(node.folder / "server.properties"),),
-            options=(f"-Xmx{heap_mb}m", "-Xms128m", "-XX:+UseSerialGC", *compiler),
+            options=(f"-Xmx{heap_mb}m", "-Xms128m", "-XX:+UseSerialGC", *compiler, *self.java_options),
         )
 
     def zookeeper(self) -> JavaProgram:
