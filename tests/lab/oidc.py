@@ -5,8 +5,8 @@
     with Provider({"my-client": "its-secret"}) as provider, provider.cluster() as cluster:
         ...  # log in at cluster.sasl_bootstrap (SASL_PLAINTEXT, OAUTHBEARER) with a token of provider.token_url
 
-It knows one grant, client credentials (RFC 6749, 4.4), with the client's id and secret by HTTP's Basic scheme, and speaks
-HTTP without TLS on the loopback address: it is for tests only.
+It knows one grant, client credentials (RFC 6749, 4.4), with the client's id and secret by HTTP's Basic scheme, and
+speaks HTTP without TLS on the loopback address: it is for tests only.
 """
 
 from __future__ import annotations
