@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 
 _PEM_MARK = "-----BEGIN"
+_LOOKS_LIKE = 0.85  # of 1: one letter wrong in eight
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 
 def server_address(server: str, default_port: int) -> str:
     """Read one bootstrap server, and give it the default port if it names none."""
+    if "@" in server:
+        raise ConfigurationError(  # what stands before it may be a password: it is not shown
+            "host (bootstrap servers)", None, "write host:port without a user: those go into login and password"
+        )
     if not server or "://" in server or "/" in server or " " in server:
         raise ConfigurationError(
             "host (bootstrap servers)", server, "write host:port,host:port without a scheme, a path or blanks"
@@ -28,6 +35,20 @@ def server_address(server: str, default_port: int) -> str:
     if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise ConfigurationError("host (bootstrap servers)", server, "the port must be a number from 1 to 65535")
     return server
+
+
+def check_property_names(names: Iterable[str], switches: Iterable[str]) -> None:
+    """Refuse a librdkafka property that looks like one of our switches: ``readonly`` must not pass for nothing."""
+    for name in names:
+        for switch in switches:
+            if SequenceMatcher(None, _letters(name), _letters(switch)).ratio() >= _LOOKS_LIKE:
+                raise ConfigurationError(
+                    f"extra field {name!r}", None, f"is no property of Kafka. Write {switch}, beside the properties"
+                )
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
 
 
 def pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:

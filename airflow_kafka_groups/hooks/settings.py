@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.hooks.fields import (
+    check_property_names,
     choice_of,
     group_prefix_of,
     patterns_of,
@@ -107,7 +108,7 @@ class ConnectionSettings:
         """Say whether the connection protects this group; it always does that of the lease."""
         if group_id == self.lease_group_id:
             return True
-        return bool(self.protected_groups) and GroupFilter(include=self.protected_groups).selects(group_id)
+        return bool(self.protected_groups) and GroupFilter(protected=self.protected_groups).protects(group_id)
 
     def require_writable(self) -> None:
         """Raise ``ConfigurationError`` when the connection is read-only."""
@@ -153,6 +154,7 @@ def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
 
 def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
     own = {name: extra.pop(name) for name in OWN_FIELDS if name in extra}
+    check_property_names(extra, OWN_FIELDS)
     if not str(extra.get("bootstrap.servers", "")).strip():
         raise ConfigurationError(
             "bootstrap.servers",
@@ -214,6 +216,7 @@ def _raw_properties(extra: dict[str, Any]) -> dict[str, Any]:
             "properties", None, 'write librdkafka properties as a JSON object, e.g. {"client.id": "airflow"}'
         )
     dotted = {name: value for name, value in extra.items() if "." in name}
+    check_property_names({**properties, **dotted}, OWN_FIELDS)
     return _merge(dotted, {name: value for name, value in properties.items() if value is not None})
 
 

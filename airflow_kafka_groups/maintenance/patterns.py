@@ -3,11 +3,16 @@
 A pattern is a shell glob (``*``, ``?``, ``[abc]``; upper and lower case differ), or ``re:`` and a regular expression
 that has to match the whole id. An id is selected when it matches an include and neither an exclude nor a protected
 pattern. The empty group id (brokers allow it) is matched by no glob: only a ``re:`` pattern can mean it.
+
+A pattern that keeps groups is taken widely: it also keeps the group that is spelt just like it (``job[1]`` is a glob
+that does not match itself), and the one whose letters are composed in another way (a Mac writes é as two characters).
+Blanks around a glob are an error: ``"orders-* "`` would keep nothing.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import translate
@@ -61,9 +66,10 @@ class GroupFilter:
     def __post_init__(self) -> None:
         for name in ("include", "exclude", "protected"):
             object.__setattr__(self, name, check_patterns(name, getattr(self, name)))
-        compiled = tuple(
-            tuple(_compile(name, pattern) for pattern in getattr(self, name))
-            for name in ("include", "exclude", "protected")
+        compiled = (
+            tuple(_compile("include", pattern) for pattern in self.include),
+            tuple(_compile("exclude", _composed(pattern)) for pattern in self.exclude),
+            tuple(_compile("protected", _composed(pattern)) for pattern in self.protected),
         )
         object.__setattr__(self, "_compiled", compiled)
 
@@ -74,13 +80,17 @@ class GroupFilter:
     def why_not(self, group_id: str) -> str | None:
         """Give the reason why a group is left alone, or ``None`` when it is selected."""
         include, exclude, protected = self._compiled
-        if (pattern := _first(self.protected, protected, group_id)) is not None:
+        if (pattern := _keeper(self.protected, protected, group_id)) is not None:
             return f"protected by the pattern {pattern!r}"
-        if (pattern := _first(self.exclude, exclude, group_id)) is not None:
+        if (pattern := _keeper(self.exclude, exclude, group_id)) is not None:
             return f"excluded by the pattern {pattern!r}"
-        if _first(self.include, include, group_id) is None:
+        if not any(expression.fullmatch(group_id) for expression in include):
             return "matches no include pattern"
         return None
+
+    def protects(self, group_id: str) -> bool:
+        """Say whether a protected pattern keeps the group."""
+        return _keeper(self.protected, self._compiled[2], group_id) is not None
 
 
 def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
@@ -118,6 +128,8 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
     if not pattern or pattern == _REGEX:
         raise ConfigurationError(name, pattern, "remove the empty pattern; '*' matches every group")
     if not pattern.startswith(_REGEX):
+        if pattern != pattern.strip():
+            raise ConfigurationError(name, pattern, "remove the blanks around it; 're:' can mean ids that have them")
         # A glob never matches the empty id: "*" must not select a group that nobody can see in a list.
         return re.compile(f"(?!\\Z){translate(pattern)}")
     try:
@@ -126,8 +138,13 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
         raise ConfigurationError(name, pattern, f"mend the regular expression: {exc}") from None
 
 
-def _first(patterns: tuple[str, ...], compiled: tuple[re.Pattern[str], ...], group_id: str) -> str | None:
+def _keeper(patterns: tuple[str, ...], compiled: tuple[re.Pattern[str], ...], group_id: str) -> str | None:
+    composed = _composed(group_id)
     for pattern, expression in zip(patterns, compiled, strict=True):
-        if expression.fullmatch(group_id):
+        if expression.fullmatch(group_id) or expression.fullmatch(composed) or _composed(pattern) == composed:
             return pattern
     return None
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)

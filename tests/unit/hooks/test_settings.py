@@ -147,6 +147,32 @@ def test_bad_input_is_refused_by_the_name_of_its_field(given: Connection, field:
         read_connection(given)
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("name", ["readonly", "read-only", "read.only", "ReadOnly", "read_onyl", "protected.groups"])
+@pytest.mark.parametrize("kind", ["kafka", "kafka_groups"])
+def test_a_switch_that_is_misspelt_does_not_pass_for_a_property(kind: str, name: str) -> None:
+    """Nobody else would complain of it, and the connection that its owner takes for read-only could delete."""
+    extra = {"bootstrap.servers": "b:1", name: True}
+    nested = {"bootstrap.servers": "b:1", "properties": {name: True}}
+    with pytest.raises(ConfigurationError, match=name):
+        read_connection(connection(extra, conn_type=kind, host=None))
+    with pytest.raises(ConfigurationError, match=name):
+        read_connection(connection(nested, host=None))
+
+
+PROPERTIES = """builtin.features debug group.protocol group.protocol.type group.remote.assignor group.id group.instance.id
+enable.auto.commit isolation.level topic.blacklist broker.address.ttl plugin.library.paths error_cb stats_cb log_cb
+oauth_cb acks retries partitioner security.protocol sasl.mechanisms sasl.kerberos.service.name sasl.oauthbearer.config
+session.timeout.ms socket.timeout.ms request.timeout.ms auto.offset.reset reconnect.backoff.ms client.rack
+client.dns.lookup metadata.recovery.strategy allow.auto.create.topics internal.termination.signal"""
+
+
+@pytest.mark.parametrize("name", PROPERTIES.split())
+def test_real_properties_are_not_taken_for_a_misspelt_switch(name: str) -> None:
+    extra = {"bootstrap.servers": "b:1", name: "x"}
+    assert name in read_connection(connection(extra, conn_type="kafka", host=None)).properties
+
+
 def test_a_connection_of_the_official_provider_is_taken_unchanged() -> None:
     extra = {"bootstrap.servers": "b1:9092,b2:9092", "sasl.mechanisms": "PLAIN", "group.id": "g", "x": None}
     settings = read_connection(connection(extra, conn_type="kafka", host=None))
@@ -192,6 +218,10 @@ def test_no_secret_is_in_a_repr_or_an_error() -> None:
     ):
         with pytest.raises(ConfigurationError) as caught:
             read_connection(connection(extra))
+        assert secret not in str(caught.value)
+    for host in (f"SASL_SSL://u:{secret}@b:9092", f"u:{secret}@b:9092", f"b1:9092,u:{secret}@b2"):
+        with pytest.raises(ConfigurationError, match="without a user") as caught:
+            read_connection(connection(host=host))
         assert secret not in str(caught.value)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -32,6 +34,39 @@ def test_patterns(pattern: str, matching: str | None, other: str | None) -> None
 
 def test_the_empty_group_id_is_selected_by_no_glob() -> None:
     assert not GroupFilter(("*", "**", "")[:2]).selects("")
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("pattern", "group_id"),
+    [
+        ("job[1]", "job[1]"),
+        ("re:ports", "re:ports"),
+        ("caf\u00e9-*", "cafe\u0301-orders"),
+        ("cafe\u0301-*", "caf\u00e9-orders"),
+        ("cafe\u0301-*", "cafe\u0301-orders"),
+        ("re:cafe\u0301.*", "caf\u00e9"),
+    ],
+)
+def test_a_pattern_that_keeps_is_taken_widely(pattern: str, group_id: str) -> None:
+    """Whoever writes a group's own name into ``exclude`` means that group, however its letters are encoded."""
+    assert not GroupFilter(exclude=(pattern,)).selects(group_id)
+    assert not GroupFilter(protected=(pattern,)).selects(group_id)
+    assert GroupFilter(protected=(pattern,)).protects(group_id)
+    assert GroupFilter(exclude=(pattern,), protected=(pattern,)).selects("another")
+
+
+def test_an_include_is_not_taken_widely() -> None:
+    assert not GroupFilter(("job[1]",)).selects("job[1]")
+    assert not GroupFilter(("caf\u00e9",)).selects("cafe\u0301")
+
+
+@pytest.mark.parametrize("pattern", ["orders-* ", " orders-*", "orders\n", "\torders", "a\u00a0", " "])
+def test_blanks_around_a_glob_are_refused(pattern: str) -> None:
+    """They come with copy and paste, and an exclude with one keeps nothing."""
+    with pytest.raises(ConfigurationError, match=r"^exclude.*blanks"):
+        check_patterns("exclude", [pattern])
+    assert GroupFilter((f"re:{re.escape(pattern)}",)).selects(pattern)
 
 
 def test_exclude_and_protected_win_over_include_and_say_why() -> None:
