@@ -106,13 +106,32 @@ class ClusterClient:
                 failures.append(str(error))
                 continue
             try:
-                return await self._ask_metadata(connection)
+                metadata = await self._ask_metadata(connection)
             except KafkaGroupsError as error:
                 failures.append(str(error))
-            finally:
-                # Brokers are known by their id from here on; the bootstrap address may be a load balancer's.
                 await connection.aclose()
+            except BaseException:
+                await connection.aclose()
+                raise
+            else:
+                if not self._keep(connection, host, port):
+                    await connection.aclose()
+                return metadata
         raise self._no_broker("no Kafka broker could be used: " + "; ".join(failures))
+
+    def _keep(self, connection: BrokerConnection, host: str, port: int) -> bool:
+        """Keep a bootstrap connection if it goes to a broker's own address, and say whether.
+
+        Brokers are known by their id from here on, and a bootstrap address may be a load balancer's: only where exactly
+        one broker says that it is to be found at that very address is it the connection that would be opened next.
+        """
+        there = [
+            broker.broker_id for broker in self.metadata.brokers.values() if (broker.host, broker.port) == (host, port)
+        ]
+        if len(there) != 1 or there[0] in self._connections or there[0] in self._opening:
+            return False
+        self._connections[there[0]] = connection
+        return True
 
     def _no_broker(self, reason: str) -> NoBrokerAvailableError:
         listed = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)

@@ -6,7 +6,7 @@ both headers; ApiVersions answers always have the old header, so that a client c
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from io import BytesIO
 from types import ModuleType
 from typing import Any
@@ -36,17 +36,21 @@ def response_schema(api: Api, version: int) -> ModuleType:
 
 def encode_header(api: Api, version: int, correlation_id: int, client_id: str) -> bytes:
     """Write the header of a request."""
+    before, after = _header_around(api, version, client_id)
+    return before + correlation_id.to_bytes(4, "big") + after
+
+
+@lru_cache(1000)
+def _header_around(api: Api, version: int, client_id: str) -> tuple[bytes, bytes]:
+    """Give what is before and after the correlation id: the only thing in which two headers of a client differ."""
     schema = _request_class(api, version).__header_schema__
-    fields: dict[str, Any] = {
-        "request_api_key": api.key,
-        "request_api_version": version,
-        "correlation_id": correlation_id,
-    }
+    fields: dict[str, Any] = {"request_api_key": api.key, "request_api_version": version, "correlation_id": 0}
     if schema.__version__ > 0:
         fields["client_id"] = client_id
     buffer = BytesIO()
     entity_writer(schema)(buffer, schema(**fields))
-    return buffer.getvalue()
+    header = buffer.getvalue()
+    return header[:4], header[8:]
 
 
 def encode_body(message: Message) -> bytes:

@@ -16,9 +16,9 @@ from airflow_kafka_groups.protocol import offset_fetch_writer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.offset_fetch_reader import OffsetFetchAnswers, OffsetsAnswer
+from airflow_kafka_groups.protocol.offset_fetch_reader import FIRST_BATCHED_VERSION, OffsetFetchAnswers, OffsetsAnswer
+from airflow_kafka_groups.protocol.offset_fetch_writer import FIRST_VERSION_WRITTEN_BY_HAND
 
-FIRST_BATCHED_VERSION = 8
 FIRST_STABLE_VERSION = 7
 _FIRST_EPOCH_VERSION = 5
 
@@ -33,19 +33,21 @@ def build(specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: boo
         raise UnsupportedVersionError(
             f"OffsetFetch v{version} cannot be asked for stable offsets only; that takes v{FIRST_STABLE_VERSION}"
         )
-    if version >= FIRST_BATCHED_VERSION and all(spec.topic_partitions is None for spec in specs.values()):
-        return offset_fetch_writer.write(specs, require_stable, version)
+    batched = version >= FIRST_BATCHED_VERSION
+    if len(specs) > 1 and not batched:
+        raise NoBatchedOffsetFetchError(
+            f"OffsetFetch v{version} takes one group a request, not {len(specs)}; many take v{FIRST_BATCHED_VERSION}"
+        )
+    if version >= FIRST_VERSION_WRITTEN_BY_HAND and all(spec.topic_partitions is None for spec in specs.values()):
+        write = offset_fetch_writer.write_many if batched else offset_fetch_writer.write_one
+        return write(specs, require_stable, version)
     schema = request_schema(OFFSET_FETCH, version)
-    if version >= FIRST_BATCHED_VERSION:
+    if batched:
         group_class, topic_class = schema.OffsetFetchRequestGroup, schema.OffsetFetchRequestTopics
         groups = tuple(
             group_class(group_id=group_id, topics=_topics(topic_class, spec)) for group_id, spec in specs.items()
         )
         return schema.OffsetFetchRequest(groups=groups, require_stable=require_stable)
-    if len(specs) > 1:
-        raise NoBatchedOffsetFetchError(
-            f"OffsetFetch v{version} takes one group a request, not {len(specs)}; many take v{FIRST_BATCHED_VERSION}"
-        )
     ((group_id, spec),) = specs.items()
     fields: dict[str, Any] = {"group_id": group_id, "topics": _topics(schema.OffsetFetchRequestTopic, spec)}
     if version >= FIRST_STABLE_VERSION:
@@ -65,7 +67,10 @@ def _topics(topic_class: Any, spec: ListConsumerGroupOffsetsSpec) -> tuple[Any, 
 def parse(response: Message, version: int, group_ids: Sequence[str]) -> Iterator[OffsetsAnswer]:
     """Give the answer for each group the broker named, whichever way it was read (see ``responses.py``)."""
     if isinstance(response, OffsetFetchAnswers):
-        yield from response.answers
+        if version >= FIRST_BATCHED_VERSION:
+            yield from response.answers
+        else:
+            yield response.answers[0]._replace(group_id=group_ids[0])
         return
     if version >= FIRST_BATCHED_VERSION:
         for group in response.groups:

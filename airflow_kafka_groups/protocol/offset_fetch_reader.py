@@ -1,4 +1,4 @@
-"""Read OffsetFetch v8-v9 answers straight into columns: the one message read by hand, because it is the hot path.
+"""Read OffsetFetch v6-v9 answers straight into columns: the one message read by hand, because it is the hot path.
 
 A generic codec makes an object of every partition, 200,000 of them for 10,000 groups, only for us to take them apart
 again. Here the partitions of a topic are checked as they lie there: in a row without metadata and without tagged fields
@@ -23,6 +23,10 @@ from typing import NamedTuple
 
 from airflow_kafka_groups.models import TopicOffsets, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+FIRST_BATCHED_VERSION = 8
+FIRST_VERSION_READ_BY_HAND = 6
+"""The first one in the compact encoding; the rows of all later ones are alike."""
 
 _ROW_SIZE = 20
 _FIXED = struct.Struct(">iqi")
@@ -66,19 +70,24 @@ class OffsetFetchAnswers:
     answers: tuple[OffsetsAnswer, ...]
 
 
-def read(frame: bytes) -> OffsetFetchAnswers:
+def read(frame: bytes, version: int) -> OffsetFetchAnswers:
     """Read a response frame, from its correlation id to its end.
+
+    An answer for one group (v6-v7) does not name it; it has no name here either.
 
     Raises ``ValueError``, ``IndexError``, ``struct.error`` or ``UnicodeDecodeError`` when it is not one.
     """
     reader = _Reader(frame, 4)
     reader.skip_tags()
     throttle = reader.int32()
-    groups = tuple([reader.plain_group() or reader.group() for _ in range(reader.length())])
-    reader.skip_tags()
+    if version >= FIRST_BATCHED_VERSION:
+        answers = tuple([reader.plain_group() or reader.group() for _ in range(reader.length())])
+        reader.skip_tags()
+    else:
+        answers = (reader.plain_body("", reader.position) or reader.body(""),)
     if reader.position != len(frame):
         raise ValueError(f"{len(frame) - reader.position} bytes too many")
-    return OffsetFetchAnswers(timedelta(milliseconds=throttle), groups)
+    return OffsetFetchAnswers(timedelta(milliseconds=throttle), answers)
 
 
 class _Reader:
@@ -152,13 +161,18 @@ class _Reader:
 
         This is ``group`` without a call for each field: the calls would be most of the time.
         """
-        data = self._data
         start = self.position
-        position = start + data[start]
-        many = data[position]
-        if not 0 < data[start] < 0x80 or not 0 < many < 0x80:
+        size = self._data[start]
+        if not 0 < size < 0x80:
             return None
-        group_id = data[start + 1 : position]
+        return self.plain_body(self._data[start + 1 : start + size].decode(), start + size)
+
+    def plain_body(self, group_id: str, position: int) -> OffsetsAnswer | None:
+        """Read what follows the id of such a group."""
+        data = self._data
+        many = data[position]
+        if not 0 < many < 0x80:
+            return None
         position += 1
         topics = []
         for _ in range(many - 1):
@@ -181,10 +195,12 @@ class _Reader:
         if data[position : position + 3] != _NO_ERROR_NO_TAGS:
             return None
         self.position = position + 3
-        return OffsetsAnswer(group_id.decode(), _NONE, tuple(topics), _NO_ERRORS)
+        return OffsetsAnswer(group_id, _NONE, tuple(topics), _NO_ERRORS)
 
     def group(self) -> OffsetsAnswer:
-        group_id = self.take(self.length()).decode()
+        return self.body(self.take(self.length()).decode())
+
+    def body(self, group_id: str) -> OffsetsAnswer:
         errors = _NO_ERRORS
         topics = []
         for _ in range(self.length()):

@@ -1,4 +1,4 @@
-"""Bytes to an answer: kio reads them, but for the one message whose reading is most of the work (OffsetFetch v8-v9)."""
+"""Bytes to an answer: kio reads them, but for the one message whose reading is most of the work (OffsetFetch v6-v9)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.protocol import offset_fetch_reader
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message, decode_response
-from airflow_kafka_groups.protocol.offset_fetch import FIRST_BATCHED_VERSION
 
 
 def read_response(api: Api, version: int, frame: bytes) -> Message:
@@ -16,9 +15,9 @@ def read_response(api: Api, version: int, frame: bytes) -> Message:
 
     Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
     """
-    if api is not OFFSET_FETCH or version < FIRST_BATCHED_VERSION:
+    if api is not OFFSET_FETCH or version < offset_fetch_reader.FIRST_VERSION_READ_BY_HAND:
         return decode_response(api, version, frame)
     try:
-        return offset_fetch_reader.read(frame)
+        return offset_fetch_reader.read(frame, version)
     except (ValueError, IndexError, struct.error) as error:  # UnicodeDecodeError is a ValueError
         raise RemoteProtocolError(f"the answer to {api.name} v{version} cannot be read: {error!r}") from error

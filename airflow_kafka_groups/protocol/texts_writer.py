@@ -24,6 +24,12 @@ def uvarint(value: int) -> bytes:
     return bytes(data)
 
 
+def text(name: str) -> bytes:
+    """Write a compact string."""
+    encoded = name.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
 def texts(names: Iterable[str], after_each: bytes = b"") -> bytes:
     """Write a compact array of compact strings.
 

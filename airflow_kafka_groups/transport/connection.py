@@ -1,9 +1,9 @@
 """One connection to one broker, over aiokafka's: the only module that imports a client library.
 
 aiokafka opens the socket, does TLS and SASL, asks ApiVersions and keeps the table of correlation ids. Its connection
-class is semi-private, so everything we use of it is here (``connect``, ``send``, ``close``, ``connected`` and
-``_versions``) and a contract test runs it against a real broker. ``_Frame`` is what lets kio's messages travel on it:
-aiokafka asks a request for its bytes and gives it the bytes of the answer.
+class is semi-private, so everything we use of it is here (``connect``, ``send``, ``close``, ``connected``,
+``_versions``, ``_writer`` and ``_request_timeout``) and a contract test runs it against a real broker. ``_Frame`` is what
+lets kio's messages travel on it: aiokafka asks a request for its bytes and gives it the bytes of the answer.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
 from airflow_kafka_groups.protocol.responses import read_response
+from airflow_kafka_groups.transport.gathering import GatheringWriter
 from airflow_kafka_groups.transport.security import SecurityConfig
 
 _HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
@@ -46,6 +47,8 @@ class AiokafkaConnection:
         self._connection = connection
         self._address = address
         self._versions = ApiVersions(dict(connection._versions))
+        connection._writer = GatheringWriter(connection._writer)
+        connection._request_timeout = None  # every request carries its own
 
     @property
     def versions(self) -> ApiVersions:

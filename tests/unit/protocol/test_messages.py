@@ -112,7 +112,11 @@ def test_headers_say_key_version_and_correlation(api: Api) -> None:
         assert int.from_bytes(header[0:2], "big") == api.key
         assert int.from_bytes(header[2:4], "big") == version
         assert int.from_bytes(header[4:8], "big") == 77
-        assert b"me" in header
+        schema = load_request_schema(api.key, version).__header_schema__
+        read, size = entity_reader(schema)(header, 0)
+        assert (read.request_api_key, read.request_api_version, read.correlation_id) == (api.key, version, 77)
+        assert getattr(read, "client_id", "me") == "me"
+        assert size == len(header)
 
 
 def frame(response: Any) -> bytes:
@@ -165,6 +169,17 @@ def test_what_is_written_by_hand_is_what_kio_writes(group_ids: list[str], requir
     assert kio_reads(by_hand, version) == by_kio
 
 
+@given(st.text(max_size=200), st.booleans(), st.sampled_from([6, 7]))
+def test_a_question_about_one_group_written_by_hand_is_what_kio_writes(
+    group_id: str, require_stable: bool, version: int
+) -> None:
+    stable = {"require_stable": require_stable} if version == 7 else {}
+    by_kio = request_schema(OFFSET_FETCH, version).OffsetFetchRequest(group_id=group_id, topics=None, **stable)
+    by_hand = offset_fetch.build({group_id: ALL}, bool(stable) and require_stable, version)
+    assert by_hand == encode_body(by_kio)
+    assert kio_reads(by_hand, version) == by_kio
+
+
 @given(NAMES, st.sampled_from([(GROUP, 4), (CoordinatorType.TRANSACTION, 5), (CoordinatorType.SHARE, 6)]))
 def test_lookups_written_by_hand_are_what_kio_writes(keys: list[str], of: tuple[CoordinatorType, int]) -> None:
     kind, version = of
@@ -210,7 +225,7 @@ class TestRefusals:
     def test_a_broker_that_cannot_hold_unstable_offsets_back_is_not_asked_to(self) -> None:
         with pytest.raises(UnsupportedVersionError, match="stable offsets"):
             offset_fetch.build({"a": ALL}, True, 6)
-        assert offset_fetch.build({"a": ALL}, True, 7).require_stable is True
+        assert kio_reads(offset_fetch.build({"a": ALL}, True, 7), 7).require_stable is True
 
     @pytest.mark.parametrize(("kind", "version"), [(CoordinatorType.TRANSACTION, 0), (CoordinatorType.SHARE, 5)])
     def test_key_types_that_a_version_does_not_know(self, kind: CoordinatorType, version: int) -> None:

@@ -68,6 +68,53 @@ def test_it_reads_what_kio_reads(response: Any) -> None:
     assert by_hand.throttle_time == by_kio.throttle_time == response.throttle_time
 
 
+ONE_GROUP = st.sampled_from([6, 7])
+
+
+def of_one(response: Any, version: int) -> Any:
+    """Say in the old form what the first group of an answer says."""
+    schema = response_schema(OFFSET_FETCH, version)
+    group = response.groups[0] if response.groups else SCHEMA.OffsetFetchResponseGroup(group_id="", topics=())
+    topics = tuple(
+        schema.OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                schema.OffsetFetchResponsePartition(
+                    partition_index=part.partition_index,
+                    committed_offset=part.committed_offset,
+                    committed_leader_epoch=part.committed_leader_epoch,
+                    metadata=part.metadata,
+                    error_code=part.error_code,
+                )
+                for part in topic.partitions
+            ),
+        )
+        for topic in group.topics
+    )
+    return schema.OffsetFetchResponse(throttle_time=response.throttle_time, topics=topics, error_code=group.error_code)
+
+
+@given(RESPONSES, ONE_GROUP)
+def test_it_reads_the_answer_for_one_group_as_kio_does(response: Any, version: int) -> None:
+    response = of_one(response, version)
+    data = frame(response)
+    by_hand = read_response(OFFSET_FETCH, version, data)
+    by_kio = decode_response(OFFSET_FETCH, version, data)
+    parsed = list(offset_fetch.parse(by_hand, version, ["g"]))
+    assert [answer.group_id for answer in parsed] == ["g"]
+    assert parsed == list(offset_fetch.parse(by_kio, version, ["g"]))
+    assert by_hand.throttle_time == by_kio.throttle_time == response.throttle_time
+
+
+@given(RESPONSES, ONE_GROUP, st.data())
+def test_half_an_answer_for_one_group_is_an_error(response: Any, version: int, data: st.DataObject) -> None:
+    whole = frame(of_one(response, version))
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    for wrong in (whole[:cut], whole + b"x"):
+        with pytest.raises(RemoteProtocolError):
+            read_response(OFFSET_FETCH, version, wrong)
+
+
 @given(RESPONSES, st.data())
 def test_half_an_answer_is_an_error_and_never_a_short_one(response: Any, data: st.DataObject) -> None:
     whole = frame(response)

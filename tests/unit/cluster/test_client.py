@@ -1,0 +1,79 @@
+"""Which connections a cluster's client opens and keeps, on a scripted cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from airflow_kafka_groups.cluster.client import ClusterClient
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA
+from tests.fakes.cluster import MODERN, Cut, FakeCluster
+
+BROKERS = (1, 2, 3)
+
+
+def client(fake: FakeCluster) -> ClusterClient:
+    return ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}))
+
+
+def opened(fake: FakeCluster) -> int:
+    return len(fake.requests(API_VERSIONS))
+
+
+async def test_a_bootstrap_server_that_is_a_broker_is_connected_to_once() -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        connections = [await cluster.connection(broker_id) for broker_id in BROKERS]
+        assert len(set(map(id, connections))) == opened(fake) == fake.open_connections == len(BROKERS)
+
+
+async def test_the_kept_connection_goes_to_the_broker_it_is_kept_for() -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        (asked_first,) = [sent.broker_id for sent in fake.requests(METADATA)]
+        await cluster.connection(asked_first)
+        assert opened(fake) == 1
+        for broker_id in BROKERS:
+            await cluster.connection(broker_id)
+        assert sorted(sent.broker_id for sent in fake.requests(API_VERSIONS)) == list(BROKERS)
+
+
+def elsewhere(ports: Mapping[int, int]) -> Mapping[int, int]:
+    """Be behind a load balancer: nobody says that it is to be found where the first answer came from."""
+    return {broker_id: port + 1 for broker_id, port in ports.items()}
+
+
+def in_one_place(ports: Mapping[int, int]) -> Mapping[int, int]:
+    """Let everybody say that it is to be found at one address."""
+    return dict.fromkeys(ports, next(iter(ports.values())))
+
+
+@pytest.mark.parametrize("advertised", [elsewhere, in_one_place])
+async def test_what_is_not_surely_a_brokers_own_address_is_let_go(
+    advertised: Callable[[Mapping[int, int]], Mapping[int, int]],
+) -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake:
+        one = client(fake)
+        one.config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap.split(",")[0]})
+        fake.control(METADATA, lambda _, version, __: fake.metadata(version, ports=advertised(fake._ports)))
+        async with one as cluster:
+            assert not cluster._connections
+
+
+async def test_a_bootstrap_connection_that_fails_is_closed_and_the_next_server_asked() -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake:
+        answers = iter([Cut, Cut])
+        fake.control(METADATA, lambda *_: next(answers, None))
+        async with client(fake) as cluster:
+            assert set(cluster.metadata.brokers) == set(BROKERS)
+            assert opened(fake) == len(BROKERS)
+            assert len(cluster._connections) == 1
+
+
+async def test_a_kept_connection_that_broke_is_opened_again() -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        (kept,) = cluster._connections.values()
+        await kept.aclose()
+        for broker_id in BROKERS:
+            assert (await cluster.connection(broker_id)).usable
+        assert opened(fake) == len(BROKERS) + 1
