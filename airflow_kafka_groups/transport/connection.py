@@ -2,8 +2,8 @@
 
 aiokafka opens the socket, does TLS and SASL, asks ApiVersions and keeps the table of correlation ids. Its connection
 class is semi-private, so everything we use of it is here (``connect``, ``send``, ``close``, ``connected``,
-``_versions``, ``_writer`` and ``_request_timeout``) and a contract test runs it against a real broker. ``_Frame`` is what
-lets kio's messages travel on it: aiokafka asks a request for its bytes and gives it the bytes of the answer.
+``_versions``, ``_writer`` and ``_request_timeout``) and a contract test runs it against a real broker. ``_Frame`` lets
+kio's messages travel on it: aiokafka asks a request for its bytes and gives it the bytes of the answer.
 """
 
 from __future__ import annotations
