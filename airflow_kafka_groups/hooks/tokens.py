@@ -7,6 +7,7 @@ here. A token is kept until shortly before it expires: all brokers of a cluster 
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import re
 import ssl
@@ -133,6 +134,10 @@ def client_credentials(given: Mapping[str, Any]) -> Callable[[str], Token]:
     """
     url = str(given["sasl.oauthbearer.token.endpoint.url"])
     client_id, secret = (given.get(f"sasl.oauthbearer.client.{name}") for name in ("id", "secret"))
+    if "@" in urllib.parse.urlsplit(url).netloc:  # what stands before it may be a secret: it is not shown
+        raise ConfigurationError(
+            "sasl.oauthbearer.token.endpoint.url", None, "write it without a user (login, password)"
+        )
     if urllib.parse.urlsplit(url).scheme not in ("https", "http"):
         raise ConfigurationError("sasl.oauthbearer.token.endpoint.url", url, "must be a URL such as https://host/token")
     if not client_id or not secret:
@@ -156,16 +161,23 @@ def client_credentials(given: Mapping[str, Any]) -> Callable[[str], Token]:
     return token
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Take a redirect for an error: urllib would send the client's secret on, to whatever host the answer names."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow nowhere."""
+
+
 def _ask(request: urllib.request.Request, ca_file: str | None) -> Token:
     url = request.full_url.partition("?")[0]
     try:
-        context = ssl.create_default_context(cafile=ca_file) if request.type == "https" else None
-        with urllib.request.urlopen(request, timeout=_HTTP_SECONDS, context=context) as answer:  # noqa: S310
+        https = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
+        with urllib.request.build_opener(https, _NoRedirects).open(request, timeout=_HTTP_SECONDS) as answer:
             said = json.load(answer)
         return str(said["access_token"]), time.time() + float(said.get("expires_in", 0))
     except urllib.error.HTTPError as error:
         kind = AuthenticationFailedError if error.code in _REFUSED else ConnectionFailedError
         raise kind(url, f"the token endpoint answered {error.code} {error.reason}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
         # Not the answer itself: it may hold a token.
         raise ConnectionFailedError(url, f"the token endpoint gave no token ({type(error).__name__})") from None

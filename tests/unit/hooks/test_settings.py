@@ -160,11 +160,14 @@ def test_a_switch_that_is_misspelt_does_not_pass_for_a_property(kind: str, name:
         read_connection(connection(nested, host=None))
 
 
-PROPERTIES = """builtin.features debug group.protocol group.protocol.type group.remote.assignor group.id group.instance.id
-enable.auto.commit isolation.level topic.blacklist broker.address.ttl plugin.library.paths error_cb stats_cb log_cb
-oauth_cb acks retries partitioner security.protocol sasl.mechanisms sasl.kerberos.service.name sasl.oauthbearer.config
-session.timeout.ms socket.timeout.ms request.timeout.ms auto.offset.reset reconnect.backoff.ms client.rack
-client.dns.lookup metadata.recovery.strategy allow.auto.create.topics internal.termination.signal"""
+PROPERTIES = """
+builtin.features debug group.protocol group.protocol.type group.remote.assignor group.id
+group.instance.id enable.auto.commit isolation.level topic.blacklist broker.address.ttl
+plugin.library.paths error_cb stats_cb log_cb oauth_cb acks retries partitioner security.protocol
+sasl.mechanisms sasl.kerberos.service.name sasl.oauthbearer.config session.timeout.ms
+socket.timeout.ms request.timeout.ms auto.offset.reset reconnect.backoff.ms client.rack
+client.dns.lookup metadata.recovery.strategy allow.auto.create.topics internal.termination.signal
+"""
 
 
 @pytest.mark.parametrize("name", PROPERTIES.split())

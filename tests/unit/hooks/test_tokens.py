@@ -35,15 +35,23 @@ def give_token(config: str) -> tuple[str, float]:
 
 @pytest.fixture
 def endpoint() -> Iterator[SimpleNamespace]:
-    seen = SimpleNamespace(requests=[], status=200, answer=json.dumps({"access_token": "t1", "expires_in": 3600}))
+    seen = SimpleNamespace(requests=[], status=200, location="", raw=b"")
+    seen.answer = json.dumps({"access_token": "t1", "expires_in": 3600})
 
     class Endpoint(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            body = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
             seen.requests.append((self.headers["Authorization"], body))
+            if seen.raw:
+                self.wfile.write(seen.raw)
+                return
             self.send_response(seen.status)
+            if seen.location:
+                self.send_header("Location", seen.location)
             self.end_headers()
             self.wfile.write(seen.answer.encode())
+
+        do_GET = do_POST
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""
@@ -96,6 +104,29 @@ def test_an_endpoint_that_gives_none_is_said_without_its_answer(
         with_tokens(client(endpoint))["oauth_cb"]("")
     assert SECRET not in str(caught.value)
     assert isinstance(caught.value, AuthenticationFailedError) is (status == 401), "only this fails for good"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_is_not_followed(endpoint: SimpleNamespace, status: int) -> None:
+    """The client's secret would be sent along, to whatever host the answer names."""
+    endpoint.status, endpoint.location = status, f"{endpoint.url}/elsewhere"
+    with pytest.raises(ConnectionFailedError, match=f"{status}"):
+        with_tokens(client(endpoint))["oauth_cb"]("")
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize("url", [f"https://me:{SECRET}@h/t", f"https://{SECRET}@h/t"])
+def test_a_url_with_a_user_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="without a user") as caught:
+        with_tokens(client(SimpleNamespace(url=url)))
+    assert SECRET not in str(caught.value)
+
+
+def test_an_answer_that_is_no_http_is_said(endpoint: SimpleNamespace) -> None:
+    endpoint.raw = b"SSH-2.0-OpenSSH_9.6\r\n"
+    with pytest.raises(ConnectionFailedError, match="no token"):
+        with_tokens(client(endpoint))["oauth_cb"]("")
 
 
 def test_a_callback_needs_airflows_permission(monkeypatch: pytest.MonkeyPatch) -> None:
