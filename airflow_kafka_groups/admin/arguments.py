@@ -10,6 +10,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetAndMetadata, OffsetSpec, TopicPartition
 
 _MAX_ID_BYTES = 32767  # a Kafka string has a two-byte length
+_SURELY_SHORT = _MAX_ID_BYTES // 4  # a character has at most four bytes
 
 
 def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]:
@@ -23,7 +24,7 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
     for group_id in unique:
         if not isinstance(group_id, str):
             raise ConfigurationError(name, group_id, "every id must be a text")
-        if len(group_id.encode("utf-8", "replace")) > _MAX_ID_BYTES:
+        if len(group_id) > _SURELY_SHORT and len(group_id.encode("utf-8", "replace")) > _MAX_ID_BYTES:
             raise ConfigurationError(name, group_id, f"an id has at most {_MAX_ID_BYTES} bytes")
     return unique
 

@@ -1,12 +1,21 @@
-"""Committed offsets of many groups as one Arrow table: columns are copied as they are, never a row at a time."""
+"""Committed offsets of many groups as Arrow columns, decoded for all groups at once, never a row at a time.
+
+Rows stay the bytes that a broker sent (see ``models.group_offsets``) until all are there, and are then taken apart by a
+handful of copies in C. Which group and which topic a row is of is kept as runs: the rows of a topic come together.
+"""
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.models import GroupOffsets
+from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
+
+_INTEGERS_IN_A_ROW = PACKED_ROW_SIZE // 4
 
 
 def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
@@ -19,52 +28,141 @@ def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
     """
     import pyarrow as pa
 
-    groups, topics = _Dictionary(), _Dictionary()
-    partitions, epochs, committed = array("i"), array("i"), array("q")
-    metadata: list[str] = []
+    group_ids: list[str] = []
+    gathered = OffsetRows()
     for group in offsets:
         for topic in group.topics:
-            count = len(topic)
-            groups.repeat(group.group_id, count)
-            topics.repeat(topic.topic, count)
-            partitions.extend(topic.partitions)
-            epochs.extend(topic.leader_epochs)
-            committed.extend(topic.offsets)
-            metadata.extend(topic.metadata or ("",) * count)
+            gathered.add(len(group_ids), topic)
+        group_ids.append(group.group_id)
+    columns = gathered.columns()
     return pa.table(
         {
-            "group_id": groups.column(pa),
-            "topic": topics.column(pa),
-            "partition": _column(pa, pa.int32(), partitions),
-            "committed_offset": _without_negatives(pa, _column(pa, pa.int64(), committed)),
-            "leader_epoch": _without_negatives(pa, _column(pa, pa.int32(), epochs)),
-            "metadata": pa.array(metadata, pa.string()),
+            "group_id": pa.DictionaryArray.from_arrays(columns.group, pa.array(group_ids, pa.string())),
+            "topic": pa.DictionaryArray.from_arrays(columns.topic, pa.array(columns.topics, pa.string())),
+            "partition": columns.partition,
+            "committed_offset": null_if_negative(columns.committed_offset),
+            "leader_epoch": null_if_negative(columns.leader_epoch),
+            "metadata": columns.metadata,
         }
     )
 
 
-class _Dictionary:
-    """Collect a column of few distinct texts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetColumns:
+    """Be rows as Arrow arrays of the same length; a number below zero is one that is not there.
+
+    :param group: int32, the number of the group.
+    :param topic: int32, an index into ``topics``.
+    :param topics: names of the topics.
+    """
+
+    group: Any
+    topic: Any
+    topics: list[str]
+    partition: Any
+    committed_offset: Any
+    leader_epoch: Any
+    metadata: Any
+
+
+class OffsetRows:
+    """Gather rows of many groups as bytes, then give them as columns."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._indices = array("i")
+        self._rows: list[bytes] = []
+        self._ends = array("q")
+        self._groups = array("i")
+        self._topic_numbers = array("i")
+        self._topics: dict[str, int] = {}
+        self._metadata: list[tuple[int, tuple[str, ...]]] = []
 
-    def repeat(self, text: str, count: int) -> None:
-        number = self._numbers.setdefault(text, len(self._numbers))
-        self._indices.extend(array("i", [number]) * count)
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
 
-    def column(self, pa: Any) -> Any:
-        return pa.DictionaryArray.from_arrays(
-            _column(pa, pa.int32(), self._indices), pa.array(self._numbers, pa.string())
+    def add(self, group: int, topic: TopicOffsets) -> None:
+        """Add the rows of one topic of a group.
+
+        :param group: a number for the group, from 0.
+        :param topic: its offsets.
+        """
+        if not len(topic):  # a run has to be of one row at least
+            return
+        if topic.metadata is not None:
+            self._metadata.append((len(self), topic.metadata))
+        self._add(group, self._topics.setdefault(topic.topic, len(self._topics)), topic.packed_rows())
+
+    def add_group(self, group: int) -> None:
+        """Add one row for a group without topic, partition and offset.
+
+        :param group: a number for the group, from 0.
+        """
+        self._add(group, -1, _NOTHING)
+
+    def columns(self) -> OffsetColumns:
+        """Give all rows, in the order in which they were added."""
+        import pyarrow as pa
+
+        flat = array("i")
+        flat.frombytes(b"".join(self._rows))
+        if sys.byteorder == "little":  # the network's order is big-endian
+            flat.byteswap()
+        step = _INTEGERS_IN_A_ROW
+        low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
+        offsets = array("i", bytes(8 * (len(flat) // step)))
+        offsets[high::2], offsets[low::2] = flat[1::step], flat[2::step]
+        return OffsetColumns(
+            group=_repeated(pa, self._groups, self._ends),
+            topic=_repeated(pa, self._topic_numbers, self._ends),
+            topics=list(self._topics),
+            partition=as_column(pa.int32(), flat[0::step]),
+            committed_offset=as_column(pa.int64(), offsets),
+            leader_epoch=as_column(pa.int32(), flat[3::step]),
+            metadata=self._texts(pa),
         )
 
+    def _add(self, group: int, topic: int, rows: bytes) -> None:
+        self._ends.append(len(self) + len(rows) // PACKED_ROW_SIZE)
+        self._rows.append(rows)
+        self._groups.append(group)
+        self._topic_numbers.append(topic)
 
-def _column(pa: Any, kind: Any, values: array[int]) -> Any:
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values.tobytes())])
+    def _texts(self, pa: Any) -> Any:
+        if not self._metadata:
+            return pa.repeat("", len(self))
+        texts = [""] * len(self)
+        for start, metadata in self._metadata:
+            texts[start : start + len(metadata)] = metadata
+        return pa.array(texts, pa.string())
 
 
-def _without_negatives(pa: Any, column: Any) -> Any:
+_NOTHING = TopicOffsets("", array("i", [-1]), array("q", [-1]), array("i", [-1])).packed_rows()
+
+
+def as_column(kind: Any, values: array[int]) -> Any:
+    """Look at an array's own memory as an Arrow column: nothing is copied.
+
+    :param kind: Arrow's type; as many bytes wide as the values are, or several of them together.
+    :param values: the numbers.
+    """
+    import pyarrow as pa
+
+    count = len(values) * values.itemsize * 8 // kind.bit_width
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)])
+
+
+def null_if_negative(column: Any) -> Any:
+    """Give a column of numbers with null where one is below zero."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     return pc.if_else(pc.less(column, 0), pa.scalar(None, column.type), column)
+
+
+def _repeated(pa: Any, values: array[int], ends: array[int]) -> Any:
+    """Give each value as often as its run is long."""
+    import pyarrow.compute as pc
+
+    if not values:
+        return pa.array([], pa.int32())
+    runs = pa.RunEndEncodedArray.from_arrays(as_column(pa.int64(), ends), as_column(pa.int32(), values))
+    return pc.run_end_decode(runs)

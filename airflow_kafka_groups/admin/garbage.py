@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_MANY = 10_000
+
 _lock = threading.Lock()
 _holders = 0
 _was_enabled = False
@@ -33,4 +35,16 @@ def collection_paused() -> Iterator[None]:
         with _lock:
             _holders -= 1
             if _holders == 0 and _was_enabled:
+                _call_them_old()
                 gc.enable()
+
+
+def _call_them_old() -> None:
+    """Let what was gathered be old at once: the collector would look through all of it when it starts again.
+
+    It becomes part of the oldest generation, which is looked through when that has grown by a quarter. Objects that
+    somebody has frozen (as one does before forking) would thaw with it: then the collector does its work.
+    """
+    if gc.get_count()[0] >= _MANY and gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()

@@ -42,6 +42,16 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
     def __init__(self, results: Iterable[GroupResult[V]]) -> None:
         self._results = {result.group_id: result for result in results}
 
+    @classmethod
+    def of(cls, results: dict[GroupId, GroupResult[V]]) -> GroupResults[V]:
+        """Take a dict that is made already, and nobody else's.
+
+        :param results: each group with its result, in the order asked.
+        """
+        made = cls.__new__(cls)
+        made._results = results
+        return made
+
     def __getitem__(self, group_id: GroupId) -> GroupResult[V]:
         return self._results[group_id]
 

@@ -50,11 +50,11 @@ class OffsetsTopic:
 
     leaders: tuple[BrokerId | None, ...]
 
-    def coordinator(self, group_id: GroupId) -> BrokerId | None:
-        """Guess the coordinator of a group."""
-        return self.leaders[offsets_partition(group_id, len(self.leaders))]
-
     def route(self, group_ids: Iterable[GroupId]) -> dict[GroupId, BrokerId]:
         """Guess the coordinators of many groups; those without a leader are left out (and asked for)."""
-        guesses = {group_id: self.coordinator(group_id) for group_id in group_ids}
-        return {group_id: broker_id for group_id, broker_id in guesses.items() if broker_id is not None}
+        leaders, count = self.leaders, len(self.leaders)
+        return {
+            group_id: leader
+            for group_id in group_ids
+            if (leader := leaders[offsets_partition(group_id, count)]) is not None
+        }

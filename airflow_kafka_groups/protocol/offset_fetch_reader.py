@@ -33,6 +33,7 @@ _FIXED = struct.Struct(">iqi")
 _NO_ERRORS: Mapping[TopicPartition, ErrorCode] = {}
 _NONE = ErrorCode.none
 _NO_ERROR_NO_TAGS = b"\x00\x00\x00"
+_new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
 @lru_cache(1000)
@@ -195,7 +196,7 @@ class _Reader:
         if data[position : position + 3] != _NO_ERROR_NO_TAGS:
             return None
         self.position = position + 3
-        return OffsetsAnswer(group_id, _NONE, tuple(topics), _NO_ERRORS)
+        return _new(OffsetsAnswer, (group_id, _NONE, tuple(topics), _NO_ERRORS))
 
     def group(self) -> OffsetsAnswer:
         return self.body(self.take(self.length()).decode())

@@ -88,13 +88,13 @@ def _reads(operation: str, broker: str, sizes: Sequence[int], traffic: Sequence[
 
 
 def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> list[Scenario]:
-    """Every run needs new groups, so there are fewer runs, and one process: its first call is the cold one."""
+    """Every run needs new groups, so there are fewer runs; of the first calls, which vary most, some more where it counts."""
     return [
         Scenario(
             "delete",
             broker,
             size,
-            colds=1,
+            colds=3 if size == 10_000 else 1,
             warms=1 if size > 10_000 else 3,
             traffic=size in traffic,
             budget_s=180.0,

@@ -79,7 +79,9 @@ class Proxies:
         for port in self._brokers:
 
             async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int = port) -> None:
-                await self._serve(reader, writer, target)
+                # The end of the count: asyncio's server would print a traceback of every task that is cancelled.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._serve(reader, writer, target)
 
             server = await asyncio.start_server(serve, HOST, 0)
             self._servers.append(server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -31,6 +32,40 @@ def test_it_goes_on_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), collection_paused():
         raise ZeroDivisionError
     assert gc.isenabled()
+
+
+class Kept:
+    """Be something that the collector looks through."""
+
+
+def test_what_many_results_were_gathered_into_is_not_looked_through_again_at_once() -> None:
+    gc.collect()
+    with collection_paused():
+        kept = [Kept() for _ in range(20_000)]
+    young = {id(one) for generation in (0, 1) for one in gc.get_objects(generation=generation)}
+    assert not young & set(map(id, kept))
+
+
+def test_it_thaws_nothing_that_somebody_else_has_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with collection_paused():
+            kept = [Kept() for _ in range(20_000)]
+        assert gc.get_freeze_count() >= frozen - 100  # some are gone by themselves
+        assert len(kept) == 20_000
+    finally:
+        gc.unfreeze()
+
+
+def test_cycles_among_what_was_gathered_are_collected_later() -> None:
+    with collection_paused():
+        kept = [Kept() for _ in range(20_000)]
+        kept[0].itself = kept[0]  # type: ignore[attr-defined]
+        gone = weakref.ref(kept[0])
+    del kept
+    gc.collect()
+    assert gone() is None
 
 
 def test_who_runs_without_it_goes_on_without_it() -> None:
