@@ -88,7 +88,7 @@ def _reads(operation: str, broker: str, sizes: Sequence[int], traffic: Sequence[
 
 
 def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> list[Scenario]:
-    """Every run needs new groups, so there are fewer runs; of the first calls, which vary most, some more where it counts."""
+    """Every run needs new groups, so there are fewer; first calls vary most, so there are more where an aim is."""
     return [
         Scenario(
             "delete",
