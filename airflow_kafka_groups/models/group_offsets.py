@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from struct import Struct
 
 from airflow_kafka_groups.models.cluster import TopicPartition
@@ -78,6 +78,12 @@ class TopicOffsets:
     def leader_epochs(self) -> array[int]:
         """Give the column of leader epochs."""
         return self._read()[2]
+
+    def packed_rows(self) -> bytes:
+        """Give the rows as ``packed`` takes them, metadata left out; those of a broker as they came."""
+        if self._columns is None:
+            return self._packed
+        return _packed_rows(len(self)).pack(*chain.from_iterable(zip(*self._columns, strict=True)))
 
     def _read(self) -> _Columns:
         columns = self._columns

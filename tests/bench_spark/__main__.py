@@ -87,12 +87,16 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
         for groups, cores in sizes:
             arguments = (cluster.bootstrap, f"read{groups}-", "--cores", str(cores), "--repeat", str(repeat))
             taken = _program("reading", *arguments)
-            core, read = statistics.median(taken["core"]), statistics.median(taken["source"])
+            found: Results = {}
             suffix = "" if cores == 2 else ".local1"
-            found: Results = {f"source.{groups}.seconds{suffix}": read, f"source.{groups}.core_seconds{suffix}": core}
-            found |= {f"source.{groups}.start_seconds{suffix}": taken["start"]}
-            found |= {f"source.{groups}.first_seconds{suffix}": taken["first"]}
+            for name, key in (("source", ""), ("core", "core_"), ("idle", "spark_")):
+                seconds, used = zip(*taken[name], strict=True)
+                found[f"source.{groups}.{key}seconds{suffix}"] = statistics.median(seconds)
+                found[f"source.{groups}.{key}cpu_seconds{suffix}"] = statistics.median(used)
+            found |= {f"source.{groups}.{name}_seconds{suffix}": taken[name] for name in ("start", "first")}
+            read, core, idle = (found[f"source.{groups}.{key}seconds{suffix}"] for key in ("", "core_", "spark_"))
             found[f"source.{groups}.ratio_core{suffix}"] = round(read / core, 2)
+            found[f"source.{groups}.ratio_core_after_spark{suffix}"] = round((read - idle) / core, 2)
             yield found
 
 

@@ -1,7 +1,9 @@
 """Measure the data source beside the core: ``python -m tests.bench_spark.reading BOOTSTRAP PREFIX --cores N``.
 
-Both list the groups, fetch all committed offsets and make Arrow of them; neither asks for the ends of the logs. Spark's
-start is measured apart: the session, and a first read of no groups, which starts Python on the workers. Prints JSON.
+Both list the groups, fetch all committed offsets and make Arrow of them; neither asks for the ends of the logs. They
+take turns, so that other work on the machine slows both. Spark's start is measured apart: the session with a first
+read, which starts Python on the workers, and what a query of as many tasks takes that does nothing. Prints JSON: for each,
+samples of (seconds, processor seconds of this process and all it started, so of no broker).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.admin.arrow import to_arrow
 from airflow_kafka_groups.spark.source import register
+from tests.bench_spark.idle import IdleSource
+from tests.bench_spark.processes import cpu_seconds
 
 
 async def core(bootstrap: str, prefix: str) -> int:
@@ -36,6 +41,10 @@ def frame(spark: SparkSession, bootstrap: str, include: str) -> DataFrame:
     return spark.read.format("kafka_groups").options(**options).load()
 
 
+def consume(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("bootstrap")
@@ -43,33 +52,40 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     size = parser.parse_args()
-    asyncio.run(core(size.bootstrap, size.prefix))  # the brokers' caches are warm for both
-    core_seconds, rows = [], 0
-    for _ in range(size.repeat):
-        began = time.monotonic()
-        rows = asyncio.run(core(size.bootstrap, size.prefix))
-        core_seconds.append(round(time.monotonic() - began, 3))
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
+        "spark.ui.showConsoleProgress": "false",
     }
     began = time.monotonic()
     spark = SparkSession.builder.master(f"local[{size.cores}]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
-    frame(spark, size.bootstrap, "no-group-at-all").write.format("noop").mode("overwrite").save()
+    consume(frame(spark, size.bootstrap, "no-group-at-all"))
     start = round(time.monotonic() - began, 3)
-    spark_seconds = []
-    for _ in range(size.repeat + 1):
-        began = time.monotonic()
-        frame(spark, size.bootstrap, f"{size.prefix}*").write.format("noop").mode("overwrite").save()
-        spark_seconds.append(round(time.monotonic() - began, 3))
+    spark.dataSource.register(IdleSource)
     read = frame(spark, size.bootstrap, f"{size.prefix}*")
+    tasks = read.rdd.getNumPartitions()
+    rows = asyncio.run(core(size.bootstrap, size.prefix))
+    began = time.monotonic()
     assert read.count() == rows, "the source and the core read different rows"
+    first = round(time.monotonic() - began, 3)
+    work: dict[str, Callable[[], object]] = {
+        "core": lambda: asyncio.run(core(size.bootstrap, size.prefix)),
+        "source": lambda: consume(frame(spark, size.bootstrap, f"{size.prefix}*")),
+        "idle": lambda: consume(spark.read.format("idle").option("tasks", str(tasks)).load()),
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in work}
+    for _ in range(size.repeat + 1):
+        for name, once in work.items():
+            began, used = time.monotonic(), cpu_seconds()
+            once()
+            taken[name].append((round(time.monotonic() - began, 3), round(cpu_seconds() - used, 3)))
     spark.stop()
-    print(json.dumps({"core": core_seconds, "start": start, "first": spark_seconds[0], "source": spark_seconds[1:]}))
+    samples = {name: found[1:] for name, found in taken.items()}  # in the first, code is compiled
+    print(json.dumps({"start": start, "first": first, "tasks": tasks, **samples}))
 
 
 if __name__ == "__main__":

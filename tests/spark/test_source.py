@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.maintenance.columns import GroupFacts
 from airflow_kafka_groups.models import GroupOffsets
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS, OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
 from airflow_kafka_groups.spark.source.filters import PushedFilters
+from airflow_kafka_groups.spark.source.groups import GroupKind, ListedGroups
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, FilteringReader, GroupsReader, SourceError, fetch, plan
-from airflow_kafka_groups.spark.source.rows import arrow_schema, batches
+from airflow_kafka_groups.spark.source.rows import arrow_schema
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.lab.cluster import KafkaCluster
@@ -110,7 +111,7 @@ def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
     assert list(
         reader.pushFilters([In(("group_id",), (GROUPS[3], GROUPS[4])), EqualTo(("state",), "Empty"), left])
     ) == [left]
-    planned = [facts.group_id for chunk in reader.partitions() for facts in chunk.groups]
+    planned = [group_id for chunk in reader.partitions() for group_id in chunk.groups.ids]
     assert sorted(planned) == GROUPS[3:5]
     assert reader.filters.conditions.keys() == {"group_id", "state"}
 
@@ -118,10 +119,12 @@ def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
 def test_groups_are_cut_by_coordinator_into_chunks_of_even_size(seeded: str) -> None:
     options = {"kafka.bootstrap.servers": seeded, "include": "sparksource-app-*", "groups.per.partition": "3"}
     chunks = GroupsReader(SourceOptions.parse(options)).partitions()
-    assert sorted(facts.group_id for chunk in chunks for facts in chunk.groups) == GROUPS
-    for chunk in chunks:
-        assert len({facts.coordinator for facts in chunk.groups}) == 1
+    assert sorted(group_id for chunk in chunks for group_id in chunk.groups.ids) == GROUPS
+    coordinators = [{chunk.groups.kinds[code].coordinator for code in chunk.groups.codes} for chunk in chunks]
+    for chunk, of_chunk in zip(chunks, coordinators, strict=True):
+        assert len(of_chunk) == 1
         assert 1 <= len(chunk.groups) <= 3
+    assert len(set.union(*coordinators[:3])) == 3, "tasks of the same time ask different brokers"
 
 
 def test_a_group_without_offsets_has_one_row_so_that_it_is_not_missing(spark: SparkSession, seeded: str) -> None:
@@ -141,7 +144,7 @@ def test_brokers_that_cannot_be_reached_are_told_with_the_machine_and_the_remedy
     with pytest.raises(
         SourceError, match=r"the executor on .* cannot read the groups: .*127\.0\.0\.1:1.*check bootstrap"
     ):
-        GroupsReader(options).read(Chunk("c", (_facts("g"),)))
+        GroupsReader(options).read(chunk_of("g"))
 
 
 def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession) -> None:
@@ -157,10 +160,9 @@ def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession)
 # What real brokers do not do on cue
 
 
-def _facts(group_id: str) -> GroupFacts:
-    return GroupFacts(
-        group_id=group_id, group_type="classic", protocol_type="", state="Empty", members=0, coordinator=1
-    )
+def chunk_of(*group_ids: str, protocol_type: str = "") -> Chunk:
+    kinds = (GroupKind("classic", protocol_type, "Empty", 1),)
+    return Chunk("c", ListedGroups(group_ids, kinds, array("i", [0] * len(group_ids))))
 
 
 async def test_a_listing_that_is_not_complete_fails_the_read() -> None:
@@ -184,12 +186,11 @@ async def test_a_group_that_fails_fails_the_read_or_is_reported_but_is_never_mis
     async with FakeCluster(groups={"bad", "good"}) as cluster:
         cluster.control(OFFSET_FETCH, refuse)
         options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false"}
-        groups = [_facts("bad"), _facts("good")]
+        chunk = chunk_of("bad", "good")
         with pytest.raises(SourceError, match=r"group 'bad' cannot be read: .*option\('failures', 'report'\)"):
-            await fetch(SourceOptions.parse(options), PushedFilters(), groups)
+            await fetch(SourceOptions.parse(options), PushedFilters(), chunk)
         report = SourceOptions.parse(options | {"failures": "report"})
-        columns = await fetch(report, PushedFilters(), groups)
-        (batch,) = batches(columns, "c")
+        (batch,) = await fetch(report, PushedFilters(), chunk)
         assert batch.schema.equals(arrow_schema())
         rows = {row["group_id"]: row for row in batch.to_pylist()}
         assert rows["good"]["committed_offset"] == 7
@@ -199,7 +200,39 @@ async def test_a_group_that_fails_fails_the_read_or_is_reported_but_is_never_mis
         filters = PushedFilters()
         list(filters.take([EqualTo(("topic",), "t")]))
         with pytest.raises(SourceError, match="a filter on topic would hide its row"):
-            await fetch(report, filters, groups)
+            await fetch(report, filters, chunk)
+
+
+async def test_partitions_that_fail_have_rows_of_their_own_and_metadata_stays_with_its_offset() -> None:
+    bad = {("t", 1): (-1, ErrorCode.topic_authorization_failed), ("u", 0): (3, NONE), ("u", 1): (-1, NONE)}
+
+    def some(broker_id: int, version: int, request: object) -> object:
+        asked = {group.group_id: NONE for group in request.groups}  # type: ignore[attr-defined]
+        return answers.offset_fetch(version, asked, {("t", 0): (7, NONE), **bad})
+
+    async with FakeCluster(groups={"g"}) as cluster:
+        cluster.control(OFFSET_FETCH, some)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "failures": "report"}
+        (batch,) = await fetch(SourceOptions.parse(options), PushedFilters(), chunk_of("g"))
+        rows = {(row["topic"], row["partition"]): row for row in batch.to_pylist()}
+        assert {key: row["committed_offset"] for key, row in rows.items()} == {
+            ("t", 0): 7,
+            ("t", 1): None,
+            ("u", 0): 3,
+        }, "a partition without a commit has no row, one that failed has"
+        errors = {key: row["error"] for key, row in rows.items() if row["error"]}
+        assert list(errors) == [("t", 1)]
+        assert "TOPIC_AUTHORIZATION_FAILED" in errors["t", 1]
+
+
+async def test_groups_of_other_programs_are_not_asked_and_have_one_row() -> None:
+    async with FakeCluster(groups={"s"}) as cluster:
+        options = SourceOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap})
+        (batch,) = await fetch(options, PushedFilters(), chunk_of("s", protocol_type="share"))
+        assert [(row["group_id"], row["topic"], row["error"]) for row in batch.to_pylist()] == [("s", None, None)]
+        filters = PushedFilters()
+        list(filters.take([EqualTo(("topic",), "t")]))
+        assert list(await fetch(options, filters, chunk_of("s", protocol_type="share"))) == []
 
 
 SECRET = "hush-9f2c"

@@ -19,7 +19,9 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.spark.source import register
+from airflow_kafka_groups.spark.source.groups import ListedGroups
 from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.reader import Chunk
 from airflow_kafka_groups.spark.source.rows import arrow_schema
 from airflow_kafka_groups.spark.source.stream import BUCKETS, Bucket, ChangesReader, changes
 from tests.fakes import answers
@@ -161,7 +163,7 @@ async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_a
         reader.commit({"batch": 4})
         assert sorted(os.listdir(tmp_path)) == ["batch-3", "batch-4"]
         with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: start the query anew"):
-            await asyncio.to_thread(reader.read, Bucket(0, 1, 2, "c", ()))
+            await asyncio.to_thread(reader.read, Bucket(0, 1, 2, Chunk("c", ListedGroups())))
 
 
 def test_the_next_batch_is_always_one_more() -> None:

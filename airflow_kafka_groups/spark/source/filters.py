@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 
-GROUP_COLUMNS = ("group_id", "group_type", "protocol_type", "state")
+GROUP_ID = "group_id"
+KIND_COLUMNS = ("group_type", "protocol_type", "state")
 TOPIC = "topic"
 
 Condition = tuple[bool, Collection[str]]
@@ -31,14 +32,15 @@ class PushedFilters:
         """
         for given in filters:
             column, condition = _read(given)
-            if condition is None or column not in (*GROUP_COLUMNS, TOPIC):
+            if condition is None or column not in (GROUP_ID, *KIND_COLUMNS, TOPIC):
                 yield given
             else:
                 self.conditions.setdefault(column, []).append(condition)
 
     def holds(self, column: str, value: str) -> bool:
         """Say whether a value passes the conditions on its column."""
-        return all(_holds(condition, value) for condition in self.conditions.get(column, ()))
+        conditions = self.conditions.get(column)
+        return conditions is None or all(_holds(condition, value) for condition in conditions)
 
     @property
     def has_topic(self) -> bool:

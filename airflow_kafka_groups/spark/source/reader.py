@@ -13,7 +13,6 @@ import socket
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -21,13 +20,13 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PartitionOffsetsError
-from airflow_kafka_groups.maintenance.columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.snapshot import OTHER_PROGRAMS, list_log_offsets
-from airflow_kafka_groups.models import GroupListing, GroupOffsets, GroupState, OffsetSpec
-from airflow_kafka_groups.spark.source.filters import GROUP_COLUMNS, TOPIC, PushedFilters
+from airflow_kafka_groups.maintenance.snapshot import list_log_offsets
+from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
+from airflow_kafka_groups.spark.source.columns import GroupRows
+from airflow_kafka_groups.spark.source.filters import TOPIC, PushedFilters
+from airflow_kafka_groups.spark.source.groups import ListedGroups, in_turns, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.rows import batches
 
 T = TypeVar("T")
 
@@ -41,7 +40,7 @@ class Chunk(InputPartition):
     """Be the groups that one task reads; none is a chunk without groups."""
 
     cluster_id: str | None
-    groups: tuple[GroupFacts, ...]
+    groups: ListedGroups
 
 
 class GroupsReader(DataSourceReader):
@@ -65,8 +64,7 @@ class GroupsReader(DataSourceReader):
         """Read the groups of a chunk, on an executor, as Arrow batches."""
         if not isinstance(partition, Chunk) or not partition.groups:
             return iter(())
-        columns = run(fetch(self.options, self.filters, partition.groups), "executor")
-        return batches(columns, partition.cluster_id)
+        return run(fetch(self.options, self.filters, partition), "executor")
 
 
 class FilteringReader(GroupsReader):
@@ -83,107 +81,92 @@ async def plan(options: SourceOptions, filters: PushedFilters) -> list[Chunk]:
     :param options: what the user asked for.
     :param filters: conditions of the query.
     """
+    cluster_id, groups = await list_in_scope(options, filters)
+    parts = [list(of_one.cut(options.groups_per_partition)) for of_one in groups.by_coordinator()]
+    return [Chunk(cluster_id, part) for part in in_turns(parts)] or [Chunk(cluster_id, ListedGroups())]
+
+
+async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple[str | None, ListedGroups]:
+    """Give the cluster's id and the groups in scope.
+
+    :param options: what the user asked for.
+    :param filters: conditions of the query.
+
+    Raises ``IncompleteListingError`` when a broker did not answer.
+    """
     wanted = GroupFilter(include=options.include, exclude=options.exclude)
     async with AdminClient(options.client_config()) as admin:
         listings = (await admin.list_groups()).require_complete()
         cluster_id = await admin.cluster_id()
-    of_broker: dict[int, list[GroupFacts]] = {}
-    for listing in listings.values():
-        facts = _facts(listing)
-        if wanted.selects(facts.group_id) and all(filters.holds(name, getattr(facts, name)) for name in GROUP_COLUMNS):
-            of_broker.setdefault(int(listing.coordinator), []).append(facts)
-    chunks = [
-        Chunk(cluster_id, chunk)
-        for _, groups in sorted(of_broker.items())
-        for chunk in _evenly(groups, options.groups_per_partition)
-    ]
-    return chunks or [Chunk(cluster_id, ())]
+    return cluster_id, select(listings.values(), wanted, filters)
 
 
-async def fetch(options: SourceOptions, filters: PushedFilters, groups: Sequence[GroupFacts]) -> OffsetColumns:
-    """Ask for the offsets of these groups, and for the ends of the logs they name.
+async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) -> Iterator[Any]:
+    """Ask for the offsets of a chunk's groups, and for the ends of the logs they name; give Arrow batches.
 
     :param options: what the user asked for.
     :param filters: conditions of the query; here those on the topic.
-    :param groups: the groups of a chunk.
+    :param chunk: the groups.
+
+    All answers are there when this returns: whoever takes the batches may be slow, and no broker waits for that.
     """
-    facts = {of_group.group_id: of_group for of_group in groups}
-    columns = OffsetColumns()
-    asked = [group_id for group_id, of_group in facts.items() if not _is_other_program(of_group)]
-    for of_group in groups:
-        if _is_other_program(of_group) and not filters.has_topic:
-            columns.add(of_group, datetime.now(UTC), None)
+    groups = chunk.groups
+    rows = GroupRows(groups)
+    place = {group_id: number for number, group_id in enumerate(groups.ids)}
+    others = [kind.is_other_program for kind in groups.kinds]
+    for number, code in enumerate(groups.codes):
+        if others[code]:
+            del place[groups.ids[number]]
+            if not filters.has_topic:
+                rows.add(number, None)
     async with AdminClient(options.client_config()) as admin:
-        async with aclosing(admin.stream_consumer_group_offsets(asked)) as results:
+        async with aclosing(admin.stream_consumer_group_offsets(list(place))) as results:
             async for result in results:
-                _add(columns, facts[result.group_id], result, options, filters)
+                _add(rows, place[result.group_id], result, options, filters)
+        gathered = rows.end()
+        log_ends = None
         if options.with_lag:
-            partitions = columns.partitions()
-            starts, ends = await asyncio.gather(
-                list_log_offsets(admin, partitions, OffsetSpec.earliest()),
-                list_log_offsets(admin, partitions, OffsetSpec.latest()),
+            log_ends = await asyncio.gather(
+                list_log_offsets(admin, gathered.partitions, OffsetSpec.earliest()),
+                list_log_offsets(admin, gathered.partitions, OffsetSpec.latest()),
             )
-            columns.set_log_ends(starts, ends)
-    return columns
+    return gathered.batches(chunk.cluster_id, log_ends)
 
 
 def _add(
-    columns: OffsetColumns,
-    facts: GroupFacts,
+    rows: GroupRows,
+    group: int,
     result: GroupResult[GroupOffsets],
     options: SourceOptions,
     filters: PushedFilters,
 ) -> None:
-    error, now = result.error, datetime.now(UTC)
+    error = result.error
     if error is not None and options.failures == "fail":
         raise SourceError(
-            f"the committed offsets of group {facts.group_id!r} cannot be read: {error}. Nothing was returned, since a "
-            "missing row would read as 'no offsets'. Mend the cause, exclude the group, or read with "
+            f"the committed offsets of group {result.group_id!r} cannot be read: {error}. Nothing was returned, since "
+            "a missing row would read as 'no offsets'. Mend the cause, exclude the group, or read with "
             "option('failures', 'report') to see failures in the column error"
         )
     if error is not None and filters.has_topic:
         raise SourceError(
-            f"the committed offsets of group {facts.group_id!r} cannot be read ({error}), and a filter on topic would "
+            f"the committed offsets of group {result.group_id!r} cannot be read ({error}), and a filter on topic would "
             "hide its row: filter after the read (persist() it first), or exclude the group"
         )
     if isinstance(error, PartitionOffsetsError):
         errors = {key: str(reason) for key, reason in error.partition_errors.items()}
-        columns.add(facts, now, error.partial, partition_errors=errors)
+        rows.add(group, error.partial, partition_errors=errors)
     elif error is not None:
-        columns.add(facts, now, None, error=str(error) or type(error).__name__)
+        rows.add(group, None, error=str(error) or type(error).__name__)
     else:
         offsets = _of_topics(result.unwrap(), filters)
         if offsets.topics or not filters.has_topic:
-            columns.add(facts, now, offsets)
-
-
-def _evenly(groups: list[GroupFacts], at_most: int) -> Iterator[tuple[GroupFacts, ...]]:
-    """Cut into as few chunks as allowed, of the same size, so that no task is left with a rest."""
-    ordered = sorted(groups, key=lambda facts: facts.group_id)
-    count = -(-len(ordered) // at_most)
-    for number in range(count):
-        yield tuple(ordered[number * len(ordered) // count : (number + 1) * len(ordered) // count])
+            rows.add(group, offsets)
 
 
 def _of_topics(offsets: GroupOffsets, filters: PushedFilters) -> GroupOffsets:
     if not filters.has_topic:
         return offsets
     return GroupOffsets(offsets.group_id, tuple(topic for topic in offsets.topics if filters.holds(TOPIC, topic.topic)))
-
-
-def _facts(listing: GroupListing) -> GroupFacts:
-    return GroupFacts(
-        group_id=listing.group_id,
-        group_type=listing.type.value,
-        protocol_type=listing.protocol_type,
-        state=listing.state.value,
-        members=0 if listing.state is GroupState.EMPTY else None,
-        coordinator=listing.coordinator,
-    )
-
-
-def _is_other_program(facts: GroupFacts) -> bool:
-    return facts.group_type in OTHER_PROGRAMS or facts.protocol_type in OTHER_PROGRAMS
 
 
 def run(work: Coroutine[Any, Any, T], where: str) -> T:
@@ -194,8 +177,14 @@ def run(work: Coroutine[Any, Any, T], where: str) -> T:
 
     Raises ``SourceError``, or ``ConfigurationError`` for bad options.
     """
+    found: list[T] = []
+
+    async def keep() -> None:  # gives nothing: asyncio.run makes a text of what it gives, on its way out (bpo: SIGINT)
+        found.append(await work)
+
     try:
-        return asyncio.run(work)
+        asyncio.run(keep())
+        return found[0]
     except (SourceError, ConfigurationError):
         raise
     except KafkaGroupsError as error:

@@ -23,12 +23,11 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from airflow_kafka_groups.cluster.routing import offsets_partition
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.columns import GroupFacts
 from airflow_kafka_groups.spark.frames import optional, required
 from airflow_kafka_groups.spark.source.filters import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.reader import fetch, plan, run
-from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA, arrow_schema, batches
+from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
+from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA, arrow_schema
 
 CHANGE_SCHEMA = StructType(
     [
@@ -51,8 +50,7 @@ class Bucket(InputPartition):
     number: int
     before: int
     batch: int
-    cluster_id: str | None
-    groups: tuple[GroupFacts, ...]
+    chunk: Chunk
 
 
 class ChangesReader(DataSourceStreamReader):
@@ -82,14 +80,13 @@ class ChangesReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
         """List the groups and put them into buckets, on the driver."""
-        chunks = run(plan(self.options, PushedFilters()), "driver")
-        buckets: list[list[GroupFacts]] = [[] for _ in range(BUCKETS)]
-        for chunk in chunks:
-            for facts in chunk.groups:
-                buckets[offsets_partition(facts.group_id, BUCKETS)].append(facts)
+        cluster_id, groups = run(list_in_scope(self.options, PushedFilters()), "driver")
+        buckets: list[list[int]] = [[] for _ in range(BUCKETS)]
+        for number, group_id in enumerate(groups.ids):
+            buckets[offsets_partition(group_id, BUCKETS)].append(number)
         return [
-            Bucket(number, start["batch"], end["batch"], chunks[0].cluster_id, tuple(groups))
-            for number, groups in enumerate(buckets)
+            Bucket(number, start["batch"], end["batch"], Chunk(cluster_id, groups.pick(members)))
+            for number, members in enumerate(buckets)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -117,10 +114,10 @@ class ChangesReader(DataSourceStreamReader):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not partition.groups:
+        if not partition.chunk.groups:
             return _nothing()
-        columns = run(fetch(self.options, PushedFilters(), partition.groups), "executor")
-        seen = pa.Table.from_batches(list(batches(columns, partition.cluster_id)), schema=arrow_schema())
+        batches = run(fetch(self.options, PushedFilters(), partition.chunk), "executor")
+        seen = pa.Table.from_batches(batches, schema=arrow_schema())
         unread = pc.unique(seen.filter(pc.is_valid(seen["error"]))["group_id"])
         read = seen.filter(pc.and_(pc.is_valid(seen["topic"]), pc.invert(pc.is_in(seen["group_id"], unread))))
         return pa.concat_tables([read, before.filter(pc.is_in(before["group_id"], unread))])

@@ -1,0 +1,115 @@
+"""The groups of a listing in columns: 50,000 of them travel to tasks, and an object for each would take half a second.
+
+What a listing tells of a group beside its id (type, protocol type, state, coordinator) is the same for very many
+groups, so it is kept once for each kind of group.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.snapshot import OTHER_PROGRAMS
+from airflow_kafka_groups.models import GroupListing
+from airflow_kafka_groups.spark.source.filters import GROUP_ID, KIND_COLUMNS, PushedFilters
+
+
+class GroupKind(NamedTuple):
+    """Be what many groups have in common."""
+
+    group_type: str
+    protocol_type: str
+    state: str
+    coordinator: int
+
+    @property
+    def is_other_program(self) -> bool:
+        """Say whether these groups have no committed offsets to ask for: share and streams groups."""
+        return self.group_type in OTHER_PROGRAMS or self.protocol_type in OTHER_PROGRAMS
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroups:
+    """Be groups: their ids, and which kind each is of.
+
+    :param ids: the groups.
+    :param kinds: the kinds.
+    :param codes: for each group the number of its kind.
+    """
+
+    ids: tuple[str, ...] = ()
+    kinds: tuple[GroupKind, ...] = ()
+    codes: array[int] = field(default_factory=lambda: array("i"))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"<ListedGroups [{len(self)} groups]>"
+
+    def pick(self, numbers: Iterable[int]) -> ListedGroups:
+        """Give some of these groups.
+
+        :param numbers: their places among these, from 0.
+        """
+        numbers = list(numbers)
+        codes = array("i", [self.codes[number] for number in numbers])
+        return ListedGroups(tuple([self.ids[number] for number in numbers]), self.kinds, codes)
+
+    def by_coordinator(self) -> Iterator[ListedGroups]:
+        """Give the groups of each coordinator apart, coordinators in their order."""
+        of_broker: dict[int, list[int]] = {}
+        brokers = [kind.coordinator for kind in self.kinds]
+        for number, code in enumerate(self.codes):
+            of_broker.setdefault(brokers[code], []).append(number)
+        for _, numbers in sorted(of_broker.items()):
+            yield self.pick(numbers)
+
+    def cut(self, at_most: int) -> Iterator[ListedGroups]:
+        """Cut into as few parts as allowed, of the same size, so that no task is left with a rest.
+
+        :param at_most: groups in a part.
+        """
+        ordered = sorted(range(len(self)), key=self.ids.__getitem__)
+        count = -(-len(ordered) // at_most)
+        for number in range(count):
+            yield self.pick(ordered[number * len(ordered) // count : (number + 1) * len(ordered) // count])
+
+
+def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> ListedGroups:
+    """Give the groups in scope.
+
+    :param listings: all groups.
+    :param wanted: patterns of their ids.
+    :param filters: conditions of the query; what they say of a group beside its id is looked at once for each kind.
+    """
+    codes: dict[tuple[str, str, str, int], int] = {}
+    kinds: list[GroupKind] = []
+    holds: list[bool] = []
+    ids: list[str] = []
+    code_of = array("i")
+    for listing in listings:
+        key = (listing.type, listing.protocol_type, listing.state, listing.coordinator)
+        code = codes.get(key)
+        if code is None:
+            code = codes[key] = len(kinds)
+            kind = GroupKind(listing.type.value, listing.protocol_type, listing.state.value, int(listing.coordinator))
+            kinds.append(kind)
+            holds.append(all(filters.holds(name, getattr(kind, name)) for name in KIND_COLUMNS))
+        group_id = listing.group_id
+        if holds[code] and filters.holds(GROUP_ID, group_id) and wanted.selects(group_id):
+            ids.append(group_id)
+            code_of.append(code)
+    return ListedGroups(tuple(ids), tuple(kinds), code_of)
+
+
+def in_turns(parts: Sequence[Sequence[ListedGroups]]) -> list[ListedGroups]:
+    """Put the parts of all coordinators in one row, one of each in turn: tasks of the same time ask different brokers.
+
+    :param parts: the parts of each coordinator.
+    """
+    longest = max(map(len, parts), default=0)
+    return [of_one[number] for number in range(longest) for of_one in parts if number < len(of_one)]

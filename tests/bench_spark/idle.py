@@ -1,0 +1,36 @@
+"""A data source that does nothing, in as many tasks as it is told: what Spark itself takes for a query of that form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA
+
+
+class IdleSource(DataSource):
+    """Give no rows, of the columns of ``kafka_groups``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "idle"
+
+    def schema(self) -> StructType:
+        return SOURCE_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _IdleReader(int(self.options["tasks"]))
+
+
+class _IdleReader(DataSourceReader):
+    def __init__(self, tasks: int) -> None:
+        self._tasks = tasks
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(number) for number in range(self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return iter(())
