@@ -2,8 +2,8 @@
 
 Both list the groups, fetch all committed offsets and make Arrow of them; neither asks for the ends of the logs. They
 take turns, so that other work on the machine slows both. Spark's start is measured apart: the session with a first
-read, which starts Python on the workers, and what a query of as many tasks takes that does nothing. Prints JSON: for each,
-samples of (seconds, processor seconds of this process and all it started, so of no broker).
+read, which starts Python on the workers, and what a query of as many tasks takes that does nothing. Prints JSON:
+for each, samples of (seconds, processor seconds of this process and all it started, so of no broker).
 """
 
 from __future__ import annotations
