@@ -84,19 +84,17 @@ class AdminClient(ChangingCalls):
         ``DEAD``. Groups that fail are in ``.failed``.
         """
         wanted = group_ids_of(group_ids)
-        results = dict(
-            await self._ask_coordinators(wanted, DescribeClassicGroupsHandler(include_authorized_operations))
-        )
+        results = await self._ask_coordinators(wanted, DescribeClassicGroupsHandler(include_authorized_operations))
         for api in GROUP_TYPES:
-            not_found = [key for key in wanted if results[key].ok and results[key].unwrap().state is GroupState.DEAD]
+            not_found = [group_id for group_id, found in results.succeeded.items() if found.state is GroupState.DEAD]
             if not not_found:
                 break
             modern = DescribeModernGroupsHandler(api, include_authorized_operations)
-            for group_id, result in (await self._ask_coordinators(not_found, modern)).items():
-                # A broker that does not know the API has no such groups: what was said before stands.
-                if not isinstance(result.error, UnsupportedVersionError):
-                    results[group_id] = result
-        return GroupResults(results.values())
+            answers = await self._ask_coordinators(not_found, modern)
+            # A broker that does not know the API has no such groups: what was said before stands.
+            said = {key: new for key, new in answers.items() if not isinstance(new.error, UnsupportedVersionError)}
+            results = GroupResults.of({**results, **said})
+        return results
 
     @overload  # a text is an iterable of texts too: the first signature that fits is the one meant
     async def list_consumer_group_offsets(  # type: ignore[overload-overlap]

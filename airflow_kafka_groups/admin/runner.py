@@ -32,6 +32,25 @@ async def stream(
 
     :param progress: told how far the call is, each time something came. Default: nobody is told.
     """
+    async with aclosing(_steps(driver, cluster, progress)) as steps:
+        async for results in steps:
+            for result in results:
+                yield result
+
+
+async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Outcome[K, V]]:
+    """Drive a call to its end and give all the results, in the order in which they came."""
+    gathered: list[Outcome[K, V]] = []
+    with collection_paused():
+        async with aclosing(_steps(driver, cluster)) as steps:
+            async for results in steps:
+                gathered.extend(results)
+    return gathered
+
+
+async def _steps(
+    driver: AdminDriver[K, V], cluster: ClusterClient, progress: Progress | None = None
+) -> AsyncGenerator[list[Outcome[K, V]], None]:
     clock = asyncio.get_running_loop().time
     total = driver.remaining
     exchanges = _Exchanges(driver, cluster)
@@ -41,19 +60,11 @@ async def stream(
                 exchanges.begin(spec)
             if not driver.done:
                 await exchanges.wait(driver.wake_at(clock()) - clock())
-            for result in driver.take_results():
-                yield result
+            yield driver.take_results()
             if progress is not None:
                 progress(total - driver.remaining, total)
     finally:
         await exchanges.cancel()
-
-
-async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Outcome[K, V]]:
-    """Drive a call to its end and give all the results, in the order in which they came."""
-    with collection_paused():
-        async with aclosing(stream(driver, cluster)) as results:
-            return [result async for result in results]
 
 
 class _Exchanges(Generic[K, V]):

@@ -30,10 +30,12 @@ class GroupState(StrEnum):
     @classmethod
     def parse(cls, text: str | None) -> GroupState:
         """Read the broker's spelling; a state this version does not know is ``UNKNOWN``, never ``EMPTY``."""
-        return _STATES.get((text or "").lower(), cls.UNKNOWN)
+        return _STATES.get(text) or _STATES.get((text or "").lower(), cls.UNKNOWN)
 
 
-_STATES = {state.value.lower(): state for state in GroupState}
+_STATES: dict[str | None, GroupState] = {
+    spelling: state for state in GroupState for spelling in (state.value, state.value.lower())
+}
 
 
 class GroupType(StrEnum):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.admin.fates import Fates, coordinator_fate
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState
 from airflow_kafka_groups.protocol import describe_groups, modern_group_describe
@@ -65,6 +65,9 @@ def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -
     fates: Fates[str, GroupDescription] = Fates()
     for answer in answers:
         group_id = answer.group_id
+        if answer.error is ErrorCode.none:  # as nearly always
+            fates.completed[group_id] = answer.description
+            continue
         if answer.error is ErrorCode.group_id_not_found:
             # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
             fates.completed[group_id] = _dead(answer.description)
@@ -73,13 +76,9 @@ def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -
             # The broker knows the API, but has the protocol switched off (3.9 as shipped): it has no such groups.
             fates.failed[group_id] = UnsupportedVersionError(f"broker {broker_id} has {api.name} switched off")
             continue
-        fate = coordinator_fate(answer.error)
-        if fate is Fate.COMPLETED:
-            fates.completed[group_id] = answer.description
-            continue
         subject = f"group {group_id!r}"
         error = broker_error(answer.error, api, broker_id=broker_id, subject=subject, message=answer.message)
-        fates.add_error(fate, group_id, error)
+        fates.add_error(coordinator_fate(answer.error), group_id, error)
     return fates
 
 
