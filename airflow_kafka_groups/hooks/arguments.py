@@ -8,6 +8,7 @@ group gets deleted.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -58,12 +59,12 @@ def read_patterns(field: str, value: Any) -> tuple[str, ...]:
 
 
 def read_number(field: str, value: Any, *, minimum: float = 0, maximum: float | None = None) -> float:
-    """Read a number that may have been rendered to text. Raises ``ConfigurationError`` outside the bounds."""
+    """Read a finite number that may have been rendered to text. Raises ``ConfigurationError`` outside the bounds."""
     try:
         number = float("nan") if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
-    if not number >= minimum or (maximum is not None and number > maximum):
+    if not (math.isfinite(number) and number >= minimum) or (maximum is not None and number > maximum):
         upper = "" if maximum is None else f", at most {maximum:g}"
         raise ConfigurationError(field, value, f"must be a number, at least {minimum:g}{upper}")
     return number
@@ -74,7 +75,7 @@ def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | Non
     number = read_number(field, value, minimum=minimum, maximum=maximum)
     if number != int(number):
         raise ConfigurationError(field, value, "must be a whole number")
-    return int(number)
+    return value if isinstance(value, int) else int(number)  # a float holds no offset above 2**53 exactly
 
 
 def optional(read: Callable[[str, Any], T], field: str, value: Any) -> T | None:

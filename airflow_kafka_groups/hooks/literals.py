@@ -87,9 +87,10 @@ _READERS: Mapping[str, Reader] = {
     **dict.fromkeys(("include", "exclude", "protected"), read_patterns),
     **dict.fromkeys(("targets", "offsets"), read_partition_offsets),
     **dict.fromkeys(("max_total_lag", "max_partition_lag", "max_lag", "approve_above"), read_integer),
-    **dict.fromkeys(("max_lag_seconds", "seconds", "observe_seconds", "min_idle_seconds"), read_number),
+    **dict.fromkeys(("max_lag_seconds", "seconds", "min_idle_seconds"), read_number),
+    **dict.fromkeys(("observe_seconds", "lease_wait_seconds"), partial(read_number, maximum=86_400)),
     **dict.fromkeys(("chunk_size", "max_groups", "keep_newest"), partial(read_integer, minimum=1)),
-    **dict.fromkeys(("snapshot_days", "cleanup_days", "change_days"), partial(read_number, minimum=1)),
+    **dict.fromkeys(("snapshot_days", "cleanup_days", "change_days"), partial(read_number, minimum=1, maximum=36_500)),
     **dict.fromkeys(
         (
             *("fail_on_error", "fail_if_lagging", "fail_if_kept", "ignore_missing", "require_complete"),

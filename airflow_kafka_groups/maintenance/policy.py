@@ -12,6 +12,7 @@ from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_
 
 WEEK_SECONDS = 7 * 86_400.0
 DAY_SECONDS = 86_400.0
+YEAR_SECONDS = 366 * DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class PlanPolicy:
             object.__setattr__(self, name, getattr(patterns, name))
         for name in ("min_idle_seconds", "max_plan_age_seconds"):
             object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
+        if self.max_plan_age_seconds > YEAR_SECONDS:
+            raise ConfigurationError("max_plan_age_seconds", self.max_plan_age_seconds, "give at most a year, 31622400")
         share = check_number("max_share", self.max_share)
         if not 0 < share <= 1:
             raise ConfigurationError("max_share", self.max_share, "give a share above 0 and at most 1, such as 0.5")

@@ -66,9 +66,11 @@ class StoredOperator(KafkaGroupsOperator):
 
     def layout(self) -> Layout:
         """Give the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
+        from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.hooks.storage import open_layout
 
-        return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
+        conn_id = read_text("kafka_groups_conn_id", self.kafka_groups_conn_id)
+        return open_layout(self.storage_path, self.cluster, conn_id)
 
     @property
     def cluster_name(self) -> str:

@@ -181,7 +181,7 @@ class ExplicitRun(Run):
         self.wanted, duplicates = read_group_ids(operator.group_ids)
         if duplicates:
             raise ConfigurationError("group_ids", operator.group_ids, f"names {duplicates} group(s) twice: check it")
-        self.observe_seconds = read_number("observe_seconds", operator.observe_seconds)
+        self.observe_seconds = read_number("observe_seconds", operator.observe_seconds, maximum=86_400)
         self.allow_hidden_topics = read_flag("allow_hidden_topics", operator.allow_hidden_topics)
 
     async def delete(self, admin: AdminClient) -> DeletionReport:

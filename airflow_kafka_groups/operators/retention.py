@@ -63,17 +63,17 @@ class PruneFilesOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look at the files, and remove the old ones."""
-        from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number
+        from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
         from airflow_kafka_groups.maintenance.retention import FileKind, Retention, prune
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.seeing import tell_outlets
 
         dry_run = read_flag("dry_run", self.dry_run)
-        change_days = read_number("change_days", self.change_days, minimum=1)
+        change_days = _days("change_days", self.change_days)
         retention = Retention(
             days={
-                FileKind.SNAPSHOT: read_number("snapshot_days", self.snapshot_days, minimum=1),
-                FileKind.CLEANUP: read_number("cleanup_days", self.cleanup_days, minimum=1),
+                FileKind.SNAPSHOT: _days("snapshot_days", self.snapshot_days),
+                FileKind.CLEANUP: _days("cleanup_days", self.cleanup_days),
                 FileKind.CHANGE: change_days,
                 FileKind.LISTING: change_days,
             },
@@ -89,3 +89,9 @@ class PruneFilesOperator(StoredOperator):
             self.log.warning("Left alone: %s: %s", name, reason)
         tell_outlets(self, context, {"dry_run": dry_run, "files": report.files})
         return {**found, "foreign": first_failures(found["foreign"])}
+
+
+def _days(field: str, value: Any) -> float:
+    from airflow_kafka_groups.hooks.arguments import read_number
+
+    return read_number(field, value, minimum=1, maximum=36_500)

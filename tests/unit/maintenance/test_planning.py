@@ -243,6 +243,7 @@ def test_no_plan_is_larger_than_its_caps(stale: int, others: int, max_groups: in
         {"max_share": 1.01},
         {"max_share": 50},
         {"max_plan_age_seconds": -1},
+        {"max_plan_age_seconds": 1e300},
         {"include": "a*"},
         {"exclude": ["re:["]},
         {"protected": [""]},

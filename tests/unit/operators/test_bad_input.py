@@ -9,6 +9,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_integer
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
@@ -16,6 +17,7 @@ from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.operators.retention import PruneFilesOperator
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from airflow_kafka_groups.sensors.groups import GroupsStalledSensor
@@ -46,6 +48,13 @@ WRONG: list[tuple[type[BaseOperator], dict[str, Any], str]] = [
     (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "dry_run": "maybe"}, "dry_run"),
     (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "observe_seconds": -1}, "observe_seconds"),
     (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "ignore_missing": "yes"}, "ignore_missing"),
+    (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "observe_seconds": "1e300"}, "observe_seconds"),
+    (DeleteGroupsOperator, {**STORED, "group_ids": ["a"], "lease_wait_seconds": "inf"}, "lease_wait_seconds"),
+    (PlanCleanupOperator, {**STORED, "max_groups": "inf"}, "max_groups"),
+    (PlanCleanupOperator, {**STORED, "max_groups": 10**400}, "max_groups"),
+    (PlanCleanupOperator, {**STORED, "min_idle_seconds": float("inf")}, "min_idle_seconds"),
+    (PlanCleanupOperator, {**STORED, "exclude": ["orders-* "]}, "exclude"),
+    (PruneFilesOperator, {**STORED, "cleanup_days": "1e300"}, "cleanup_days"),
     (PlanCleanupOperator, {**STORED, "min_observations": 1}, "min_observations"),
     (PlanCleanupOperator, {**STORED, "min_idle_seconds": "a week"}, "min_idle_seconds"),
     (PlanCleanupOperator, {**STORED, "max_groups": 0}, "max_groups"),
@@ -97,3 +106,14 @@ def test_a_rendered_value_is_taken() -> None:
     operator = DescribeGroupsOperator(task_id="t", group_ids="{{ params.groups | tojson }}")
     operator.render_template_fields({"params": {"groups": ["a", "b"]}})
     assert operator.group_ids == '["a", "b"]'
+
+
+def test_an_offset_too_large_for_a_float_is_read_exactly() -> None:
+    assert read_integer("offset", 2**53 + 1) == 2**53 + 1
+
+
+def test_a_connection_that_is_none_is_said_by_its_name() -> None:
+    operator = PruneFilesOperator(task_id="t", **STORED)
+    operator.kafka_groups_conn_id = None  # type: ignore[assignment]  # as a native template may render it
+    with pytest.raises(ConfigurationError, match="kafka_groups_conn_id"):
+        operator.execute({})
