@@ -16,6 +16,8 @@ from pyspark.errors import PySparkException
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 """What Spark raises: translated ones, and what comes from the JVM as it is."""
 
+_TRACEBACK = "Traceback (most recent call last):"
+
 
 class JobError(Exception):
     """Be the base of every error a job explains by itself."""
@@ -53,4 +55,16 @@ def first_line(exc: BaseException) -> str:
     :param exc: what Spark raised.
     """
     text = exc.java_exception.toString() if isinstance(exc, Py4JJavaError) else exc
-    return next((line.strip() for line in str(text).splitlines() if line.strip()), type(exc).__name__)
+    lines = [line for line in str(text).splitlines() if line.strip()]
+    if not lines:
+        return type(exc).__name__
+    said = lines[0].strip()
+    raised = _raised_in_python(lines)
+    return f"{said.removesuffix(_TRACEBACK).strip()} {raised}" if raised else said
+
+
+def _raised_in_python(lines: list[str]) -> str:
+    """Give the last line of the last Python traceback: what a worker raised; empty if there is none."""
+    begins = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
+    after = lines[begins[-1] + 1 :] if begins else []
+    return next((line.strip() for line in after if not line.startswith(" ")), "")

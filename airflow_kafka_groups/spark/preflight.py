@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import sys
+from importlib.util import find_spec
 from typing import Any
 
 import pyspark
@@ -16,6 +18,12 @@ TESTED_SPARK = "4.2"
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 """The Kafka connector on Maven Central; its version has to be Spark's."""
+
+DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
+"""What Python functions over Arrow batches need where the driver runs: pyspark asks for pandas there."""
+
+WORKER_PACKAGES = ("pyarrow", "numpy")
+"""What they need on executors."""
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -55,13 +63,14 @@ def prepare(spark: SparkSession) -> list[str]:
     return version_warnings(pyspark.__version__, spark.version)
 
 
-def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False) -> list[str]:
+def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow_on_workers: bool = False) -> list[str]:
     """Prepare a session that has to read Kafka: as ``prepare`` does, and check that the connector fits.
 
     :param spark: the session the job runs in.
-    :param python_on_workers: the job may run Python on executors: try it. Default false.
+    :param python_on_workers: the job may run Python on executors: try it, and warn. Default false.
+    :param arrow_on_workers: the job runs Python with Arrow on executors: fail if it will not. Default false.
 
-    Raises ``JobError`` saying which jar is missing, or of which version it is.
+    Raises ``JobError`` saying which jar is missing or of which version it is, or which Python lacks what.
     """
     warnings = prepare(spark)
     versions = {jar: _jar_version(spark, name) for jar, name in _CONNECTOR_CLASSES.items()}
@@ -70,7 +79,9 @@ def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False) -> li
     if missing:
         raise JobError(f"Spark has no {' and no '.join(missing)} on its class path, so it cannot read Kafka: {remedy}")
     warnings += connector_warnings(versions["spark-sql-kafka-0-10"] or "", spark.version, remedy)
-    if python_on_workers:
+    if arrow_on_workers:
+        require_arrow(spark)
+    elif python_on_workers:
         warnings += worker_warnings(spark)
     return warnings
 
@@ -97,14 +108,47 @@ def worker_warnings(spark: SparkSession) -> list[str]:
 
     :param spark: the session the job runs in.
     """
+    problem = _worker_problem(spark, ())
+    return [f"{problem}. Until then no Python function runs on the executors"] if problem else []
+
+
+def require_arrow(spark: SparkSession) -> None:
+    """Fail now, in a sentence, where Python functions over Arrow batches would fail later in a long traceback.
+
+    :param spark: the session the job runs in.
+
+    Raises ``JobError`` naming the driver or the executors, the packages they lack and the remedy.
+    """
+    missing = [name for name in DRIVER_PACKAGES if find_spec(name) is None]
+    if missing:
+        raise JobError(
+            f"the driver's Python ({sys.executable}) has no {' and no '.join(missing)}: install "
+            f"{', '.join(DRIVER_PACKAGES)} there, or name a Python that has them by PYSPARK_DRIVER_PYTHON"
+        )
+    if problem := _worker_problem(spark, WORKER_PACKAGES):
+        raise JobError(problem)
+
+
+def _worker_problem(spark: SparkSession, packages: tuple[str, ...]) -> str | None:
+    """Look at the Python of an executor; give what is wrong with it and the remedy, ``None`` if it fits."""
+    here = ".".join(platform.python_version_tuple()[:2])
+
+    def look(_: int) -> tuple[str, str, list[str]]:  # runs on an executor, where this package need not be
+        return sys.executable, platform.node(), [name for name in packages if find_spec(name) is None]
+
     try:
-        (found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: platform.python_version()).collect()
+        ((program, machine, missing),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
     except SPARK_ERRORS as exc:
-        return [f"Python does not run on the workers, so no Python function will: {first_line(exc)}"]
-    here = platform.python_version()
-    if found.rsplit(".", 1)[0] != here.rsplit(".", 1)[0]:
-        return [f"the driver's Python is {here}, the workers' is {found}: set PYSPARK_PYTHON on both to the same"]
-    return []
+        return (
+            f"Python does not run on the executors: {first_line(exc)}. Set PYSPARK_PYTHON (or spark.pyspark.python) to "
+            f"a Python {here}, the driver's version, that is there on every executor's machine"
+        )
+    if not missing:
+        return None
+    return (
+        f"the executors' Python ({program} on {machine}) has no {' and no '.join(missing)}: install "
+        f"{' and '.join(packages)} there, or set PYSPARK_PYTHON to a Python that has them (a packed one: --archives)"
+    )
 
 
 def _jar_version(spark: SparkSession, class_name: str) -> str | None:

@@ -11,6 +11,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain
 
 Summary = dict[str, Any]
@@ -41,9 +43,22 @@ def run_program(
         print(f"{job}: error: {say(exc)}", file=sys.stderr)
         return exc.exit_code
     except SPARK_ERRORS as exc:
-        print(f"{exc}\n{job}: error: {explain(exc)}. {failed}", file=sys.stderr)
+        print(f"{exc}\n{job}: error: {explain(exc, _brokers(spark, arguments))}. {failed}", file=sys.stderr)
         return 1
     finally:
         spark.stop()
     print(json.dumps(shown(summary)), flush=True)
     return 0
+
+
+def _brokers(spark: SparkSession, arguments: argparse.Namespace) -> list[str]:
+    """Give the brokers as the driver sees them, for a message; none where the job reads no Kafka or none answers."""
+    path = getattr(arguments, "kafka_properties", None)
+    if not path:
+        return []
+    try:
+        properties = load_properties(spark, path)
+        with KafkaAdmin(spark, properties) as admin:
+            return admin.brokers()
+    except (JobError, *SPARK_ERRORS):
+        return []

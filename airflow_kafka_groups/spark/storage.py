@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,6 +23,15 @@ class Storage:
             self._fs: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
         except SPARK_ERRORS as exc:
             raise StorageError(f"{root}: {first_line(exc)}. {_remedy(root)}") from exc
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether the files are on a disk of the machine, as far as their URI tells."""
+        return str(self._fs.getUri().getScheme()) == "file"
+
+    def beside(self, path: str, name: str) -> str:
+        """Give the path of a file that lies in the same folder."""
+        return str(self._jvm.org.apache.hadoop.fs.Path(self._path(path).getParent(), name).toString())
 
     def folders(self, folder: str) -> list[str]:
         """List the names of the folders in a folder, sorted; none if it does not exist."""
@@ -91,6 +101,32 @@ class Storage:
             return list(self._fs.listStatus(self._path(folder)))
         except SPARK_ERRORS as exc:
             raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
+
+
+def require_shared(spark: SparkSession, path: str) -> None:
+    """Prove that executors see the local folder in which a job's output will be, where they are other machines.
+
+    Tasks that write to a disk of their own leave a folder that looks whole, and is empty where the driver looks.
+
+    :param spark: the session; with a local master, or with a path on any other storage, nothing is tried.
+    :param path: the output. A small file beside it is written, read by an executor, and deleted.
+
+    Raises ``StorageError`` if executors do not see what the driver writes.
+    """
+    storage = Storage(spark, path)
+    if not storage.is_local or str(spark.sparkContext.master).startswith("local"):
+        return
+    seen = storage.beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
+    storage.write_text(seen, "seen\n")
+    try:
+        spark.read.text(seen).collect()
+    except SPARK_ERRORS as exc:
+        raise StorageError(
+            f"{path} is on the driver's own disk: the executors do not see what is written there ({first_line(exc)}). "
+            "Give a storage that all machines reach, such as s3a:// or hdfs://, or a path that all have mounted"
+        ) from exc
+    finally:
+        storage.delete_file(seen)
 
 
 def _remedy(root: str) -> str:

@@ -20,7 +20,7 @@ import urllib.parse
 import uuid
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -162,6 +162,18 @@ class Provider:
             return None
         known = scheme.lower() == "basic" and client_id in self.clients and self.clients[client_id] == secret
         return client_id if known else None
+
+
+def oidc_connection(servers: str, token_url: str, client_id: str, secret: str) -> Any:
+    """Build what has the fields of an Airflow connection of the type ``kafka_groups`` that logs in by OIDC."""
+    extra = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "oauth_token_url": token_url,
+        "properties": {"sasl.oauthbearer.method": "oidc"},
+    }
+    fields = {"conn_id": "oidc", "conn_type": "kafka_groups", "host": servers, "port": None}
+    return SimpleNamespace(**fields, login=client_id, password=secret, extra=json.dumps(extra))
 
 
 def _handler(provider: Provider) -> type[BaseHTTPRequestHandler]:

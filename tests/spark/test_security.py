@@ -17,10 +17,11 @@ from airflow_kafka_groups.hooks.java_properties import java_properties, write_pr
 from airflow_kafka_groups.hooks.settings import read_connection
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
+from tests.lab.oidc import Provider, oidc_connection
 from tests.lab.topics import quiet
 from tests.spark.kafka import committed, fill
 
@@ -106,3 +107,33 @@ def test_a_password_that_is_refused_is_told_and_not_shown(
     with pytest.raises(JobError, match=re.escape("SaslAuthenticationException: Authentication failed")) as refused:
         process_backlog(spark, properties, "g", lambda records: None)
     assert "wr0ng" not in str(refused.value)
+
+
+@pytest.mark.safety
+def test_a_client_secret_that_the_token_endpoint_refuses_is_told_and_not_shown(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with Provider({"jobs": "right"}) as provider:
+        given = oidc_connection("127.0.0.1:9", provider.token_url, "jobs", "wr0ng-s3cret")
+        path = write_properties(java_properties(read_connection(given)), tmp_path / "kafka.properties")
+        with pytest.raises(JobError, match=r"^the Kafka client cannot be made: .*401.*invalid_client") as refused:
+            process_backlog(spark, load_properties(spark, str(path)), "g", lambda records: None)
+    assert "\n" not in str(refused.value), "Java's own message is a stack trace"
+    assert "wr0ng" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("sasl.jaas.config", 'X required username="ann" password="quo\\"ted";', 'quo"ted'),
+        ("sasl.jaas.config", 'X required clientSecret = "s1";', "s1"),
+        ("ssl.keystore.key", "-----BEGIN k1", "-----BEGIN k1"),
+        ("ssl.key.password", "p1", "p1"),
+    ],
+)
+@pytest.mark.safety
+def test_what_a_library_says_is_shown_without_secrets(name: str, value: str, secret: str) -> None:
+    properties = KafkaProperties({"bootstrap.servers": "b:1", name: value})
+    assert properties.without_secrets(f"ann at b:1 said {secret}, {value}").count("***") >= 2
+    assert secret not in properties.without_secrets(f"ann at b:1 said {secret}")
+    assert properties.without_secrets("ann at b:1") == "ann at b:1"

@@ -40,7 +40,7 @@ from airflow_kafka_groups.spark.ledger.plan_file import read_plan
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "archive_backlog"
 _POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only what has a commit is archived
@@ -99,6 +99,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     for path in (output, summary_path):
         if storage.exists(path):
             raise JobError(f"{path} exists: an archive is never overwritten. Give another --output")
+    require_shared(spark, output)
     rows = read_rows(spark, history)
     if (seen := rows.count()) != snapshot.rows:
         raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")

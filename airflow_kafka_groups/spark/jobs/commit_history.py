@@ -33,7 +33,7 @@ from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECOR
 from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "commit_history"
 TOPIC = "__consumer_offsets"
@@ -69,7 +69,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     :param arguments: what ``parse_arguments`` gave.
     """
     started = time.monotonic()
-    warnings = prepare_kafka(spark, python_on_workers=True)
+    warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
     summary_path = arguments.summary or f"{arguments.output}/summary.json"
     with KafkaAdmin(spark, properties) as admin:
@@ -80,6 +80,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
                 f"the cluster shows no topic {TOPIC}: nothing was ever committed, or it is hidden. {_RIGHTS}"
             )
         ends = admin.log_ends(partitions)
+    require_shared(spark, arguments.output)
     Storage(spark, summary_path).delete_file(summary_path)
     ranges = [Range(where, log.start, log.end) for where, log in ends.items()]
     offsets = sum(each.offsets for each in ranges)

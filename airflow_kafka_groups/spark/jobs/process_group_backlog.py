@@ -31,7 +31,7 @@ from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "process_group_backlog"
 OUTPUT_MODES = ("errorifexists", "append", "overwrite")
@@ -89,6 +89,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         isolation_level=arguments.isolation_level,
         commit=not arguments.no_commit,
     )
+    if arguments.output:
+        require_shared(spark, arguments.output)
     if arguments.result:  # an older one must not pass for this one's
         Storage(spark, arguments.result).delete_file(arguments.result)
     records = arguments.max_records_per_partition

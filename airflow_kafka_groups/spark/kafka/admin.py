@@ -20,6 +20,7 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000
+_CAUSED_BY = "Caused by: "
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 
 
@@ -51,7 +52,7 @@ class KafkaAdmin:
         try:
             self._admin = self._kafka.clients.admin.AdminClient.create(settings)
         except Py4JJavaError as exc:
-            raise JobError(f"the Kafka client cannot be made: {_why(exc)}. Check the Kafka properties") from exc
+            raise JobError(f"the Kafka client cannot be made: {self._why(exc)}. Check the Kafka properties") from exc
         return self
 
     def __exit__(
@@ -63,6 +64,11 @@ class KafkaAdmin:
     def cluster_id(self) -> str:
         """Give the cluster's id."""
         return str(self._get(lambda: self._admin.describeCluster().clusterId(), "the cluster does not answer"))
+
+    def brokers(self) -> list[str]:
+        """Give the addresses that the brokers tell clients to connect to."""
+        nodes = self._get(lambda: self._admin.describeCluster().nodes(), "the cluster does not answer")
+        return sorted(f"{node.host()}:{node.port()}" for node in self._jvm.java.util.ArrayList(nodes))
 
     def state(self, group_id: str) -> GroupState:
         """Describe the group; one that does not exist is ``DEAD``."""
@@ -194,7 +200,10 @@ class KafkaAdmin:
         try:
             return future().get()
         except Py4JJavaError as exc:
-            raise JobError(f"{what}: {_why(exc)} (brokers {self._properties.bootstrap})") from exc
+            raise JobError(f"{what}: {self._why(exc)} (brokers {self._properties.bootstrap})") from exc
+
+    def _why(self, exc: Py4JJavaError) -> str:
+        return self._properties.without_secrets(_why(exc))
 
 
 def _commit(value: Any) -> Commit | None:
@@ -209,7 +218,13 @@ def _why(exc: Py4JJavaError) -> str:
     error = exc.java_exception
     while (cause := error.getCause()) is not None:
         error = cause
-    text = f"{error.getClass().getSimpleName()}: {error.getMessage()}"
+    text = f"{error.getClass().getSimpleName()}: {_innermost(str(error.getMessage()))}"
     if "Timeout" in text:
         return f"{text} Check that the brokers can be reached, and the security protocol"
     return text
+
+
+def _innermost(message: str) -> str:
+    """Give the last cause named in a message that is a whole stack trace, as Java makes it when a log-in breaks off."""
+    causes = [line.removeprefix(_CAUSED_BY) for line in message.splitlines() if line.startswith(_CAUSED_BY)]
+    return causes[-1] if causes else message

@@ -33,6 +33,8 @@ _SPARKS_OWN = frozenset(
     }
 )
 _HIDDEN_OPTIONS = "(?i)url|secret|password|token|jaas|credential|[.]key|certificate"
+_HIDDEN_NAMES = "(?i)secret|password|[.]key$"
+_JAAS_OPTION = r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,22 @@ class KafkaProperties:
     def spark_options(self) -> dict[str, str]:
         """Give the settings as options of Spark's Kafka source."""
         return {f"kafka.{name}": value for name, value in self.settings.items()}
+
+    def without_secrets(self, text: str) -> str:
+        """Give a text in which no secret of these settings stands, whoever wrote it.
+
+        :param text: what a library said.
+        """
+        for secret in sorted(self._secrets(), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def _secrets(self) -> set[str]:
+        found = {value for name, value in self.settings.items() if re.search(_HIDDEN_NAMES, name)}
+        for option, value in re.findall(_JAAS_OPTION, self.settings.get("sasl.jaas.config", "")):
+            if re.search(_HIDDEN_NAMES, option):
+                found |= {value, re.sub(r"\\(.)", r"\1", value)}
+        return {value for value in found if value.strip()}
 
     def why_unchangeable(self, group_id: str) -> str | None:
         """Say why the group's offsets must not be changed; ``None`` if they may be."""

@@ -28,6 +28,10 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, hide_op
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _TUNING = {"kafka.fetch.max.wait.ms": "20"}
+_POLL = "kafkaConsumer.pollTimeoutMs"
+_NETWORK_TIMEOUT = "spark.network.timeout"
+_PATIENCE_MS = 30_000  # for a record; Spark's own two minutes, four times over, are a long wait for "unreachable"
+_SHOWN = 10
 
 RECORD_SCHEMA = StructType(
     [
@@ -53,19 +57,30 @@ _CAUSES = (
     (("AuthorizationException",), "the user lacks Read on a topic: give it that right"),
     (("AuthenticationException",), "the brokers refuse the credentials: check the Kafka properties"),
     (("UnknownTopicOrPartition",), "a topic was deleted while it was read: run it again"),
-    (("TimeoutException", "timed out", "Cannot fetch record"), "the executors do not reach the brokers, or too slowly"),
+    (
+        ("ClassNotFoundException: org.apache.spark.sql.kafka010", "NoClassDefFoundError: org/apache/kafka"),
+        "the executors do not have the Kafka connector, or not all its jars: submit with --packages or --jars, which "
+        "bring them there; the driver's class path does not",
+    ),
+    (
+        ("TimeoutException", "timed out", "Cannot fetch record", "No resolvable bootstrap urls"),
+        "the executors do not reach the brokers{brokers}, or too slowly: let the executors' machines connect to them, "
+        "at the addresses that the brokers advertise (advertised.listeners)",
+    ),
 )
 """What Spark's source says, and what it means."""
 
 
-def explain(exc: BaseException) -> str:
+def explain(exc: BaseException, brokers: Sequence[str] = ()) -> str:
     """Say in a sentence why Spark failed, with the remedy where Kafka is the cause.
 
     :param exc: what Spark raised.
+    :param brokers: the addresses of the brokers, if they are known.
     """
     text = str(exc)
     meaning = next((f" ({what})" for marks, what in _CAUSES if any(mark in text for mark in marks)), "")
-    return f"Spark failed: {first_line(exc)}{meaning}"
+    named = f" {', '.join(brokers[:_SHOWN])}{' …' if len(brokers) > _SHOWN else ''}" if brokers else ""
+    return f"Spark failed: {first_line(exc)}{meaning.replace('{brokers}', named)}"
 
 
 def source_options(ranges: Sequence[Range]) -> dict[str, str]:
@@ -116,8 +131,10 @@ def read_ranges(
         return spark.createDataFrame([], RECORD_SCHEMA)
     hide_options(spark)
     reader = spark.read.format("kafka").option("includeHeaders", "true")
+    patience = {} if spark.sparkContext.getConf().contains(_NETWORK_TIMEOUT) else {_POLL: str(_PATIENCE_MS)}
     settings = {
         **_TUNING,
+        **patience,
         **properties.spark_options(),
         "kafka.isolation.level": isolation_level,
         **(options or {}),

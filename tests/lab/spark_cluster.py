@@ -1,0 +1,202 @@
+"""A real Spark cluster of processes: a master, a worker, and executors that share nothing with the driver but the disk.
+
+::
+
+    with SparkCluster() as cluster:
+        done = cluster.submit("app.py", "--argument", py_files=[bundle])
+
+Driver and executors run a Python of their own (``bare_python``) that has pyarrow and numpy and nothing of this project:
+what a job needs has to be shipped, as on a cluster of many machines.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.lab.errors import LabError
+from tests.lab.java import find_java
+from tests.lab.ports import HOST, free_ports
+from tests.lab.process import LabProcess
+from tests.lab.reaper import Reaper
+
+START_TIMEOUT_S = 120.0
+SUBMIT_TIMEOUT_S = 240.0
+_POLL_S = 0.2
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ARROW = ("pyarrow", "numpy", "numpy.libs")
+PANDAS = (*ARROW, "pandas", "pandas.libs", "dateutil", "pytz", "tzdata", "six.py")
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "WARN",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": HOST,
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "2",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def spark_home() -> Path:
+    """Return the Spark that comes with pyspark."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise LabError("There is no pyspark: run `make setup`.")
+    return Path(found.origin).parent
+
+
+def bare_python(folder: Path, packages: Sequence[str] = PANDAS) -> Path:
+    """Make a Python that has these packages and no other; Spark brings pyspark along by itself.
+
+    :param folder: where to; must not exist yet.
+    :param packages: what is taken over from the Python that runs this, by the names in its ``site-packages``.
+    """
+    base = getattr(sys, "_base_executable", sys.executable)
+    subprocess.run([base, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
+    (place,) = folder.glob("lib/python*/site-packages")
+    for name in packages:
+        source = spark_home().parent / name
+        if source.exists():  # some wheels keep their libraries inside
+            (place / name).symlink_to(source)
+    return folder / "bin" / "python"
+
+
+class SparkCluster:
+    """Run a standalone master and one worker until ``stop()`` or the end of the ``with`` block.
+
+    :param cores: of the worker.
+    :param memory_mb: of the worker, for its executors.
+    :param timeout: seconds until the worker is registered.
+
+    Raises LabError, with the log's tail, when the cluster does not come up.
+    """
+
+    def __init__(self, *, cores: int = 2, memory_mb: int = 1024, timeout: float = START_TIMEOUT_S) -> None:
+        self._cores = cores
+        self._memory_mb = memory_mb
+        self._timeout = timeout
+        self._reaper: Reaper | None = None
+        self._processes: list[LabProcess] = []
+        self.folder = Path()
+        """Where logs, executors and the bare Python are."""
+        self.master = ""
+        """What ``--master`` takes."""
+        self.python = Path()
+        """The Python of driver and executors."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        """Start master and worker, and wait until they know each other."""
+        self.folder = Path(tempfile.mkdtemp(prefix="akg-spark-"))
+        self._reaper = Reaper()
+        self._reaper.watch_folder(str(self.folder))
+        try:
+            self.python = bare_python(self.folder / "python")
+            port, page, worker_port, worker_page = free_ports(4)
+            self.master = f"spark://{HOST}:{port}"
+            self._run("master", _MASTER, port, page)
+            worker = ("--cores", self._cores, "--memory", f"{self._memory_mb}m", "--work-dir", self.folder / "work")
+            self._run("worker", _WORKER, worker_port, worker_page, *worker, self.master)
+            self._wait(f"http://{HOST}:{page}/json/")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Kill everything and remove the folder. May be called twice."""
+        for process in reversed(self._processes):
+            process.terminate()  # a worker that is asked to end kills its executors
+        self._processes.clear()
+        if self._reaper is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._reaper.close()
+            self._reaper = None
+
+    def submit(
+        self,
+        application: Path | str,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        python: Path | str | None = None,
+        timeout: float = SUBMIT_TIMEOUT_S,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program by spark-submit, in client mode, from an empty folder and an environment without this project.
+
+        :param settings: of Spark (``--conf``), beside the lab's own.
+        :param options: further options of spark-submit, such as ``--py-files``.
+        :param python: of driver and executors, default ``bare_python``.
+        """
+        chosen = {**_SETTINGS, **(settings or {})}
+        for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+            chosen[name] = f"{_QUICK} {chosen.get(name, '')}".strip()
+        confs = [part for name, value in chosen.items() for part in ("--conf", f"{name}={value}")]
+        command = [str(spark_home() / "bin" / "spark-submit"), "--master", self.master, *confs, *options]
+        with tempfile.TemporaryDirectory(dir=self.folder) as empty:
+            return subprocess.run(
+                [*command, str(application), *arguments],
+                cwd=empty,
+                env={**_environment(), "PYSPARK_PYTHON": str(python or self.python)},
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+
+    def _run(self, name: str, main_class: str, port: int, page: int, *arguments: object) -> None:
+        assert self._reaper is not None
+        where = ["--host", HOST, "--port", str(port), "--webui-port", str(page)]
+        command = [str(spark_home() / "bin" / "spark-class"), main_class, *where, *map(str, arguments)]
+        environment = [f"{key}={value}" for key, value in _environment().items()]
+        command = ["/usr/bin/env", "-i", *environment, *command]
+        self._processes.append(LabProcess.start(name, command, folder=self.folder, reaper=self._reaper))
+
+    def _wait(self, page: str) -> None:
+        deadline = time.monotonic() + self._timeout
+        while not _has_worker(page):
+            for process in self._processes:
+                if not process.is_running() or time.monotonic() > deadline:
+                    raise LabError(f"Spark's {process.name} did not come up. It logged:\n{process.log_tail()}")
+            time.sleep(_POLL_S)
+
+
+def _environment() -> dict[str, str]:
+    """Give the environment of a machine that knows Spark and Java and nothing of this project."""
+    kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
+    return {
+        **kept,
+        "PATH": f"{Path(find_java()).parent}:/usr/local/bin:/usr/bin:/bin",
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _QUICK,
+    }
+
+
+def _has_worker(page: str) -> bool:
+    try:
+        with urllib.request.urlopen(page, timeout=2) as answer:
+            return int(json.load(answer)["aliveworkers"]) > 0
+    except (OSError, ValueError, KeyError):
+        return False

@@ -1,0 +1,205 @@
+"""The jobs on a cluster whose executors are processes of their own, and know only what is shipped to them.
+
+Brokers check OIDC tokens by their signatures. Driver and executors run a Python without this package, in folders of
+their own, so what a job needs comes by spark-submit: as users ship it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.hooks.java_properties import java_properties
+from airflow_kafka_groups.hooks.java_properties import write_properties as write_spark_properties
+from airflow_kafka_groups.hooks.settings import read_connection
+from airflow_kafka_groups.spark.bundle import application_path, write_bundle
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.oidc import Provider, oidc_connection
+from tests.lab.spark_cluster import SparkCluster, bare_python
+from tests.lab.spark_jars import connector_jars
+from tests.spark.histories import seen, snapshot_id
+from tests.spark.kafka import committed, fill, write_properties
+from tests.spark.lake import CLUSTER, write_snapshot
+from tests.spark.test_archive_backlog import snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(400)]
+
+CLIENT, SECRET = "spark-jobs", "cl1ent-s3cret"
+Done = subprocess.CompletedProcess[str]
+Job = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    with SparkCluster() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    with Provider({CLIENT: SECRET}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def brokers(provider: Provider) -> Iterator[KafkaCluster]:
+    with provider.cluster() as started:
+        fill(started.bootstrap, {("cl-t", 0): 5, ("cl-u", 0): 4})
+        commit_offsets(started.bootstrap, {"cl-left": {("cl-t", 0): 2}, "cl-doomed": {("cl-u", 0): 1}})
+        yield started
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    return ",".join(str(jar) for jar in connector_jars())
+
+
+@pytest.fixture
+def job(cluster: SparkCluster, jars: str, tmp_path: Path) -> Job:
+    """Submit a job: its file, copied away from the package, and the package as a zip."""
+    bundle = write_bundle(tmp_path / "jobs.zip")
+
+    def submit(name: str, *arguments: str, options: tuple[str, ...] = ("--jars", jars), **more: Any) -> Done:
+        alone = shutil.copy(application_path(name), tmp_path)
+        return cluster.submit(alone, *arguments, options=["--py-files", str(bundle), *options], **more)
+
+    return submit
+
+
+def last_line(done: Done) -> str:
+    return done.stdout.splitlines()[-1]  # spark-submit hands on both streams of the program as its stdout
+
+
+def summary(done: Done) -> dict[str, Any]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    said: dict[str, Any] = json.loads(last_line(done))
+    return said
+
+
+def oidc_file(brokers: KafkaCluster, provider: Provider, folder: Path) -> Path:
+    """Write what a connection of the type ``kafka_groups`` says, as the operator does."""
+    given = oidc_connection(brokers.sasl_bootstrap, provider.token_url, CLIENT, SECRET)
+    return write_spark_properties(java_properties(read_connection(given)), folder / "oidc.properties")
+
+
+def allowed(provider: Provider) -> dict[str, str]:
+    """Give the settings by which Spark's JVMs may ask the provider."""
+    return {f"spark.{side}.extraJavaOptions": provider.java_option for side in ("driver", "executor")}
+
+
+def test_neither_driver_nor_executors_have_this_package(cluster: SparkCluster) -> None:
+    tried = "import pyarrow, pandas\ntry: import airflow_kafka_groups\nexcept ModuleNotFoundError: print('not there')"
+    done = subprocess.run([cluster.python, "-c", tried], cwd="/", env={}, capture_output=True, text=True, check=True)
+    assert done.stdout == "not there\n"
+
+
+def test_a_ledger_is_judged(job: Job, tmp_path: Path) -> None:
+    for number in (0, 1):
+        write_snapshot(tmp_path, number, seen(number))
+    base = ("--base", tmp_path.as_uri(), "--cluster", CLUSTER)
+    said = summary(job("judge_staleness", *base, "--min-idle-seconds", "3600", options=()))
+    assert (said["groups"], said["verdicts"]["stale"], said["warnings"]) == (1, 1, [])
+    table = pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(1))
+    assert table.column("verdict").to_pylist() == ["stale"]
+
+
+def test_the_commits_are_read_by_who_logs_in_with_tokens(
+    job: Job, brokers: KafkaCluster, provider: Provider, tmp_path: Path
+) -> None:
+    asked = len(provider.asked)
+    path = oidc_file(brokers, provider, tmp_path)
+    output = ("--output", (tmp_path / "out").as_uri())
+    done = job("commit_history", "--kafka-properties", str(path), *output, settings=allowed(provider))
+    said = summary(done)
+    assert (said["commits"], said["groups"], said["warnings"]) == (2, 2, [])
+    found = pq.read_table(tmp_path / "out" / "commits").to_pylist()
+    assert sorted((row["group_id"], row["committed_offset"]) for row in found) == [("cl-doomed", 1), ("cl-left", 2)]
+    assert len(provider.asked) >= asked + 2, "the driver asks for a token, and so does the executor's own JVM"
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_backlog_is_archived_with_a_properties_file_that_was_shipped(
+    job: Job, jars: str, brokers: KafkaCluster, tmp_path: Path
+) -> None:
+    properties = write_properties(tmp_path, brokers.bootstrap)
+    snapshot(brokers.bootstrap, tmp_path, "cl-doomed")
+    base = ("--base", tmp_path.as_uri(), "--cluster", "c", "--group", "cl-doomed")
+    options = ("--jars", jars, "--files", str(properties))
+    said = summary(job("archive_backlog", "--kafka-properties", properties.name, *base, options=options))
+    assert (said["records"], said["exact"], said["warnings"]) == (3, True, [])
+    rows = pq.read_table(said["output"].removeprefix("file:")).to_pylist()
+    assert sorted(row["value"] for row in rows) == [b"cl-u-0-1", b"cl-u-0-2", b"cl-u-0-3"]
+
+
+def test_brokers_that_only_the_executors_do_not_reach_are_named(
+    job: Job, brokers: KafkaCluster, tmp_path: Path
+) -> None:
+    hosts = tmp_path / "hosts"  # for the executors' JVMs, the name leads to where no broker listens
+    hosts.write_text("127.0.0.99 localhost\n")
+    port = brokers.bootstrap.partition(":")[2]
+    quick = {"default__api__timeout__ms": "5000", "request__timeout__ms": "3000"}
+    properties = write_properties(tmp_path, f"localhost:{port}", **quick)
+    settings = {
+        "spark.executor.extraJavaOptions": f"-Djdk.net.hosts.file={hosts}",
+        "spark.task.maxFailures": "1",
+        "spark.network.timeout": "12s",
+        "spark.network.timeoutInterval": "6s",
+        "spark.executor.heartbeatInterval": "3s",
+    }
+    group = ("--group", "cl-left", "--output", (tmp_path / "out").as_uri())
+    done = job("process_group_backlog", "--kafka-properties", str(properties), *group, settings=settings)
+    assert done.returncode == 1
+    said = last_line(done)
+    assert said.startswith("process_group_backlog: error: Spark failed: ")
+    assert f"the executors do not reach the brokers 127.0.0.1:{port}, or too slowly: let the executors'" in said
+    assert said.endswith("Nothing was committed")
+    assert committed(brokers.bootstrap, "cl-left", ("cl-t", 0)) == [2]
+
+
+def test_a_connector_that_only_the_driver_has_is_told(
+    job: Job, jars: str, brokers: KafkaCluster, tmp_path: Path
+) -> None:
+    properties = write_properties(tmp_path, brokers.bootstrap)
+    group = ("--group", "cl-left", "--output", (tmp_path / "out").as_uri())
+    only_here = ("--driver-class-path", jars.replace(",", ":"))
+    done = job("process_group_backlog", "--kafka-properties", str(properties), *group, options=only_here)
+    assert done.returncode == 1
+    assert "the executors do not have the Kafka connector" in last_line(done)
+    assert "--packages or --jars" in last_line(done)
+
+
+def test_packages_that_the_executors_python_lacks_are_named(
+    job: Job, cluster: SparkCluster, brokers: KafkaCluster, tmp_path: Path
+) -> None:
+    empty = bare_python(tmp_path / "empty", ())
+    pythons = {"spark.pyspark.python": str(empty), "spark.pyspark.driver.python": str(cluster.python)}
+    arguments = ("--kafka-properties", str(write_properties(tmp_path, brokers.bootstrap)))
+    done = job("commit_history", *arguments, "--output", (tmp_path / "out").as_uri(), settings=pythons)
+    assert done.returncode == 1
+    assert f"error: the executors' Python ({empty} on " in last_line(done)
+    assert "has no pyarrow and no numpy: install pyarrow and numpy there, or set PYSPARK_PYTHON" in last_line(done)
+
+
+@pytest.mark.safety
+def test_an_output_that_executors_would_write_to_disks_of_their_own_is_refused(
+    job: Job, cluster: SparkCluster, brokers: KafkaCluster, tmp_path: Path
+) -> None:
+    """Each process has another working folder, as each machine has another disk. No Python runs there, either."""
+    pythons = {"spark.pyspark.python": "/no/python3", "spark.pyspark.driver.python": str(cluster.python)}
+    (tmp_path / "mine.py").write_text("def same(records): return records\n")
+    arguments = ("--kafka-properties", str(write_properties(tmp_path, brokers.bootstrap)), "--group", "cl-left")
+    transform = ("--transform", "mine:same", "--output", "file:///proc/self/cwd/out")
+    done = job("process_group_backlog", *arguments, *transform, settings=pythons)
+    assert done.returncode == 1, done.stdout
+    assert "error: file:///proc/self/cwd/out is on the driver's own disk: the executors do not see" in last_line(done)
+    assert "warning: Python does not run on the executors: " in done.stdout
+    assert 'Cannot run program "/no/python3"' in done.stdout
+    assert committed(brokers.bootstrap, "cl-left", ("cl-t", 0)) == [2]
