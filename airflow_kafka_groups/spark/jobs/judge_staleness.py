@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
@@ -27,17 +26,18 @@ from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA, VERDICTS
+from airflow_kafka_groups.spark.schemas import VERDICTS
 from airflow_kafka_groups.spark.staleness.judging import MODES, HistoryRequest, JudgedHistory, judged_history
 from airflow_kafka_groups.spark.staleness.last_commits import read_last_commits, with_last_commits
+from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.state_store import StateStore
 from airflow_kafka_groups.spark.staleness.transforms import judge
 from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "judge_staleness"
-_GROUPS_PER_FILE = 500_000
 _SHOWN = 20
+_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -93,13 +93,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
         output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
         Storage(spark, summary_path).delete_file(summary_path)
-        _write(_with_commits(spark, judged_by, arguments.commit_history).transform(judge(policy)), output, groups)
-        if arguments.mode != "full":
+        verdicts = _with_commits(spark, judged_by, arguments.commit_history).transform(judge(policy))
+        counts = write_verdicts(verdicts, output, groups, from_storage=judged_by.staged is not None)
+        judged = rows_on_storage(spark, output)
+        if judged == groups and judged_by.staged is not None:
             store = StateStore(spark, history.folder)
-            store.write(judged_by.state, history, policy, judged_by.before, judged_by.extent.oldest)
-    counts = _count_verdicts(spark, output)
-    judged = sum(verdict["groups"] for verdict in counts.values())
-    if judged != groups:
+            store.finish(judged_by.staged, history, policy, judged_by.before, judged_by.extent.oldest)
+    if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(
             f"{output} has {judged} groups, the snapshot has {groups}: another job wrote there. Run it again"
         )
@@ -140,7 +140,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name; those of the process by default.
     """
-    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was judged")
+    arguments = parse_arguments(argv)
+    # Where in Python each column was made is of use in a notebook only, and doubles the calls to the JVM.
+    SparkSession.builder.appName(JOB).config(_CALL_SITES, "false").getOrCreate()
+    return run_program(JOB, run, arguments, failed="Nothing was judged")
 
 
 def _number(text: str) -> float:
@@ -185,19 +188,6 @@ def _with_commits(spark: SparkSession, judged_by: JudgedHistory, folder: str | N
         return judged_by.state
     last_commits = read_last_commits(spark, folder.rstrip("/"), judged_by.history.judged.kafka_cluster_id)
     return judged_by.state.transform(with_last_commits(last_commits))
-
-
-def _write(verdicts: DataFrame, output: str, groups: int) -> None:
-    files = 1 + groups // _GROUPS_PER_FILE
-    spread = verdicts.repartitionByRange(files, "group_id") if files > 1 else verdicts.repartition(1)
-    spread.sortWithinPartitions("group_id").write.mode("overwrite").parquet(output)
-
-
-def _count_verdicts(spark: SparkSession, output: str) -> dict[str, dict[str, int]]:
-    written = spark.read.schema(VERDICT_SCHEMA).parquet(output)
-    counts = written.groupBy("verdict").agg(F.count("*").alias("groups"), F.sum("lag").alias("lag"))
-    found = {row["verdict"]: {"groups": row["groups"], "lag": row["lag"] or 0} for row in counts.collect()}
-    return {name: found.get(name, {"groups": 0, "lag": 0}) for name in VERDICTS}
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
@@ -138,15 +139,7 @@ def check_rows(observed: DataFrame, history: History) -> Extent:
     """
     expected = {manifest.snapshot_id: manifest.rows for manifest in history.manifests}
     # One job for all that is asked: the first touch of the rows is the costly one, and each further job has its price.
-    counts = observed.groupBy("run_id").agg(
-        F.sum("rows").alias("rows"),
-        F.sum("invalid").alias("invalid"),
-        F.count("*").alias("groups"),
-        *(
-            F.date_format(when("observed_at"), _ISO).alias(name)
-            for name, when in (("oldest", F.min), ("newest", F.max))
-        ),
-    )
+    counts = observed.groupBy("run_id").agg(*_counts())
     try:
         found = {row["run_id"]: row for row in counts.collect()}
     except SPARK_ERRORS as exc:
@@ -170,6 +163,40 @@ def check_rows(observed: DataFrame, history: History) -> Extent:
         oldest=min((row["oldest"] for row in found.values() if row["oldest"]), default=None),
         newest=max((row["newest"] for row in found.values() if row["newest"]), default=None),
     )
+
+
+def watch_rows(observed: DataFrame, history: History) -> tuple[DataFrame, Callable[[], Extent]]:
+    """Count the rows of a history's only snapshot while an action uses them, instead of by a job of its own.
+
+    Gives the observations to use, and the check to make after the first action on them and before its result counts. A
+    task that Spark repeats may be counted twice, so a count that differs is only a reason to count by ``check_rows``.
+    The other way about, lost rows could be made up for only by a task counted twice, and then its groups are, too:
+    compare ``Extent.groups`` with the groups that were written.
+
+    :param observed: what the transform ``observations`` made of the rows.
+    :param history: what ``find_history`` chose: one snapshot, which has rows.
+    """
+    judged, counts = history.judged, Observation()
+    strangers = F.count_if(F.col("run_id") != judged.snapshot_id).alias("strangers")
+    watched = observed.observe(counts, *_counts(), strangers)
+
+    def check() -> Extent:
+        seen = counts.get
+        if seen["rows"] != judged.rows or seen["invalid"] or seen["strangers"]:
+            return check_rows(observed, history)
+        return Extent(groups=seen["groups"], oldest=seen["oldest"], newest=seen["newest"])
+
+    return watched, check
+
+
+def _counts() -> list[Column]:
+    return [
+        F.sum("rows").alias("rows"),
+        F.sum("invalid").alias("invalid"),
+        F.count("*").alias("groups"),
+        F.date_format(F.min("observed_at"), _ISO).alias("oldest"),
+        F.date_format(F.max("observed_at"), _ISO).alias("newest"),
+    ]
 
 
 def _newest_complete(
@@ -222,13 +249,29 @@ def _paths(history: History, manifest: Manifest) -> list[str]:
 
 def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
     try:
-        found = dict(spark.read.parquet(path).dtypes)
+        found = _columns_of(spark, path)
     except SPARK_ERRORS as exc:
         raise SnapshotError(half_written(snapshot_id, f"a file is not readable Parquet ({first_line(exc)})")) from exc
     for field in SNAPSHOT_SCHEMA:
         if found.get(field.name) != field.dataType.simpleString():
             problem = f"column {field.name} is {found.get(field.name, 'missing')}, not {field.dataType.simpleString()}"
             raise SnapshotError(half_written(snapshot_id, problem))
+
+
+def _columns_of(spark: SparkSession, path: str) -> dict[str, str]:
+    """Give names and types of a file's columns as Spark reads them, from its footer: ``read`` would run a job."""
+    jvm: Any = spark._jvm
+    hadoop = jvm.org.apache.hadoop
+    parquet = jvm.org.apache.parquet.hadoop
+    file = parquet.util.HadoopInputFile.fromPath(hadoop.fs.Path(path), spark._jsc.hadoopConfiguration())
+    reader = parquet.ParquetFileReader.open(file)
+    try:
+        schema = reader.getFileMetaData().getSchema()
+    finally:
+        reader.close()
+    converter = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter
+    fields = converter(spark._jsparkSession.sessionState().conf()).convert(schema).fields()
+    return {str(field.name()): str(field.dataType().simpleString()) for field in fields}
 
 
 def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:

@@ -7,24 +7,39 @@ state does not fit any more (``state_store.py`` says why). ``check`` does both a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, find_history, read_rows
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, StorageError
+from airflow_kafka_groups.spark.ledger.snapshots import (
+    Extent,
+    History,
+    check_rows,
+    find_history,
+    read_rows,
+    watch_rows,
+)
 from airflow_kafka_groups.spark.preflight import fit_shuffles
 from airflow_kafka_groups.spark.staleness.advance import advance
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.state_store import StateManifest, StateStore, differences
+from airflow_kafka_groups.spark.staleness.state_store import (
+    StagedState,
+    StateError,
+    StateManifest,
+    StateStore,
+    differences,
+)
 from airflow_kafka_groups.spark.staleness.transforms import observations, replay
 
 MODES = ("full", "incremental", "check")
 _MOST_STEPS = 24
 """More new snapshots than this are read as a history: a plan of very many steps takes longer than it saves."""
+_FEW_ROWS = 1_000_000
+"""Up to so many rows, what a run costs is Spark's own: jobs, plans and shuffles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +71,7 @@ class JudgedHistory:
     :param before: the state that was carried on; none if the whole history was read.
     :param extent: groups of the judged snapshot, and times of what was read.
     :param why_full: why an incremental run read the whole history; empty if it did not.
+    :param staged: the same state on storage, to be finished when the verdicts are written; none in the mode ``full``.
     """
 
     state: DataFrame
@@ -63,6 +79,7 @@ class JudgedHistory:
     before: StateManifest | None
     extent: Extent
     why_full: str = ""
+    staged: StagedState | None = None
 
     @property
     def snapshots(self) -> int:
@@ -82,7 +99,7 @@ class JudgedHistory:
 
 @contextmanager
 def judged_history(spark: SparkSession, request: HistoryRequest, policy: StalenessPolicy) -> Iterator[JudgedHistory]:
-    """Find and check the snapshots, and give the state; what is cached is freed afterwards.
+    """Find and check the snapshots, and give the state; free what is cached, or staged and not finished, afterwards.
 
     :param spark: the session.
     :param request: which history, and how.
@@ -91,25 +108,116 @@ def judged_history(spark: SparkSession, request: HistoryRequest, policy: Stalene
     Raises ``SnapshotError`` for a snapshot that is not whole, ``JobError`` if a check finds a difference.
     """
     store = StateStore(spark, f"{request.base}/{request.cluster}")
-    history, before, carried, why = _find(spark, store, request, policy)
-    fit_shuffles(spark, sum(manifest.rows for manifest in history.manifests))
-    observed = read_rows(spark, history).transform(observations()).persist(StorageLevel.MEMORY_AND_DISK)
-    state: DataFrame | None = None
+    history, before, why = _find(spark, store, request, policy)
+    cached: list[DataFrame] = []
+    try:
+        judged: JudgedHistory | None = None
+        if before is not None:
+            try:
+                judged = _carried(spark, store, history, before, policy)
+            except StateError as exc:
+                (history, _, _), why = _find(spark, store, request, policy, with_state=False), str(exc)
+        yield judged or _replayed(spark, store, history, request, policy, why, cached)
+    except BaseException:
+        if request.mode != "full":
+            with suppress(StorageError):  # what went wrong first is what people have to know
+                store.remove(history.judged.snapshot_id)
+        raise
+    finally:
+        for frame in cached:
+            frame.unpersist()
+
+
+def _carried(
+    spark: SparkSession, store: StateStore, history: History, before: StateManifest, policy: StalenessPolicy
+) -> JudgedHistory:
+    """Carry a state on by the snapshots after it. Raises ``StateError`` if it cannot be used."""
+    if before.kafka_cluster_id != history.judged.kafka_cluster_id:
+        raise StateError("the state is of another Kafka cluster")
+    observed = _observed(spark, history, also=before.groups)
+    if _is_small_step(spark, history, before):
+        staged, extent = _carried_at_once(store, history, before, observed, policy)
+        return JudgedHistory(state=staged.rows, history=history, before=before, extent=extent, staged=staged)
+    observed = observed.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         extent = check_rows(observed, history)
-        if before is not None and carried is not None:
-            state = carry(carried, observed, history.snapshot_ids, policy)
-        else:
-            state = observed.transform(replay(policy, history.snapshot_ids))
-        if request.mode != "full":
-            state = state.persist(StorageLevel.MEMORY_AND_DISK)
-        if request.mode == "check":
-            why = _check(store, state, observed, history, policy)
-        yield JudgedHistory(state=state, history=history, before=before, extent=extent, why_full=why)
+        state = carry(store.read(before), observed, history.snapshot_ids, policy)
+        staged = store.stage(history.judged.snapshot_id, state)
     finally:
         observed.unpersist()
-        if state is not None and request.mode != "full":
-            state.unpersist()
+    return JudgedHistory(state=staged.rows, history=history, before=before, extent=extent, staged=staged)
+
+
+def _carried_at_once(
+    store: StateStore, history: History, before: StateManifest, observed: DataFrame, policy: StalenessPolicy
+) -> tuple[StagedState, Extent]:
+    """Read, check, carry on and write in one Spark job: of a small step nearly all the time is the price of jobs."""
+    # Merged, because a broadcast is a job of its own.
+    rows, check_state = store.watch(before)
+    watched, check_observed = watch_rows(observed, history)
+    try:
+        staged = store.stage(history.judged.snapshot_id, rows.hint("merge").transform(advance(policy, watched)))
+    except SPARK_ERRORS:
+        store.read(before)  # says so, if it is the state that cannot be read
+        check_rows(observed, history)  # says so, if it is the snapshot
+        raise
+    check_state()
+    return staged, check_observed()
+
+
+def _replayed(
+    spark: SparkSession,
+    store: StateStore,
+    history: History,
+    request: HistoryRequest,
+    policy: StalenessPolicy,
+    why: str,
+    cached: list[DataFrame],
+) -> JudgedHistory:
+    """Make the state from the whole history. What it caches is added to ``cached``."""
+    observed = _observed(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
+    cached.append(observed)
+    extent = check_rows(observed, history)
+    state = observed.transform(replay(policy, history.snapshot_ids))
+    if request.mode == "full":
+        return JudgedHistory(state=state, history=history, before=None, extent=extent)
+    found = store.find(history.listed, history.judged.snapshot_id, policy) if request.mode == "check" else why
+    staged = store.stage(history.judged.snapshot_id, state)
+    if request.mode == "check":
+        why = _check(store, staged.rows, observed, history, policy, found)
+    return JudgedHistory(state=staged.rows, history=history, before=None, extent=extent, why_full=why, staged=staged)
+
+
+def _observed(spark: SparkSession, history: History, also: int = 0) -> DataFrame:
+    rows = sum(manifest.rows for manifest in history.manifests)
+    fit_shuffles(spark, rows)
+    fit_plans(spark, rows + also)
+    return read_rows(spark, history).transform(observations())
+
+
+def fit_plans(spark: SparkSession, rows: int) -> None:
+    """Plan few rows once, with one task a shuffle: to plan them anew after each costs more than it saves.
+
+    What the user has set stays.
+
+    :param spark: the session the job runs in.
+    :param rows: rows that will be read.
+    """
+    few = rows <= _FEW_ROWS
+    for name, value in (("spark.sql.adaptive.enabled", "false"), ("spark.sql.shuffle.partitions", "1")):
+        if spark.sparkContext.getConf().contains(name):
+            continue
+        if few:
+            spark.conf.set(name, value)
+        elif name == "spark.sql.adaptive.enabled":
+            spark.conf.unset(name)
+
+
+def _is_small_step(spark: SparkSession, history: History, before: StateManifest) -> bool:
+    """Say whether one job can do it all. A plan that adapts may drop an empty part with its counts, so it must not."""
+    rows = history.judged.rows
+    adaptive = str(spark.conf.get("spark.sql.adaptive.enabled")).lower() != "false"
+    return len(history.manifests) == 1 and 0 < rows <= _FEW_ROWS and before.groups > 0 and not adaptive
 
 
 def carry(state: DataFrame, observed: DataFrame, snapshot_ids: Sequence[str], policy: StalenessPolicy) -> DataFrame:
@@ -126,9 +234,9 @@ def carry(state: DataFrame, observed: DataFrame, snapshot_ids: Sequence[str], po
 
 
 def _find(
-    spark: SparkSession, store: StateStore, request: HistoryRequest, policy: StalenessPolicy
-) -> tuple[History, StateManifest | None, DataFrame | None, str]:
-    """Choose the snapshots to read: with a state that fits, only those after it."""
+    spark: SparkSession, store: StateStore, request: HistoryRequest, policy: StalenessPolicy, *, with_state: bool = True
+) -> tuple[History, StateManifest | None, str]:
+    """Choose the snapshots to read: with a state that fits, only those after it; else the reason why there is none."""
     chosen: list[StateManifest] = []
     why = ""
 
@@ -144,31 +252,27 @@ def _find(
             return found.snapshot_id
         return None
 
-    def find(*, with_state: bool) -> History:
-        return find_history(
-            spark,
-            request.base,
-            request.cluster,
-            snapshot_id=request.snapshot_id,
-            max_snapshots=request.max_snapshots,
-            max_days=request.max_days,
-            after=choose if with_state else None,
-        )
-
-    history = find(with_state=request.mode == "incremental")
-    if not chosen:
-        return history, None, None, why
-    try:
-        if chosen[0].kafka_cluster_id != history.judged.kafka_cluster_id:
-            raise JobError("the state is of another Kafka cluster")
-        return history, chosen[0], store.read(chosen[0]), ""
-    except JobError as exc:
-        return find(with_state=False), None, None, str(exc)
+    history = find_history(
+        spark,
+        request.base,
+        request.cluster,
+        snapshot_id=request.snapshot_id,
+        max_snapshots=request.max_snapshots,
+        max_days=request.max_days,
+        after=choose if with_state and request.mode == "incremental" else None,
+    )
+    return history, chosen[0] if chosen else None, why
 
 
-def _check(store: StateStore, state: DataFrame, observed: DataFrame, history: History, policy: StalenessPolicy) -> str:
+def _check(
+    store: StateStore,
+    state: DataFrame,
+    observed: DataFrame,
+    history: History,
+    policy: StalenessPolicy,
+    found: StateManifest | str,
+) -> str:
     """Carry the stored state on, and compare it with the one that the whole history gave."""
-    found = store.find(history.listed, history.judged.snapshot_id, policy)
     if isinstance(found, str):
         return f"nothing to compare with: {found}"
     if found.first_snapshot != history.snapshot_ids[0] or found.snapshot_id not in history.snapshot_ids:

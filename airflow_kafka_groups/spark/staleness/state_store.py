@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -26,6 +26,10 @@ from airflow_kafka_groups.spark.storage import Storage
 STATE_FORMAT = 1
 _KEPT = 2
 """States that stay: the newest, and the one before it, for a run that is repeated."""
+
+
+class StateError(JobError):
+    """Say that a stored state is not to be used, and why: the history is read instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,20 @@ class StateManifest:
     groups: int
     checksum: int
     format: int = STATE_FORMAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedState:
+    """Be the rows of a state on storage, without a manifest yet.
+
+    :param rows: read from there.
+    :param groups: how many there are.
+    :param checksum: of these rows, in any order.
+    """
+
+    rows: DataFrame
+    groups: int
+    checksum: int
 
 
 def digest_of(ids: Sequence[str]) -> str:
@@ -103,35 +121,59 @@ class StateStore:
 
         :param manifest: what ``find`` gave.
 
-        Raises ``JobError`` if they are not.
+        Raises ``StateError`` if they are not.
         """
-        rows, found = self._checked(manifest.snapshot_id)
-        if found != (manifest.groups, manifest.checksum):
-            raise JobError(f"the state of {manifest.snapshot_id} has other rows than were written")
+        rows = self._rows(manifest.snapshot_id)
+        try:
+            found = rows.agg(*_checksum(STATE_SCHEMA.names)).first()
+        except SPARK_ERRORS as exc:
+            raise StateError(f"the state of {manifest.snapshot_id} cannot be read: {first_line(exc)}") from exc
+        _require_same(manifest, found.asDict() if found is not None else {})
         return rows
 
-    def write(
+    def watch(self, manifest: StateManifest) -> tuple[DataFrame, Callable[[], None]]:
+        """Give the rows of a state to be checked while an action uses them, instead of by a job of its own.
+
+        The second value makes the check, after the first action on the rows and before its result counts: it raises
+        ``StateError`` if they are not those that were written. A task that Spark repeats may fail it, never pass it.
+
+        :param manifest: what ``find`` gave.
+        """
+        counts = Observation()
+        rows = self._rows(manifest.snapshot_id).observe(counts, *_checksum(STATE_SCHEMA.names))
+        return rows, lambda: _require_same(manifest, counts.get)
+
+    def stage(self, name: str, state: DataFrame) -> StagedState:
+        """Write the rows of a state without its manifest: they do not count before ``finish``.
+
+        :param name: id of the snapshot that the state is of.
+        :param state: the rows.
+        """
+        self._storage.delete_file(f"{self._root}/{name}.json")
+        # Counted while it is written: what is on storage is checked when it is read.
+        counts = Observation()
+        written = state.select(*STATE_SCHEMA.names).observe(counts, *_checksum(STATE_SCHEMA.names))
+        written.write.mode("overwrite").parquet(f"{self._root}/{name}")
+        found = counts.get
+        return StagedState(rows=self._rows(name), groups=found["groups"], checksum=found["xor"])
+
+    def finish(
         self,
-        state: DataFrame,
+        staged: StagedState,
         history: History,
         policy: StalenessPolicy,
         before: StateManifest | None,
         oldest: str | None,
     ) -> StateManifest:
-        """Write the state after a history, its manifest last, and remove older ones.
+        """Write the manifest of a staged state, from which on it counts, and remove older states.
 
-        :param state: the rows.
+        :param staged: what ``stage`` gave.
         :param history: the snapshots that were read for it; the last one is the state's.
         :param policy: what it was made with.
         :param before: the state that was carried on; none if the whole history was read.
         :param oldest: time of the oldest observation in ``history``.
         """
         name = history.judged.snapshot_id
-        self._storage.delete_file(f"{self._root}/{name}.json")
-        # Counted while it is written: what is on storage is checked when it is read.
-        counts = Observation()
-        written = state.select(*STATE_SCHEMA.names).observe(counts, *_checksum(STATE_SCHEMA.names))
-        written.write.mode("overwrite").parquet(f"{self._root}/{name}")
         manifest = StateManifest(
             snapshot_id=name,
             cluster=history.judged.cluster,
@@ -141,8 +183,8 @@ class StateStore:
             snapshots=len(history.snapshot_ids) + (before.snapshots if before else 0),
             oldest_observation=before.oldest_observation if before else oldest,
             listed=digest_of(history.listed),
-            groups=counts.get["groups"],
-            checksum=counts.get["xor"],
+            groups=staged.groups,
+            checksum=staged.checksum,
         )
         self._storage.write_text(f"{self._root}/{name}.json", json.dumps(asdict(manifest), indent=1) + "\n")
         for old in [each for each in self._ids() if each <= name][:-_KEPT]:
@@ -163,13 +205,13 @@ class StateStore:
         names = [name.removesuffix(".json") for name in self._storage.files(self._root) if name.endswith(".json")]
         return [name for name in names if is_snapshot_id(name)]
 
-    def _checked(self, name: str) -> tuple[DataFrame, tuple[int, int]]:
-        rows = self._spark.read.schema(STATE_SCHEMA).parquet(f"{self._root}/{name}")
-        try:
-            found = rows.agg(*_checksum(STATE_SCHEMA.names)).first()
-        except SPARK_ERRORS as exc:
-            raise JobError(f"the state of {name} cannot be read: {first_line(exc)}") from exc
-        return rows, (found["groups"], found["xor"]) if found is not None else (0, 0)
+    def _rows(self, name: str) -> DataFrame:
+        return self._spark.read.schema(STATE_SCHEMA).parquet(f"{self._root}/{name}")
+
+
+def _require_same(manifest: StateManifest, found: Mapping[str, int]) -> None:
+    if (found.get("groups"), found.get("xor")) != (manifest.groups, manifest.checksum):
+        raise StateError(f"the state of {manifest.snapshot_id} has other rows than were written")
 
 
 def _checksum(names: Sequence[str]) -> tuple[Column, Column]:
