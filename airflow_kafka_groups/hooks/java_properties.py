@@ -61,10 +61,36 @@ def write_properties(properties: Mapping[str, str], path: Path) -> Path:
     :param properties: names and values.
     :param path: a file that must not exist yet.
     """
+    return write_secret_file(render_properties(properties), path)
+
+
+def write_secret_file(text: str, path: Path) -> Path:
+    """Write a new file that only its owner can read (mode 0600), from its first byte on.
+
+    :param text: what it is to hold.
+    :param path: a file that must not exist yet.
+    """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(render_properties(properties))
+        file.write(text)
     return path
+
+
+def read_pem(given: Mapping[str, str], prefix: str) -> str | None:
+    """Give the PEM text that ``<prefix>.pem`` holds or ``<prefix>.location`` names; ``None`` if neither is given.
+
+    Raises ``ConfigurationError`` naming the file that cannot be read.
+    """
+    if text := given.get(f"{prefix}.pem"):
+        return text
+    location = given.get(f"{prefix}.location")
+    if location is None:
+        return None
+    try:
+        return Path(location).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
+        raise ConfigurationError(f"{prefix}.location", location, f"cannot be read: {reason}") from None
 
 
 def _sasl(given: Mapping[str, str]) -> dict[str, str]:
@@ -123,28 +149,15 @@ def _tls(given: Mapping[str, str]) -> dict[str, str]:
     made: dict[str, str] = {}
     algorithm = given.get("ssl.endpoint.identification.algorithm", "https").lower()
     made["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
-    if authority := _pem(given, "ssl.ca"):
+    if authority := read_pem(given, "ssl.ca"):
         made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
-    if certificate := _pem(given, "ssl.certificate"):
-        key = _private_key(_pem(given, "ssl.key") or certificate, given.get("ssl.key.password"))
+    if certificate := read_pem(given, "ssl.certificate"):
+        key = _private_key(read_pem(given, "ssl.key") or certificate, given.get("ssl.key.password"))
         made |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": certificate, "ssl.keystore.key": key}
     elif "ssl.keystore.location" in given:
         made |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": given["ssl.keystore.location"]}
         made |= {name: given[name] for name in ("ssl.keystore.password",) if name in given}
     return made
-
-
-def _pem(given: Mapping[str, str], prefix: str) -> str | None:
-    if text := given.get(f"{prefix}.pem"):
-        return text
-    location = given.get(f"{prefix}.location")
-    if location is None:
-        return None
-    try:
-        return Path(location).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
-        raise ConfigurationError(f"{prefix}.location", location, f"cannot be read: {reason}") from None
 
 
 def _private_key(text: str, password: str | None) -> str:

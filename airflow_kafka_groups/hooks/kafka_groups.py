@@ -103,6 +103,19 @@ class KafkaGroupsHook(BaseHook):
 
         return write_properties(java_properties(self.settings), path)
 
+    def write_source_settings(self, path: Path) -> Path:
+        """Write the connection as a file for the option ``config.file`` of the Spark source; give its path.
+
+        Only its owner can read it (mode 0600). It holds the connection's secrets: delete it when the job is done.
+
+        :param path: a file that must not exist yet, on this machine or a folder that the executors have, too.
+
+        Raises ``ConfigurationError`` naming what no file can carry, such as tokens that Python makes in Airflow.
+        """
+        from airflow_kafka_groups.hooks.source_settings import write_source_settings
+
+        return write_source_settings(self.settings, path)
+
     async def aget_conn(self) -> AdminClient:
         """Build the same client inside an event loop that must not be held up, such as a triggerer's."""
         from airflow.providers.common.compat.connection import get_async_connection

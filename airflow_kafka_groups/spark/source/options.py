@@ -7,10 +7,9 @@ driver and each executor read by themselves; only the name of the file or variab
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from typing import Any, Literal
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns
+from airflow_kafka_groups.spark.source.logins import with_logins
 
 KAFKA_PREFIX = "kafka."
 GROUPS_PER_PARTITION = 10_000
@@ -99,9 +99,7 @@ class SourceOptions:
         if self.config_env:
             settings |= _from_env(self.config_env)
         settings |= self.settings
-        if isinstance(settings.get("oauth_cb"), str):
-            settings["oauth_cb"] = _callback(settings["oauth_cb"])
-        return ClientConfig.from_librdkafka(settings)
+        return ClientConfig.from_librdkafka(with_logins(settings))
 
 
 def _refuse_secret(name: str) -> None:
@@ -144,11 +142,23 @@ def _count(name: str, text: str | None) -> int:
 
 def _from_file(path: str) -> dict[str, Any]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = _place(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"cannot be read on {os.uname().nodename} ({type(error).__name__}): put it on the driver and on each "
-        raise ConfigurationError("config.file", path, f"{remedy}executor, readable by Spark's user") from None
+        remedy += "executor, readable by Spark's user, or hand it over by --files and give its bare name"
+        raise ConfigurationError("config.file", path, remedy) from None
     return _settings(text, "config.file", path)
+
+
+def _place(path: str) -> Path:
+    """Find a file: where its path says, or, by its bare name, among those that ``--files`` handed over."""
+    given = Path(path)
+    if given.exists() or given.name != path:
+        return given
+    from pyspark import SparkFiles
+
+    folder = SparkFiles._root_directory  # getRootDirectory() fails where Spark has set none, as in a test's process
+    return Path(folder, path) if folder else given
 
 
 def _from_env(name: str) -> dict[str, Any]:
@@ -177,15 +187,3 @@ def _settings(text: str, option: str, where: str) -> dict[str, Any]:
             raise ConfigurationError(option, where, f"line {number} is not name=value (a JSON object is fine, too)")
         settings[name.strip()] = value.strip()
     return settings
-
-
-def _callback(path: str) -> Callable[..., Any]:
-    module, _, name = path.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        remedy = f"cannot be imported on {os.uname().nodename}: give package.module.function ({type(error).__name__})"
-        raise ConfigurationError("oauth_cb", path, remedy) from None
-    if not callable(found):
-        raise ConfigurationError("oauth_cb", path, "is no function")
-    return found  # type: ignore[no-any-return]

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.cluster.client_credentials import CachedToken
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.hooks.tokens import CachedToken, with_tokens
+from airflow_kafka_groups.hooks.tokens import with_tokens
 
 SECRET = "s3cr3t"
 OAUTH = {"bootstrap.servers": "b:9092", "sasl.mechanism": "OAUTHBEARER"}
