@@ -1,0 +1,74 @@
+"""Log in with client credentials at a real OIDC provider, and brokers that check its tokens by their signatures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from tests.lab.acls import AUTHORIZER, allow
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import seed_groups
+from tests.lab.oidc import Provider
+from tests.lab.topics import create_topics
+
+pytestmark = pytest.mark.kafka("4.1.0")
+
+CLIENT, SECRET = "airflow", "cl1ent:s3cret"  # a colon, as any other sign, may stand in a secret
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    with Provider({CLIENT: SECRET}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def brokers(provider: Provider) -> Iterator[KafkaCluster]:
+    """Run a broker where only ``airflow`` may look at the group ``one``, and nobody at ``two``."""
+    with provider.cluster(config=AUTHORIZER) as started:
+        create_topics(started.bootstrap, {"t": 1})
+        seed_groups(started.bootstrap, ["one", "two"], {("t", 0): 1})
+        allow(started, CLIENT, "GROUP", "one", "DESCRIBE")
+        allow(started, CLIENT, "TOPIC", "t", "DESCRIBE")
+        yield started
+
+
+def hook(
+    monkeypatch: pytest.MonkeyPatch, brokers: KafkaCluster, provider: Provider, secret: str = SECRET
+) -> KafkaGroupsHook:
+    extra = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "oauth_token_url": provider.token_url,
+        "oauth_scope": "kafka offsets",
+    }
+    fields: dict[str, Any] = {"conn_type": "kafka_groups", "host": brokers.sasl_bootstrap, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_OIDC", json.dumps({**fields, "login": CLIENT, "password": secret}))
+    return KafkaGroupsHook("oidc")
+
+
+def test_a_client_sees_what_its_name_in_the_token_may_see(
+    brokers: KafkaCluster, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = len(provider.asked)
+    groups = hook(monkeypatch, brokers, provider)
+    offsets = groups.list_consumer_group_offsets(["one"])
+    offsets.raise_for_errors()
+    assert sorted(groups.list_groups().require_complete()) == ["one"]
+    assert provider.asked[asked:] == [CLIENT] * 2, "one token a client, however many connections it opens"
+    done, said = groups.test_connection()
+    assert done, said
+    assert "1 group visible" in said
+
+
+@pytest.mark.safety
+def test_a_wrong_client_secret_is_one_sentence_without_it(
+    brokers: KafkaCluster, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, said = hook(monkeypatch, brokers, provider, "wr0ng-s3cret").test_connection()
+    assert not done
+    assert said == f"{provider.token_url}: the token endpoint answered 401 Unauthorized"
