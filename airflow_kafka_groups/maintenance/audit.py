@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.maintenance.outcomes import DeletionReport
+from airflow_kafka_groups.maintenance.outcomes import DeletionReport, Outcome
 from airflow_kafka_groups.maintenance.plan import DeletionPlan
 from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, check_id, read_json, write_json
 from airflow_kafka_groups.maintenance.verify import Verification
@@ -60,3 +60,16 @@ def load_audits(layout: Layout, plan_id: str) -> list[dict[str, Any]]:
     found = sorted(folder.iterdir(), key=lambda path: path.name) if folder.exists() else []
     paths = [path for path in found if path.name.startswith(prefix) and path.name.endswith(".json")]
     return [read_json(path, "the record of a run", MaintenanceError) for path in paths]
+
+
+def deleted_by(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Give the groups that these runs have deleted, each with the run that did. Raises ``MaintenanceError``."""
+    found: dict[str, str] = {}
+    for record in records:
+        try:
+            if not record["dry_run"]:
+                gone = [item["group_id"] for item in record["outcomes"] if item["outcome"] == Outcome.DELETED]
+                found |= dict.fromkeys(gone, str(record["run_id"]))
+        except (KeyError, TypeError) as exc:
+            raise MaintenanceError(f"the record of a run is damaged: {type(exc).__name__}: {exc}") from exc
+    return found

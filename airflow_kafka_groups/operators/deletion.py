@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     LeaseLostError,
     LeaseNotAcquiredError,
+    MaintenanceError,
 )
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.operators.base import StoredOperator, first_failures
@@ -157,7 +159,11 @@ class DeleteGroupsOperator(StoredOperator):
                 actor={**_actor(context), **run.approved()},
                 kafka_cluster_id=run.kafka_cluster_id,
             )
-            return str(write_audit(layout, entry))
+            try:
+                return str(write_audit(layout, entry))
+            except (OSError, MaintenanceError):
+                self._log_record(entry)
+                raise
 
         try:
             with run.recorded_if_interrupted(record):
@@ -169,6 +175,13 @@ class DeleteGroupsOperator(StoredOperator):
         audit_path = record(report, verification)
         tell_deletion(self, context, report, audit_path)
         return self._finish(report, verification, audit_path)
+
+    def _log_record(self, entry: Mapping[str, Any]) -> None:
+        """Log what the record would have said: what was deleted must be known, also when the storage has failed."""
+        outcomes = entry["outcomes"]
+        self.log.error("The record could not be written: %s", json.dumps({**entry, "outcomes": len(outcomes)}))
+        for start in range(0, len(outcomes), 100):
+            self.log.error("Not recorded: %s", json.dumps(outcomes[start : start + 100]))
 
     def options(self, run: Run) -> DeletionOptions:
         """Say how the deletion goes about it."""

@@ -115,6 +115,7 @@ class PlannedRun(Run):
 
     def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
         from airflow_kafka_groups.hooks.arguments import read_text
+        from airflow_kafka_groups.maintenance.audit import deleted_by, load_audits
         from airflow_kafka_groups.maintenance.backup_file import load_backup
         from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
 
@@ -130,9 +131,12 @@ class PlannedRun(Run):
             )
         why = why_approval(operator.approval_rule, operator.approve_above, planned=len(self.wanted), dry_run=dry_run)
         self.approval = None if why is None else check_approval(operator.approval, self.plan)
+        # A group that this plan has deleted and that is there again was restored, or is used anew: a task that is
+        # cleared must not delete it a second time, and a restored group looks just as it did when it was judged.
+        self.before = deleted_by(load_audits(layout, self.plan.plan_id))
         # A dry run may be asked for before there is a backup.
         without = dry_run and not layout.backup_manifest(self.plan.plan_id).exists()
-        self.backup = None if without else self._without_excluded(load_backup(layout, self.plan.plan_id))
+        self.backup = None if without else self._without_kept(load_backup(layout, self.plan.plan_id))
 
     def approved(self) -> dict[str, str]:
         """Give who approved the plan, and when."""
@@ -140,12 +144,13 @@ class PlannedRun(Run):
             return {}
         return {"approved_by": self.approval.approved_by, "approved_at": self.approval.approved_at}
 
-    def _without_excluded(self, backup: Backup) -> Backup:
-        """Leave out what the approver wants kept: nothing can be deleted that is not in the backup."""
-        if self.approval is None or not self.approval.excluded:
-            return backup
-        excluded = self.approval.excluded
-        return replace(backup, entries={id_: entry for id_, entry in backup.entries.items() if id_ not in excluded})
+    def _without_kept(self, backup: Backup) -> Backup:
+        """Leave out what is to be kept in any case: nothing can be deleted that is not in the backup."""
+        kept = self.before.keys() | self._excluded()
+        return replace(backup, entries={id_: entry for id_, entry in backup.entries.items() if id_ not in kept})
+
+    def _excluded(self) -> frozenset[str]:
+        return frozenset() if self.approval is None else self.approval.excluded
 
     async def delete(self, admin: AdminClient) -> DeletionReport:
         """Delete what is planned, approved and backed up."""
@@ -163,12 +168,17 @@ class PlannedRun(Run):
         return replace(report, outcomes=tuple(self._explained(item) for item in report.outcomes))
 
     def _explained(self, item: GroupOutcome) -> GroupOutcome:
-        """Say of a group that the approver kept that it was the approver."""
+        """Say of a group that was to be kept in any case why it was."""
         from airflow_kafka_groups.maintenance.outcomes import Outcome
 
-        if self.approval is None or item.group_id not in self.approval.excluded or item.outcome is not Outcome.KEPT:
+        if item.outcome is not Outcome.KEPT:
             return item
-        return replace(item, code="excluded", reason=f"{self.approval.approved_by} kept it at the approval")
+        if self.approval is not None and item.group_id in self.approval.excluded:
+            return replace(item, code="excluded", reason=f"{self.approval.approved_by} kept it at the approval")
+        if (run_id := self.before.get(item.group_id)) is not None:
+            reason = f"run {run_id} of this plan deleted it, and it is there again: only a new plan may judge it anew"
+            return replace(item, code="deleted_before", reason=reason)
+        return item
 
 
 class ExplicitRun(Run):

@@ -13,6 +13,7 @@ from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     GroupsFailedError,
     IncompleteListingError,
+    MaintenanceError,
     OutcomeUnknownError,
     PlanError,
     RequestTimeoutError,
@@ -215,6 +216,60 @@ def test_a_second_run_of_the_same_plan_finds_the_groups_gone(
     apply(tmp_path, backed_up)
     assert apply(tmp_path, backed_up)["counts"]["gone"] == 2
     assert len(audits(tmp_path)) == 2
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("restored_as", ["", "consumer"])
+def test_what_a_plan_has_deleted_it_does_not_delete_again(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, restored_as: str
+) -> None:
+    """Somebody needed the group and restored it, and the task is cleared: it looks just as it did when it was judged.
+
+    A group that was restored stands without members until its consumer is back, with the very offsets of the plan.
+    """
+    apply(tmp_path, backed_up)
+    admin.groups["a"] = FakeGroup(protocol_type=restored_as)
+    done = apply(tmp_path, backed_up)
+    assert (admin.deleted, list(admin.groups)) == (["a", "b"], ["live", "a"])
+    assert (done["counts"]["kept"], done["counts"]["gone"]) == (1, 1)
+    assert "is there again" in done["kept"]["a"]
+    assert done["kept_reasons"] == {"deleted_before": 1}
+
+
+def test_a_dry_run_before_does_not_keep_anything(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
+    apply(tmp_path, backed_up, dry_run=True)
+    assert apply(tmp_path, backed_up)["counts"]["deleted"] == 2
+
+
+def test_a_record_that_cannot_be_read_deletes_nothing(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    done = apply(tmp_path, backed_up, dry_run=True)
+    Path(done["audit_path"]).write_text("{")
+    with pytest.raises(MaintenanceError, match="record"):
+        apply(tmp_path, backed_up)
+    assert admin.deleted == []
+
+
+def test_when_the_record_cannot_be_written_the_log_has_it(
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    real = admin.delete_consumer_groups
+
+    async def storage_fails(group_ids: Any, **_: Any) -> Any:
+        (tmp_path / scene.CLUSTER / "audit").write_text("a file where the folder should be")
+        return await real(group_ids)
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", storage_fails)
+    with pytest.raises(OSError, match="audit"):
+        apply(tmp_path, backed_up)
+    said = capsys.readouterr().out
+    assert "could not be written" in said
+    assert '{"group_id": "b", "outcome": "deleted"' in said
 
 
 # By name
