@@ -30,6 +30,9 @@ from airflow_kafka_groups.transport.connection import open_connection
 
 log = logging.getLogger(__name__)
 
+_NEXT_SERVER_AFTER = 0.5
+"""Seconds after which the next bootstrap server is asked as well."""
+
 
 class ClusterClient:
     """Hold the connections to a cluster's brokers. Use it as an async context manager.
@@ -95,29 +98,47 @@ class ClusterClient:
         return await self._bootstrap()
 
     async def _bootstrap(self) -> ClusterMetadata:
-        failures = []
+        """Ask one bootstrap server after the other, and no later than ``_NEXT_SERVER_AFTER`` the next one, too.
+
+        A server that is gone without a word is thus waited for by nobody, where another one answers.
+        """
         servers = self.config.bootstrap_servers
-        for host, port in random.sample(servers, len(servers)):
-            try:
-                connection = await self._connect(host, port)
-            except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
-                raise
-            except KafkaGroupsError as error:
-                failures.append(str(error))
-                continue
-            try:
-                metadata = await self._ask_metadata(connection)
-            except KafkaGroupsError as error:
-                failures.append(str(error))
-                await connection.aclose()
-            except BaseException:
-                await connection.aclose()
-                raise
-            else:
-                if not self._keep(connection, host, port):
-                    await connection.aclose()
-                return metadata
+        waiting = random.sample(servers, len(servers))
+        tasks: list[asyncio.Task[ClusterMetadata]] = []
+        asked: set[asyncio.Task[ClusterMetadata]] = set()
+        failures = []
+        try:
+            while waiting or asked:
+                if waiting:
+                    host, port = waiting.pop()
+                    task = asyncio.create_task(self._ask_server(host, port), name=f"bootstrap from {host}:{port}")
+                    tasks.append(task)
+                    asked.add(task)
+                patience = _NEXT_SERVER_AFTER if waiting else None
+                done, asked = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    try:
+                        return task.result()
+                    except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
+                        raise
+                    except KafkaGroupsError as error:
+                        failures.append(str(error))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         raise self._no_broker("no Kafka broker could be used: " + "; ".join(failures))
+
+    async def _ask_server(self, host: str, port: int) -> ClusterMetadata:
+        connection = await self._connect(host, port)
+        kept = False
+        try:
+            metadata = await self._ask_metadata(connection)
+            kept = self._keep(connection, host, port)
+            return metadata
+        finally:
+            if not kept:
+                await connection.aclose()
 
     def _keep(self, connection: BrokerConnection, host: str, port: int) -> bool:
         """Keep a bootstrap connection if it goes to a broker's own address, and say whether.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import NoBrokerAvailableError
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA
-from tests.fakes.cluster import MODERN, Cut, FakeCluster
+from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster
 
 BROKERS = (1, 2, 3)
 
@@ -77,3 +80,60 @@ async def test_a_kept_connection_that_broke_is_opened_again() -> None:
         for broker_id in BROKERS:
             assert (await cluster.connection(broker_id)).usable
         assert opened(fake) == len(BROKERS) + 1
+
+
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[str]:
+    """Be a server that takes connections and never says a word, as behind some firewalls."""
+    hung_up = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hung_up.wait()
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        hung_up.set()
+        server.close()
+
+
+@pytest.fixture
+def first_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask bootstrap servers from the last one to the first."""
+    monkeypatch.setattr("random.sample", lambda population, k: list(population)[:k])
+
+
+@pytest.mark.usefixtures("first_come")
+async def test_a_server_that_never_answers_is_not_waited_for_where_another_one_does() -> None:
+    async with silent_server() as silent, FakeCluster({1: MODERN}) as fake:
+        before = asyncio.all_tasks()
+        config = ClientConfig.from_librdkafka(
+            {"bootstrap.servers": f"{fake.bootstrap},{silent}"}, connect_timeout=3600, api_timeout=3600
+        )
+        async with asyncio.timeout(30), ClusterClient(config) as cluster:
+            assert set(cluster.metadata.brokers) == {1}
+        assert not {task for task in asyncio.all_tasks() - before if "bootstrap" in task.get_name()}
+
+
+async def test_every_server_that_failed_is_in_the_message() -> None:
+    async with FakeCluster({1: MODERN, 2: MODERN}) as fake:
+        fake.control(METADATA, lambda *_: Cut)
+        with pytest.raises(NoBrokerAvailableError) as failed:
+            async with client(fake):
+                pass
+    for server in fake.bootstrap.split(","):
+        assert f"{server}" in str(failed.value)
+    assert fake.open_connections == 0
+
+
+async def test_cancelling_the_bootstrap_leaves_nothing_behind() -> None:
+    async with FakeCluster({1: MODERN, 2: MODERN, 3: MODERN}) as fake:
+        fake.control(METADATA, lambda *_: Drop)
+        before = asyncio.all_tasks()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.5), client(fake):
+                pass
+        assert len(fake.requests(METADATA)) > 1, "the next server was asked as well"
+        assert not {task for task in asyncio.all_tasks() - before if "bootstrap" in task.get_name()}
