@@ -3,8 +3,9 @@
 Only what is in a verified backup can be deleted. So a group that cannot be read, has moved since the plan, or shows no
 offsets any more is simply not in the backup, and is named in the manifest's ``not_backed_up``.
 
-A whole backup is never overwritten. When a run is repeated after groups were deleted, a fresh reading would find
-nothing and replace the only copy of their offsets: the backup that is there is verified and used instead.
+A whole backup is never overwritten, also not by a run that began before it was there. When a run is repeated after
+groups were deleted, a fresh reading would find nothing and replace the only copy of their offsets: the backup that is
+there is verified and used instead.
 """
 
 from __future__ import annotations
@@ -82,6 +83,10 @@ async def backup_groups(
         done += 1
         progress("backup", done, len(planned))
     await add_log_ends(admin, columns)
+    if layout.backup_manifest(plan.plan_id).exists():
+        # Another run of the same task was faster, and groups may be deleted by its backup: what this one has just read
+        # may lack them, and must not replace it.
+        return require_backup_of(await asyncio.to_thread(load_backup, layout, plan.plan_id), plan)
     backup = Backup(
         plan_id=plan.plan_id,
         plan_digest=plan.digest,

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from airflow_kafka_groups.exceptions import BackupError, PlanError
 from airflow_kafka_groups.maintenance import backup as backup_module
 from airflow_kafka_groups.maintenance.backup import backup_groups, require_backup_of
-from airflow_kafka_groups.maintenance.backup_file import load_backup, read_backup
+from airflow_kafka_groups.maintenance.backup_file import Backup, load_backup, read_backup
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -106,6 +108,29 @@ async def test_a_repeated_run_keeps_the_backup_of_what_is_deleted_by_now(tmp_pat
     again = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert again == first
     assert len(list(read_backup(layout, plan.plan_id))) == 2
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("when", ["offsets", "log ends"])
+async def test_a_slow_run_does_not_replace_the_backup_of_what_is_deleted_by_now(tmp_path: Path, when: str) -> None:
+    """Airflow takes a worker for dead and runs the task again; the first one goes on, and finds the groups gone."""
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    slow = FakeAdmin(dict(admin.groups))
+    first: list[Backup] = []
+
+    def meanwhile(call: str) -> None:
+        if call == {"offsets": "stable offsets", "log ends": "list_offsets"}[when] and not first:
+            with ThreadPoolExecutor(1) as pool:
+                backing_up = backup_groups(admin, layout, plan, now=Ticking(LATER))
+                first.append(pool.submit(asyncio.run, backing_up).result())
+            slow.groups.clear()
+
+    slow.before = meanwhile
+    late = await backup_groups(slow, layout, plan, now=Ticking(LATER))
+    assert load_backup(layout, plan.plan_id).entries == first[0].entries
+    assert sorted(late.entries) == ["a", "b"]
 
 
 async def test_a_half_written_backup_is_written_again(tmp_path: Path) -> None:
