@@ -14,7 +14,6 @@ A dry run does all of it except for the delete request, and needs no lease.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +41,7 @@ from airflow_kafka_groups.maintenance.outcomes import (
 from airflow_kafka_groups.maintenance.plan import DeletionPlan, require_applicable
 from airflow_kafka_groups.maintenance.ports import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.storage import Clock, Progress, ignore_progress, utc_now
+from airflow_kafka_groups.membership import clock
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets
 
 CHUNK_SIZE = 100
@@ -68,7 +68,7 @@ class DeletionOptions:
     :param max_delete_seconds: how long one delete request may take, tries of the client included: a coordinator that is
         loading must not make it come minutes after the last reading. Default 30.
     :param now: gives the time of day.
-    :param monotonic: gives seconds that only grow.
+    :param monotonic: gives seconds that only grow, also while the machine sleeps: what was read before is old then.
     :param progress: called with (stage, done, total).
     :param on_chunk: called with the outcomes of each chunk as soon as they are known, to log or store them.
     :param stop: asked before each chunk; true keeps all groups that are left.
@@ -79,7 +79,7 @@ class DeletionOptions:
     max_read_age_seconds: float = MAX_READ_AGE_SECONDS
     max_delete_seconds: float = MAX_DELETE_SECONDS
     now: Clock = field(default=utc_now)
-    monotonic: Callable[[], float] = field(default=time.monotonic)
+    monotonic: Callable[[], float] = field(default=clock.now)
     progress: Progress = field(default=ignore_progress)
     on_chunk: Callable[[Sequence[GroupOutcome]], None] = field(default=ignore_chunk)
     stop: Callable[[], bool] = field(default=never_stop)

@@ -33,6 +33,7 @@ HIDDEN_TOPICS = (
     "this user may not describe all topics, and brokers leave the offsets of the others out without a word: groups may "
     "have more offsets than were seen. Allow it Describe on all topics, or set allow_hidden_topics"
 )
+_SHORT_IDLE_SECONDS = 3_600.0
 _CLOCK_SLACK = timedelta(minutes=5)
 
 
@@ -73,6 +74,11 @@ def make_plan(verdicts: Iterable[Verdict], snapshot: SnapshotReader, policy: Pla
         kept.append(KeptGroup(group_id=group_id, verdict="doubt", reason="judged, and not in the snapshot"))
     unjudged = max(manifest.groups - (len(judged) - len(strangers)), 0)
     planned, over, warnings = _capped(planned, manifest.groups, policy)
+    if planned and policy.min_idle_seconds < _SHORT_IDLE_SECONDS:
+        warnings.append(
+            f"min_idle_seconds is {policy.min_idle_seconds:g}: groups whose consumers are restarted or down for a "
+            "moment look stale. Are days meant? A week is 604800"
+        )
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
     kept.extend(over)
@@ -135,6 +141,8 @@ def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
     idle = verdict.idle_seconds
     if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
         return keep("doubt", "the verdict does not say how long the group has been idle")
+    # The two have to agree; a job that contradicts itself is believed where it says less.
+    idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
     if idle < policy.min_idle_seconds:
         return keep("doubt", f"idle for {idle:.0f} s; the plan's policy asks for {policy.min_idle_seconds:.0f} s")
     if verdict.observations < policy.min_observations:

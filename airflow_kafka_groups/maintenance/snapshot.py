@@ -13,15 +13,17 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
-from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
 from airflow_kafka_groups.maintenance.columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.manifest import SnapshotManifest, SnapshotSummary
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.ports import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot_file import FILE, write_rows
+from airflow_kafka_groups.maintenance.snapshot_reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import (
     Clock,
     Layout,
@@ -47,6 +49,7 @@ OTHER_PROGRAMS = frozenset({GroupType.SHARE.value, GroupType.STREAMS.value})
 _DESCRIBE_AT_ONCE = 2_000
 _PARTITIONS_AT_ONCE = 50_000
 _FAILED_SHOWN = 100
+_CLOCK_SLACK = timedelta(minutes=5)
 
 
 async def take_snapshot(
@@ -69,12 +72,13 @@ async def take_snapshot(
     :param now: gives the time.
     :param progress: called with (stage, done, total).
 
-    Groups that cannot be read are rows with an error. Raises only if no broker answers or the storage fails; without
-    its manifest, what was written is not a snapshot.
+    Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails, or there is
+    a snapshot of a later time (``SnapshotError``); without its manifest, what was written is not a snapshot.
     """
     wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
     started_at = now()
+    await asyncio.to_thread(_require_after_the_newest, layout, started_at)
     snapshot_id = new_id(started_at)
     kafka_cluster_id = await admin.cluster_id()
     sees_all_topics = await admin.sees_all_topics()
@@ -127,6 +131,19 @@ async def take_snapshot(
         not_found=tuple(not_found),
         failed=dict(list(failed.items())[:_FAILED_SHOWN]),
     )
+
+
+def _require_after_the_newest(layout: Layout, now: datetime) -> None:
+    """Refuse to write a history that runs backwards: by a clock that is behind, groups would have been idle for long.
+
+    Such a snapshot sorts before the true ones, where nobody could tell it from an old one.
+    """
+    ids = snapshot_ids(layout)
+    if ids and ids[-1] > f"{now.astimezone(UTC) + _CLOCK_SLACK:%Y%m%dT%H%M%SZ}~":
+        raise SnapshotError(
+            f"the newest snapshot, {ids[-1]}, was taken later than now by this machine's clock, {now.isoformat()}: "
+            f"check the clocks; if it was that snapshot's clock, remove its file from {layout.manifests}"
+        )
 
 
 async def _gather_facts(

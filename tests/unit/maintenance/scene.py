@@ -18,7 +18,7 @@ from airflow_kafka_groups.models import GroupState
 from tests.unit.maintenance.fake import NOW, FakeAdmin, Ticking
 
 LATER = NOW + timedelta(minutes=10)
-POLICY = PlanPolicy(min_idle_seconds=60, max_share=1.0)
+POLICY = PlanPolicy(min_idle_seconds=3_600, max_share=1.0)
 
 
 def layout_in(folder: Path) -> Layout:

@@ -18,6 +18,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance.deletion import DeletionOptions, delete_planned
 from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.membership import clock
 from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
@@ -324,3 +325,8 @@ async def test_an_empty_plan_deletes_nothing(tmp_path: Path) -> None:
 def test_options_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(bad))):
         DeletionOptions(**bad)
+
+
+def test_the_age_of_a_reading_counts_the_sleep_of_the_machine() -> None:
+    """``time.monotonic`` stands still in suspend: a laptop that wakes up would delete by what it read yesterday."""
+    assert DeletionOptions().monotonic is clock.now

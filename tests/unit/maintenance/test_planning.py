@@ -46,6 +46,15 @@ async def test_a_plan_holds_what_is_stale_and_a_reason_for_all_else(tmp_path: Pa
     assert plan.warnings == ()
 
 
+@pytest.mark.parametrize(("seconds", "warned"), [(7, True), (3_599, True), (3_600, False), (604_800, False)])
+async def test_an_idle_time_that_looks_like_days_is_warned_of(tmp_path: Path, seconds: float, warned: bool) -> None:
+    """Who types 7 for days gets groups that were restarted a moment ago: the approver has to see it."""
+    admin = FakeAdmin()
+    admin.add("dead", ("t", 0, 5))
+    plan = await planned(admin, layout_in(tmp_path), replace(POLICY, min_idle_seconds=seconds))
+    assert [("min_idle_seconds" in warning) for warning in plan.warnings] == [True] * warned
+
+
 async def test_a_plan_may_be_empty(tmp_path: Path) -> None:
     plan = await planned(FakeAdmin(), layout_in(tmp_path))
     assert (plan.groups, plan.kept, plan.warnings) == ((), (), ())
@@ -54,7 +63,9 @@ async def test_a_plan_may_be_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"idle_seconds": 59.9}, "the plan's policy asks for 60 s"),
+        ({"idle_seconds": 3_599.9}, "the plan's policy asks for 3600 s"),
+        ({"idle_since": NOW - timedelta(minutes=59)}, "the plan's policy asks for 3600 s"),
+        ({"idle_since": NOW + timedelta(days=1)}, "the plan's policy asks for 3600 s"),
         ({"idle_seconds": None}, "does not say how long"),
         ({"idle_seconds": float("nan")}, "does not say how long"),
         ({"idle_seconds": float("inf")}, "does not say how long"),

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PartitionOffsetsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PartitionOffsetsError, SnapshotError
 from airflow_kafka_groups.maintenance.snapshot import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader
+from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader, snapshot_ids
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.unit.maintenance.fake import CLUSTER_ID, FakeAdmin, Ticking, error, offsets_of, timeout
+from tests.unit.maintenance.fake import CLUSTER_ID, NOW, FakeAdmin, Ticking, error, offsets_of, timeout
 from tests.unit.maintenance.scene import layout_in
 
 
@@ -241,3 +242,16 @@ async def test_progress_ends_at_all(tmp_path: Path) -> None:
     seen: dict[str, tuple[int, int]] = {}
     await rows_of(admin, tmp_path, progress=lambda stage, done, total: seen.__setitem__(stage, (done, total)))
     assert seen == {"describe": (3, 3), "offsets": (3, 3), "log starts": (1, 1), "log ends": (1, 1), "write": (3, 3)}
+
+
+@pytest.mark.safety
+async def test_a_clock_that_is_behind_writes_no_history(tmp_path: Path) -> None:
+    """What it wrote would be taken for an old observation, and a group that was used meanwhile for one long idle."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("paused", ("t", 0, 5))
+    await take_snapshot(admin, layout, now=Ticking(NOW))
+    with pytest.raises(SnapshotError, match="check the clocks"):
+        await take_snapshot(admin, layout, now=Ticking(NOW - timedelta(days=30)))
+    assert len(snapshot_ids(layout)) == 1
+    await take_snapshot(admin, layout, now=Ticking(NOW - timedelta(minutes=4)))  # workers' clocks differ a little
+    assert len(snapshot_ids(layout)) == 2
