@@ -57,6 +57,12 @@ VERDICT_SCHEMA = StructType(
         optional("idle_seconds", DoubleType()),
         required("observations", IntegerType()),
         required("observed_at", TimestampType()),
+        required("lag_unknown", IntegerType()),
+        optional("lost", LongType()),
+        optional("lag_trend", DoubleType()),
+        optional("lag_trend_since", TimestampType()),
+        optional("offsets_expire_by", TimestampType()),
+        optional("data_loss_not_before", TimestampType()),
         required("verdict", StringType()),
         required("reason", StringType()),
     ]
@@ -83,12 +89,23 @@ STATE_SCHEMA = StructType(
         optional("committed_partitions", LongType()),
         optional("committed_xor", LongType()),
         optional("committed_sum", LongType()),
+        required("lag_unknown", LongType()),
+        optional("lost", LongType()),
+        optional("log_start", LongType()),
+        optional("nearest", LongType()),
+        optional("life_lag_at", TimestampType()),
+        optional("life_lag", LongType()),
+        optional("idle_lag_at", TimestampType()),
+        optional("idle_lag", LongType()),
+        optional("idle_log_start", LongType()),
     ]
 )
 """What a history comes to: one row for each group of its newest snapshot.
 
 ``quiet``: read without error, Empty, without members. ``observations``: how many in a row were quiet and unmoved, up to
-the newest. ``committed_*``: what the last observation without an error had committed.
+the newest. ``committed_*``: what the last observation without an error had committed. ``log_start``: sum over the
+committed partitions. ``nearest``: the least that is left between a log start and the committed offset. ``life_*`` and
+``idle_*``: what the first observation with all ends known saw, of the present life and of the present idle time.
 """
 
 VERDICTS = ("unreadable", "untouchable", "live", "no_offsets", "moving", "settling", "stale")

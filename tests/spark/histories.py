@@ -35,9 +35,13 @@ def seen(
     at: datetime | None = None,
     offsets: Mapping[tuple[str, int], Committed] | None = None,
     log_end: int | None = 100,
+    ends: Mapping[tuple[str, int], tuple[int | None, int | None]] | None = None,
     **fields: Any,
 ) -> list[SnapshotRow]:
-    """Give the rows of one group in the snapshot of an hour; a group with offsets 10 in t[0], Empty, by default."""
+    """Give the rows of one group in the snapshot of an hour; a group with offsets 10 in t[0], Empty, by default.
+
+    Log start and end are 0 and ``log_end``, or those of ``ends``.
+    """
     row: SnapshotRow = {field.name: None for field in SNAPSHOT_SCHEMA}
     row |= {"cluster": "c", "run_id": snapshot_id(number), "observed_at": at or hour(number), "group_id": group}
     row |= {"group_type": "classic", "protocol_type": "consumer", "state": "Empty", "members": 0, "coordinator": 1}
@@ -45,7 +49,8 @@ def seen(
     rows = []
     for (topic, partition), committed in ({("t", 0): 10} if offsets is None else offsets).items():
         offset, epoch, metadata = committed if isinstance(committed, tuple) else (committed, None, "")
-        at_partition = {"topic": topic, "partition": partition, "log_start": 0, "log_end": log_end}
+        log_start, end = (ends or {}).get((topic, partition), (0, log_end))
+        at_partition = {"topic": topic, "partition": partition, "log_start": log_start, "log_end": end}
         rows.append(row | at_partition | {"committed_offset": offset, "leader_epoch": epoch, "metadata": metadata})
     return rows or [row]
 
@@ -61,13 +66,14 @@ def verdicts(
     *,
     policy: StalenessPolicy | None = None,
     snapshots: Sequence[float] | None = None,
+    retention_minutes: int = 0,
 ) -> DataFrame:
     """Judge a history; its snapshots are those of the rows, or of the hours named (some may have no rows)."""
     rows = [row for observation in history for row in observation]
     ids = [snapshot_id(number) for number in snapshots] if snapshots else sorted({row["run_id"] for row in rows})
     rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
     observed = frame(spark, rows).transform(observations())
-    return observed.transform(replay(rules, ids)).transform(judge(rules))
+    return observed.transform(replay(rules, ids)).transform(judge(rules, retention_minutes))
 
 
 def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -22,13 +22,49 @@ class Observation:
     members: int | None
     error: str | None
     offsets: dict[tuple[str, int], tuple[int, int, str]] = field(default_factory=dict)
+    ends: dict[tuple[str, int], tuple[int | None, int | None]] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> int:
+        return sum(None in self.ends[at] for at in self.offsets)
+
+    @property
+    def is_measured(self) -> bool:
+        return self.error is None and bool(self.offsets) and not self.unknown
+
+    @property
+    def lag(self) -> int | None:
+        found = [max(end - self.offsets[at][0], 0) for at, (_, end) in self._ends() if end is not None]
+        return sum(found) if found else None
+
+    @property
+    def lost(self) -> int | None:
+        found = [
+            max(start - self.offsets[at][0], 0)
+            for at, (start, end) in self._ends()
+            if start is not None and end is not None
+        ]
+        return sum(found) if found else None
+
+    @property
+    def log_start(self) -> int:
+        return sum(start for _, (start, _) in self._ends() if start is not None)
+
+    @property
+    def nearest(self) -> int:
+        return min(self.offsets[at][0] - start for at, (start, _) in self._ends() if start is not None)
+
+    def _ends(self) -> list[tuple[tuple[str, int], tuple[int | None, int | None]]]:
+        return [(at, self.ends[at]) for at in self.offsets]
 
     @property
     def is_quiet(self) -> bool:
         return self.error is None and self.state == "Empty" and not self.members
 
 
-def judge_slowly(seen: Sequence[Observation], newest: int, policy: StalenessPolicy) -> dict[str, Any] | None:
+def judge_slowly(
+    seen: Sequence[Observation], newest: int, policy: StalenessPolicy, retention_minutes: int = 0
+) -> dict[str, Any] | None:
     """Give the deciding columns of a group's verdict, ``None`` for one that the newest snapshot lacks."""
     if not seen or seen[-1].place != newest:
         return None
@@ -50,7 +86,37 @@ def judge_slowly(seen: Sequence[Observation], newest: int, policy: StalenessPoli
         "idle_seconds": idle,
         "observations": len(run),
         "verdict": _verdict(last, moved, idle, len(run), policy),
+        "lag": last.lag,
+        "lag_unknown": last.unknown,
+        "lost": last.lost,
+        "offsets_expire_by": (
+            idle_since + timedelta(minutes=retention_minutes)
+            if idle_since is not None and last.offsets and retention_minutes
+            else None
+        ),
+        **_forecast(life, run),
     }
+
+
+def _forecast(life: Sequence[Observation], run: Sequence[Observation]) -> dict[str, Any]:
+    last = life[-1]
+    found: dict[str, Any] = {"lag_trend": None, "lag_trend_since": None, "data_loss_not_before": None}
+    if not last.is_measured:
+        return found
+    for window in (run, life):
+        first = next((each for each in window if each.is_measured), None)
+        if first is None or last.at - first.at < timedelta(hours=1):
+            continue
+        assert first.lag is not None
+        assert last.lag is not None
+        days = (last.at - first.at) / timedelta(days=1)
+        found |= {"lag_trend": (last.lag - first.lag) / days, "lag_trend_since": first.at}
+        moved = last.log_start - first.log_start
+        if window is run and moved > 0 and last.nearest >= 0:
+            left = last.nearest * ((last.at - first.at) // timedelta(microseconds=1)) // moved
+            found["data_loss_not_before"] = last.at + timedelta(microseconds=left)
+        break
+    return found
 
 
 def _present_life(seen: Sequence[Observation]) -> list[Observation]:

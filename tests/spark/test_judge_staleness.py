@@ -99,6 +99,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
         "skipped": [
             {"name": snapshot_id(0.5), "why": "is not complete (brokers that did not answer: not named)"},
         ],
+        "offsets_retention_minutes": 0,
         "policy": {"min_idle_seconds": HOUR, "min_observations": 2, "max_gap_seconds": 0.0},
         "output": f"{tmp_path.as_uri()}/{CLUSTER}/verdicts/{snapshot_id(1)}",
     }
@@ -170,6 +171,7 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         (["--max-snapshots", "0"], "--max-snapshots (got 0): give 1 or more"),
         (["--max-days", "nan"], "--max-days (got nan): give 0"),
         (["--max-gap-seconds", "-1"], "--max-gap-seconds (got -1.0): give 0"),
+        (["--offsets-retention-minutes", "2147483647"], "(got 2147483647): give what the brokers'"),
         (["--snapshot-id", "newest"], "--snapshot-id (got 'newest'): give an id as"),
         (["--cluster", "../prod"], "--cluster (got '../prod'): give a folder's name"),
         (["--base", "/a/*"], "--base (got '/a/*'): give a folder or URI"),

@@ -22,7 +22,9 @@ POLICIES = [
     StalenessPolicy(min_idle_seconds=HOUR, min_observations=4),
     StalenessPolicy(min_idle_seconds=3 * HOUR, max_gap_seconds=HOUR),
 ]
-COLUMNS = ["first_seen_at", "empty_since", "last_moved_at", "idle_since", "idle_seconds", "observations", "verdict"]
+FORECASTS = ["lag_trend", "lag_trend_since", "offsets_expire_by", "data_loss_not_before"]
+DECIDED = ["group_id", "idle_since", "idle_seconds", "observations", "verdict", "reason"]
+RETENTION = 90
 
 
 def random_history(random: Random, restless: float) -> list[Observation]:
@@ -31,9 +33,11 @@ def random_history(random: Random, restless: float) -> list[Observation]:
     kind, protocol, offsets = "classic", "consumer", {("t", 0): (5, -1, "")}
     if random.random() < 0.1:
         kind, protocol = random.choice([("share", ""), ("streams", "streams"), ("classic", "connect")])
+    pace, produced = random.choice([1, 3, 9]), random.choice([-1, 0, 2, 1000])
     for place in range(SNAPSHOTS):
         changes = {
-            name: random.random() < restless for name in ("absent", "state", "error", "offsets", "kind", "clock")
+            name: random.random() < restless
+            for name in ("absent", "state", "error", "offsets", "kind", "clock", "unknown")
         }
         if changes["absent"]:
             continue
@@ -58,6 +62,10 @@ def random_history(random: Random, restless: float) -> list[Observation]:
                 members=random.choice([members, None]) if members == 0 else members,
                 error="E" if changes["error"] else None,
                 offsets=dict(offsets),
+                ends={
+                    at: (None if changes["unknown"] and at[1] == 0 else place // pace, 10 + at[1] + produced * place)
+                    for at in offsets
+                },
             )
         )
     return history
@@ -69,6 +77,7 @@ def rows_of(group: str, observation: Observation) -> list[SnapshotRow]:
         group=group,
         at=observation.at,
         offsets=dict(observation.offsets),
+        ends=observation.ends,
         group_type=observation.group_type,
         protocol_type=observation.protocol_type,
         state=observation.state,
@@ -83,11 +92,22 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: Sp
     groups = {f"g{index}": random_history(random, random.choice([0.02, 0.1, 0.3])) for index in range(150)}
     expected: list[dict[str, Any]] = []
     for group, history in groups.items():
-        slow = judge_slowly(history, SNAPSHOTS - 1, policy)
+        slow = judge_slowly(history, SNAPSHOTS - 1, policy, RETENTION)
         if slow is not None:
             expected.append({"group_id": group} | slow)
     rows = [rows_of(group, observation) for group, history in groups.items() for observation in history]
     random.shuffle(rows)
-    expect(verdicts(spark, rows, policy=policy, snapshots=range(SNAPSHOTS)), *expected)
+    judged = verdicts(spark, rows, policy=policy, snapshots=range(SNAPSHOTS), retention_minutes=RETENTION).persist()
+    expect(judged, *expected)
+    for name in FORECASTS:
+        known = sum(row[name] is not None for row in expected)
+        assert 5 < known < len(expected) - 5, (name, known)
     found = Counter(row["verdict"] for row in expected)
     assert set(found) == {"unreadable", "untouchable", "live", "no_offsets", "moving", "settling", "stale"}, found
+
+    # Neither ends nor retention have a say in what is decided.
+    without_ends = [[row | {"log_start": None, "log_end": None} for row in each] for each in rows]
+    blind = verdicts(spark, without_ends, policy=policy, snapshots=range(SNAPSHOTS))
+    assert blind.select(*DECIDED).exceptAll(judged.select(*DECIDED)).count() == 0
+    assert blind.where(" or ".join(f"{name} is not null" for name in [*FORECASTS, "lag", "lost"])).count() == 0
+    judged.unpersist()

@@ -38,6 +38,8 @@ def test_a_state_carried_on_is_the_state_of_the_whole_history(spark: SparkSessio
     begun = observed.transform(replay(policy, ids[:cut]))
     assert differences(whole, carry(begun, observed, ids[cut:], policy)) == []
     assert whole.where("quiet").count() > 20
+    assert whole.where("idle_log_start < log_start and idle_lag <> lag").count() > 5
+    assert whole.where("life_lag_at < idle_lag_at").count() > 5
     assert differences(whole, begun) != []
     observed.unpersist()
     whole.unpersist()
@@ -110,7 +112,7 @@ def test_a_state_that_does_not_fit_is_not_used_and_the_reason_is_told(spark: Spa
 
     assert reason({}) == ""
     assert "cannot be used (TypeError)" in reason(None)
-    assert "has format 2, this job reads 1" in reason({"format": 2})
+    assert "has format 1, this job reads 2" in reason({"format": 1})
     assert "are not those that its state was made of" in reason({}, listed=ids[1:])
     assert "are not those that its state was made of" in reason({}, listed=[snapshot_id(0.5), *ids])
     longer = StalenessPolicy(min_idle_seconds=HOUR, max_gap_seconds=HOUR)

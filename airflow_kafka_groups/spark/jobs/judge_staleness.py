@@ -37,6 +37,7 @@ from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "judge_staleness"
 _SHOWN = 20
+_LONGEST_RETENTION_MINUTES = 100 * 366 * 1440
 _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 
 
@@ -55,6 +56,12 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--max-days", type=_number, default=0.0, help="days of history to use (default 0: no limit)")
     add(
         "--max-gap-seconds", type=_number, default=0.0, help="a longer gap restarts the idle time (default 0: no limit)"
+    )
+    add(
+        "--offsets-retention-minutes",
+        type=_count,
+        default=0,
+        help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: not known)",
     )
     add("--mode", choices=MODES, default="full", help="read the whole history (default), carry the state on, or both")
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
@@ -93,7 +100,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
         output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
         Storage(spark, summary_path).delete_file(summary_path)
-        verdicts = _with_commits(spark, judged_by, arguments.commit_history).transform(judge(policy))
+        verdicts = _with_commits(spark, judged_by, arguments.commit_history).transform(
+            judge(policy, arguments.offsets_retention_minutes)
+        )
         counts = write_verdicts(verdicts, output, groups, from_storage=judged_by.staged is not None)
         judged = rows_on_storage(spark, output)
         if judged == groups and judged_by.staged is not None:
@@ -122,6 +131,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "first_snapshot": judged_by.first_snapshot,
         "snapshots_skipped": len(history.skipped),
         "skipped": [{"name": name, "why": why} for name, why in history.skipped[:_SHOWN]],
+        "offsets_retention_minutes": arguments.offsets_retention_minutes,
         "policy": {
             "min_idle_seconds": arguments.min_idle_seconds,
             "min_observations": arguments.min_observations,
@@ -179,6 +189,9 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
     if not 0 <= arguments.max_days <= 36_600:
         raise ArgumentError("--max-days", arguments.max_days, "give 0 (no limit) or a number of days up to 36600")
+    if not 0 <= arguments.offsets_retention_minutes <= _LONGEST_RETENTION_MINUTES:
+        remedy = "give what the brokers' offsets.retention.minutes says, or 0 if it is not known or beyond 100 years"
+        raise ArgumentError("--offsets-retention-minutes", arguments.offsets_retention_minutes, remedy)
     if arguments.snapshot_id is not None and not is_snapshot_id(arguments.snapshot_id):
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, "give an id as 20260131T235959Z-0123abcd")
 

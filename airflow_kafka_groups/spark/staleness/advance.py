@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
+from airflow_kafka_groups.spark.staleness.forecasts import all_ends_known
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.verdicts import without_members
 
@@ -40,6 +41,7 @@ def advance(policy: StalenessPolicy, observed: DataFrame) -> Transform:
                 ),
                 "last_moved_at": F.when(F.col("moved"), F.col("observed_at")).otherwise(F.col("before.last_moved_at")),
                 "observations": _observations(),
+                **_first_ends(),
                 **{
                     name: F.when(F.col("readable"), F.col(now)).otherwise(F.col(f"before.{name}"))
                     for name, now in _COMMITTED.items()
@@ -70,7 +72,22 @@ def _unbroken(policy: StalenessPolicy) -> Column:
     return F.coalesce(watched & same_kind & F.col("before.quiet"), F.lit(False))
 
 
+def _first_ends() -> dict[str, Column]:
+    """Keep what the first observation with all ends known saw, of the life and of the idle time, or begin with this."""
+    columns = {}
+    for name, now in (("lag_at", "observed_at"), ("lag", "lag"), ("log_start", "log_start")):
+        seen = F.when(all_ends_known(), F.col(now))
+        idle = F.when(_goes_on(), F.coalesce(F.col(f"before.idle_{name}"), seen)).otherwise(seen)
+        columns[f"idle_{name}"] = F.when(F.col("quiet"), idle)
+        if name != "log_start":
+            columns[f"life_{name}"] = F.coalesce(F.col(f"before.life_{name}"), seen)
+    return columns
+
+
+def _goes_on() -> Column:
+    return F.col("unbroken") & ~F.col("moved")
+
+
 def _observations() -> Column:
-    goes_on = F.col("unbroken") & ~F.col("moved")
-    count = F.when(goes_on, F.col("before.observations") + 1).otherwise(F.lit(1))
+    count = F.when(_goes_on(), F.col("before.observations") + 1).otherwise(F.lit(1))
     return F.when(F.col("quiet"), count).otherwise(F.lit(0))

@@ -23,7 +23,8 @@ from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.storage import Storage
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+"""1 had no log ends."""
 _KEPT = 2
 """States that stay: the newest, and the one before it, for a run that is repeated."""
 

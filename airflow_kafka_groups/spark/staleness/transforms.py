@@ -11,7 +11,8 @@ Theory of operation. A snapshot is large (groups x partitions) and a history has
    quiet, a gap longer than allowed, a clock that went backwards, another group type or protocol type.
 4. ``newest`` keeps the last observation of each group: the *state*, which is all that later snapshots need to know of
    earlier ones. ``advance.py`` carries a state on by one snapshot, without the history.
-5. ``with_idle_times`` measures, and ``verdicts.py`` decides in the order of docs/formats.md.
+5. ``with_idle_times`` measures, ``forecasts.py`` says where lag and offsets are heading, and ``verdicts.py`` decides,
+   without the forecasts, in the order of docs/formats.md.
 
 Every doubt means keep. Whatever differs in the committed offsets of two observations is movement: offset, leader epoch
 or metadata, forwards or backwards. A commit of the same offset with other metadata shows that somebody is alive.
@@ -26,6 +27,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA, STATE_SCHEMA
+from airflow_kafka_groups.spark.staleness.forecasts import all_ends_known, with_forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.verdicts import with_verdicts, without_members
 
@@ -47,6 +49,8 @@ def observations() -> Transform:
         "topic", "partition", "committed_offset", F.coalesce("leader_epoch", F.lit(-1)).alias("epoch"), "metadata"
     )
     behind = F.greatest(F.col("log_end") - F.col("committed_offset"), F.lit(0))
+    ends_known = F.col("log_start").isNotNull() & F.col("log_end").isNotNull()
+    above_start = F.col("committed_offset") - F.col("log_start")
 
     def reduce(rows: DataFrame) -> DataFrame:
         marked = rows.select(
@@ -55,6 +59,10 @@ def observations() -> Transform:
             invalid.alias("invalid"),
             F.when(committed, digest).alias("digest"),
             F.when(committed & F.col("log_end").isNotNull(), behind).alias("lag"),
+            (committed & ~ends_known).alias("unknown"),
+            F.when(committed & ends_known, F.greatest(-above_start, F.lit(0))).alias("lost"),
+            F.when(committed, F.col("log_start")).alias("log_start"),
+            F.when(committed, above_start).alias("nearest"),
         )
         # Texts are keys here and not aggregates: Spark hashes numbers only, and would sort millions of rows for them.
         keys = ["run_id", "group_id", "group_type", "protocol_type", "state", "error"]
@@ -65,7 +73,9 @@ def observations() -> Transform:
             F.count("digest").alias("partitions"),
             F.coalesce(F.bit_xor("digest"), F.lit(0)).alias("digest_xor"),
             F.coalesce(F.sum(F.shiftrightunsigned("digest", _DIGEST_BITS_DROPPED)), F.lit(0)).alias("digest_sum"),
-            F.try_sum("lag").alias("lag"),
+            *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
+            F.min("nearest").alias("nearest"),
+            F.count_if("unknown").alias("lag_unknown"),
             F.count("*").alias("rows"),
             F.count_if("invalid").alias("invalid"),
         )
@@ -75,9 +85,10 @@ def observations() -> Transform:
         return partial.groupBy("run_id", "group_id").agg(
             *(F.max(name).alias(name) for name in ("observed_at", "group_type", "protocol_type", "state")),
             *(F.max(name).alias(name) for name in ("members", "coordinator")),
-            *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid")),
+            *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid", "lag_unknown")),
             F.bit_xor("digest_xor").alias("digest_xor"),
-            F.try_sum("lag").alias("lag"),
+            *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
+            F.min("nearest").alias("nearest"),
             F.coalesce(F.min("error"), F.when(contradiction, _CONTRADICTION)).alias("error"),
         )
 
@@ -142,13 +153,22 @@ def with_idle_runs(policy: StalenessPolicy) -> Transform:
         def latest(column: str, when: Column) -> Column:
             return F.last(F.when(when, F.col(column)), ignorenulls=True).over(so_far)
 
-        return marked.withColumns(
+        # A stretch is an idle time, or a single observation outside of one.
+        begins = ~F.col("quiet") | starts | moved
+        stretches = marked.withColumn("stretch", F.sum(F.when(begins, 1).otherwise(0)).over(so_far))
+        ends = ("observed_at", "lag", "log_start")
+        first = F.first(F.when(all_ends_known(), F.struct(*ends)), ignorenulls=True).over(so_far)
+        earliest = (-F.col("sequence")).alias("earliest")
+        first_of_newest = F.max(F.when(all_ends_known(), F.struct("stretch", earliest, *ends))).over(so_far)
+        return stretches.withColumns(
             {
                 "first_seen_at": F.first("observed_at").over(so_far),
                 "empty_since": F.when(F.col("quiet"), latest("observed_at", starts)),
                 "last_moved_at": latest("observed_at", moved),
                 "idle_from": F.when(F.col("quiet"), F.greatest(latest("sequence", starts), latest("sequence", moved))),
                 "committed": F.last(F.when(readable, committed), ignorenulls=True).over(so_far),
+                "first_ends": first,
+                "idle_ends": first_of_newest,
             }
         )
 
@@ -162,8 +182,16 @@ def newest(sequence: int) -> Transform:
     """
 
     def keep(runs: DataFrame) -> DataFrame:
+        of_this_time = F.col("quiet") & (F.col("idle_ends.stretch") == F.col("stretch"))
+        idle_ends = {
+            name: F.when(of_this_time, F.col(f"idle_ends.{now}"))
+            for name, now in (("idle_lag_at", "observed_at"), ("idle_lag", "lag"), ("idle_log_start", "log_start"))
+        }
         last = runs.where(F.col("sequence") == sequence).withColumns(
             {
+                **idle_ends,
+                "life_lag_at": F.col("first_ends.observed_at"),
+                "life_lag": F.col("first_ends.lag"),
                 "observations": F.coalesce(F.col("sequence") - F.col("idle_from") + 1, F.lit(0)),
                 "committed_partitions": F.col("committed.partitions"),
                 "committed_xor": F.col("committed.digest_xor"),
@@ -205,13 +233,15 @@ def replay(policy: StalenessPolicy, snapshot_ids: Sequence[str]) -> Transform:
     return run
 
 
-def judge(policy: StalenessPolicy) -> Transform:
-    """Turn a state into verdicts on its groups.
+def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transform:
+    """Turn a state into verdicts on its groups, with forecasts, which decide nothing.
 
     :param policy: what it takes to be stale.
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; default 0, not known.
     """
 
     def decide(state: DataFrame) -> DataFrame:
-        return state.transform(with_idle_times()).transform(with_verdicts(policy))
+        idle = state.transform(with_idle_times())
+        return idle.transform(with_forecasts(offsets_retention_minutes)).transform(with_verdicts(policy))
 
     return decide

@@ -1,0 +1,77 @@
+"""Say where a group's lag is heading, and what becomes of its offsets if nothing happens. Nothing is decided by it.
+
+All of it comes from two observations whose log ends are all known: the newest, and the first of the present idle time
+(or, for the trend of a group that is not idle, of its present life). Both stand in the state as whole numbers, so that
+a history read at once and one carried on give the same forecast to the bit. Where an end is not known there is none.
+
+- ``lag_trend``: change of the group's lag between the two, as messages a day.
+- ``offsets_expire_by``: a broker forgets offsets ``offsets.retention.minutes`` after a group became empty (KIP-211), or
+  after each commit where nobody subscribes. Both lie at ``idle_since`` or before, unless something happened that no
+  snapshot shows, so this is *not after*.
+- ``data_loss_not_before``: retention moves log starts on. A partition's own start moved no further than all of them
+  together did, so the nearest committed offset is not passed before that, at the same pace.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.frames import Transform
+
+SHORTEST_WINDOW_MICROS = 3_600_000_000
+"""From less than an hour no pace is told: a burst would pass for a trend."""
+
+_DAY_MICROS = 86_400_000_000.0
+_LONGEST_MICROS = 100 * 366 * _DAY_MICROS
+
+
+def all_ends_known() -> Column:
+    """Say whether an observation has committed offsets, and start and end of the log of each of them."""
+    known = F.col("error").isNull() & (F.col("partitions") > 0) & (F.col("lag_unknown") == 0)
+    return known & F.col("lag").isNotNull() & F.col("log_start").isNotNull()
+
+
+def with_forecasts(offsets_retention_minutes: int) -> Transform:
+    """Add the four columns to a state with its idle times.
+
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 is not known, and tells no expiry.
+    """
+
+    def forecast(state: DataFrame) -> DataFrame:
+        in_idle_time = all_ends_known() & (_since("idle_lag_at") >= SHORTEST_WINDOW_MICROS)
+        in_life = all_ends_known() & (_since("life_lag_at") >= SHORTEST_WINDOW_MICROS)
+        return state.withColumns(
+            {
+                "lag_trend_since": F.when(in_idle_time, F.col("idle_lag_at")).when(in_life, F.col("life_lag_at")),
+                "lag_trend": F.when(in_idle_time, _a_day("idle_lag")).when(in_life, _a_day("life_lag")),
+                "offsets_expire_by": _expire_by(offsets_retention_minutes),
+                "data_loss_not_before": F.when(in_idle_time, _data_loss()),
+            }
+        )
+
+    return forecast
+
+
+def _since(column: str) -> Column:
+    return F.unix_micros("observed_at") - F.unix_micros(column)
+
+
+def _a_day(column: str) -> Column:
+    change = (F.col("lag") - F.col(column)).cast("double")
+    return F.try_divide(change * F.lit(_DAY_MICROS), _since(f"{column}_at").cast("double"))
+
+
+def _expire_by(retention_minutes: int) -> Column:
+    if not retention_minutes:
+        return F.lit(None).cast("timestamp")
+    expires = F.timestamp_micros(F.unix_micros("idle_since") + F.lit(retention_minutes * 60_000_000))
+    return F.when(F.col("idle_since").isNotNull() & (F.col("partitions") > 0), expires)
+
+
+def _data_loss() -> Column:
+    moved = F.col("log_start") - F.col("idle_log_start")
+    distance = F.col("nearest").cast("double") * _since("idle_lag_at").cast("double")
+    left = F.try_divide(distance, moved.cast("double"))
+    passed = F.timestamp_micros(F.unix_micros("observed_at") + F.floor(F.least(left, F.lit(_LONGEST_MICROS))))
+    return F.when((moved > 0) & (F.col("nearest") >= 0), F.when(left <= F.lit(_LONGEST_MICROS), passed))
