@@ -221,6 +221,28 @@ async def test_offsets_of_an_open_transaction_are_waited_for_and_never_left_out(
     assert stable[part] == OffsetAndMetadata(7)
 
 
+async def test_a_first_commit_in_an_open_transaction_is_seen_only_by_its_name(kafka41: KafkaCluster) -> None:
+    """Of "all offsets" brokers leave out a partition that has nothing but a pending commit, and delete the group.
+
+    The transaction commits afterwards, without an error, and its offset is nowhere. docs/safety.md says so.
+    """
+    topic, group = "corner-first-commit", "corner-first-committing"
+    old, new = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    await asyncio.to_thread(create_topics, kafka41.bootstrap, {topic: 2})
+    await asyncio.to_thread(commit_offsets, kafka41.bootstrap, {group: {(topic, 0): 3}})
+    with open_transaction(kafka41.bootstrap, group, {(topic, 1): 7}) as commit:
+        async with AdminClient(config_of(kafka41)) as admin:
+            everything = await admin.list_consumer_group_offsets(group, require_stable=True)
+            by_name = ListConsumerGroupOffsetsSpec(topic_partitions=(old, new))
+            named = (await admin.list_consumer_group_offsets({group: by_name}, require_stable=True)).failed[group]
+            (await admin.delete_consumer_groups([group])).raise_for_errors()
+            await asyncio.to_thread(commit)
+            assert group not in (await admin.list_groups()).require_complete()
+    assert dict(everything) == {old: OffsetAndMetadata(3)}
+    assert isinstance(named, PartitionOffsetsError)
+    assert list(named.partition_errors) == [new]
+
+
 async def test_a_dead_broker_costs_its_own_groups_a_moment_and_no_other() -> None:
     """Kill a coordinator while its groups are asked for: they are found at the broker that takes over."""
     with KafkaCluster(version="4.1.0", brokers=3) as cluster:
