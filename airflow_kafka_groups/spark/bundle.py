@@ -1,7 +1,8 @@
 """Pack the jobs' modules for ``--py-files``: for clusters whose driver has no copy of this package installed.
 
 ``python -m airflow_kafka_groups.spark.bundle jobs.zip [JOB]``; the application to submit is printed: that of
-``judge_staleness``, or of the job named.
+``judge_staleness``, or of the job named. ``… bundle package.zip --whole`` packs the whole package: what the data source
+``kafka_groups`` needs of it on driver and executors.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ def application_path(job: str) -> Path:
     return path
 
 
-def write_bundle(target: Path) -> Path:
+def write_bundle(target: Path, *, whole: bool = False) -> Path:
     """Write the zip for ``--py-files``: the package's empty root and everything in ``spark``; the same bytes each time.
 
     :param target: path of the zip; its folder must exist.
+    :param whole: pack the whole package instead. Default false.
     """
     modules = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "spark").rglob("*.py"))]
+    if whole:
+        modules = sorted(_PACKAGE.rglob("*.py"))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for module in modules:
             entry = zipfile.ZipInfo(str(module.relative_to(_PACKAGE.parent)), _EPOCH)
@@ -40,7 +44,10 @@ def write_bundle(target: Path) -> Path:
 
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
-        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [JOB]")
+        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [JOB | --whole]")
+    if sys.argv[2:] == ["--whole"]:
+        write_bundle(Path(sys.argv[1]), whole=True)
+        sys.exit(0)
     try:
         application = application_path(sys.argv[2] if len(sys.argv) == 3 else "judge_staleness")
     except FileNotFoundError as exc:

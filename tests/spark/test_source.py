@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 from array import array
-from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -233,45 +230,3 @@ async def test_groups_of_other_programs_are_not_asked_and_have_one_row() -> None
         filters = PushedFilters()
         list(filters.take([EqualTo(("topic",), "t")]))
         assert list(await fetch(options, filters, chunk_of("s", protocol_type="share"))) == []
-
-
-SECRET = "hush-9f2c"
-
-
-def test_a_password_reaches_brokers_and_is_seen_nowhere(spark: SparkSession, tmp_path: Path) -> None:
-    register(spark)
-    with KafkaCluster(brokers=1, sasl_users={"reader": SECRET}) as cluster:
-        create_topics(cluster.bootstrap, {"t": 1})
-        commit_offsets(cluster.bootstrap, {"secured": {("t", 0): 5}})
-        file = tmp_path / "kafka.json"
-        settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-        file.write_text(json.dumps(settings | {"sasl.username": "reader", "sasl.password": SECRET}))
-        os.chmod(file, 0o600)
-        secured = (
-            spark.read.format("kafka_groups")
-            .option("kafka.bootstrap.servers", cluster.sasl_bootstrap)
-            .option("config.file", str(file))
-            .load()
-        )
-        assert [(r.group_id, r.committed_offset) for r in secured.collect()] == [("secured", 5)]
-        file.write_text(json.dumps(settings | {"sasl.username": "reader", "sasl.password": f"not-{SECRET}"}))
-        with pytest.raises(PySparkException, match=r"[Aa]uthenticat") as refused:
-            secured.collect()
-    shown = [str(refused.value), secured._jdf.queryExecution().toString(), str(spark.sparkContext.getConf().getAll())]
-    shown += [secured._jdf.queryExecution().explainString(_mode(spark, name)) for name in ("extended", "formatted")]
-    shown += _pages(spark)
-    assert any("kafka_groups" in text for text in shown)
-    assert all(SECRET not in text for text in shown)
-
-
-def _pages(spark: SparkSession) -> list[str]:
-    """Give what Spark's web pages and their REST interface show of all queries: they read it from this store."""
-    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
-    found = [executions.apply(number) for number in range(executions.size())]
-    assert found
-    return [str(text) for each in found for text in (each.physicalPlanDescription(), each.modifiedConfigs(), each)]
-
-
-def _mode(spark: SparkSession, name: str) -> object:
-    assert spark._jvm is not None
-    return spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString(name)

@@ -4,6 +4,13 @@ The one part of ``spark`` that imports the batching core, which knows no Airflow
 with it needs this package, kio, aiokafka and pyarrow in the Python of the driver and of the executors.
 """
 
-from airflow_kafka_groups.spark.source.data_source import KafkaGroupsDataSource, register
+from airflow_kafka_groups.spark.source.requirements import check_requirements
+
+check_requirements()
+
+from airflow_kafka_groups.spark.source.data_source import (  # noqa: E402 - what it imports is looked for before
+    KafkaGroupsDataSource,
+    register,
+)
 
 __all__ = ["KafkaGroupsDataSource", "register"]

@@ -1,0 +1,23 @@
+"""What the source needs of a Python, looked at first: an executor that lacks it says so, with its name and the remedy.
+
+Spark imports the source on each executor to unpickle its tasks, and shows what that raises.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import sys
+
+LIBRARIES = ("kio", "aiokafka", "pyarrow")
+
+
+def check_requirements() -> None:
+    """Raise ``ImportError`` naming machine, Python, what is missing in it and the remedy."""
+    missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"{sys.executable} on {socket.gethostname()} has no {', '.join(missing)}: the data source kafka_groups "
+            f"needs {', '.join(LIBRARIES)} in the Python of the driver and of every executor (PYSPARK_PYTHON): "
+            "install them, use an image that has them, or hand over a packed environment by --archives"
+        )
