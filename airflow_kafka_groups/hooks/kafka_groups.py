@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk import BaseHook
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.settings import CONN_TYPE, SECRET_PROPERTIES, ConnectionSettings, read_connection
+from airflow_kafka_groups.hooks.settings import CONN_TYPE, ConnectionSettings, read_connection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     )
 
 T = TypeVar("T")
+
+_SECRET_NAME = re.compile(r"passw|secret|passphrase|jaas|private.?key|key\.pem|oauthbearer\.config|token$", re.I)
+"""What is not to be shown, by librdkafka's names, Java's and our own."""
+_ASSIGNED = re.compile(r"""=\s*["']?([^\s"',;]{5,})""")
 
 
 class KafkaGroupsHook(BaseHook):
@@ -258,15 +263,22 @@ def _mask_secrets(connection: Any) -> None:
     from airflow.sdk.log import mask_secret
 
     # Not Connection.extra_dejson: on broken JSON it logs a traceback, which may show the extra itself.
-    try:
-        extra = json.loads(connection.extra or "{}")
-    except ValueError:
-        return
-    if not isinstance(extra, dict):
-        return
+    extra = _json_object(connection.extra)
     mask_secret(extra)  # by key name; what no name gives away follows
-    properties = extra.get("properties")
-    for holder in (extra, properties if isinstance(properties, dict) else {}):
-        for name in (*SECRET_PROPERTIES, "ssl_private_key", "ssl_key_password"):
-            if isinstance(value := holder.get(name), str) and value:
+    for holder in (extra, _json_object(extra.get("properties"))):
+        for name, value in holder.items():
+            if isinstance(value, str) and value and _SECRET_NAME.search(name):
                 mask_secret(value)
+                # Also in parts: a log shows a key line by line, and what a JAAS text holds without the text around it.
+                for part in (*value.splitlines()[1:-1], *_ASSIGNED.findall(value)):
+                    mask_secret(part)
+
+
+def _json_object(value: Any) -> dict[str, Any]:
+    """Give a mapping or the text of one; an empty one for anything else, which is refused elsewhere."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, dict) else {}

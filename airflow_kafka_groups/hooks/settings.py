@@ -32,7 +32,6 @@ OFFICIAL_CONN_TYPE = "kafka"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-SECRET_PROPERTIES = ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret")
 DEFAULT_PORT = 9092
 _SINGLES_FOR_A_BATCH = 64
 _USER = ("sasl.username", "sasl.password")

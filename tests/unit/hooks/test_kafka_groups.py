@@ -95,6 +95,30 @@ def test_secrets_are_handed_to_the_log_masking(monkeypatch: pytest.MonkeyPatch) 
     assert SECRET in masked
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"properties": json.dumps({"ssl.key.password": SECRET})},
+        {"properties": {"sasl.jaas.config": f'org.x.PlainLoginModule required username="u" password="{SECRET}";'}},
+        {"sasl.oauthbearer.config": SECRET},
+        {"ssl.keystore.password": SECRET},
+        {"sasl.oauthbearer.client.secret": SECRET},
+        {"ssl_private_key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"},
+        {"ssl.key.pem": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"},
+    ],
+)
+def test_what_no_name_of_airflows_gives_away_is_masked_too(
+    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]
+) -> None:
+    """A key's lines on their own, too: that is how they stand in a traceback."""
+    masked: list[Any] = []
+    monkeypatch.setattr("airflow.sdk.log.mask_secret", lambda value, name=None: masked.append(value))
+    define(monkeypatch, host="b1:9092", extra=extra)
+    _ = KafkaGroupsHook().settings
+    assert SECRET in masked
+
+
 def test_the_sync_methods_ask_with_one_client_each_and_close_it(admin: FakeAdmin) -> None:
     hook = KafkaGroupsHook()
     assert set(hook.list_groups()) == {"a", "b"}
