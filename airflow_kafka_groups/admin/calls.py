@@ -64,10 +64,12 @@ class Calls:
         """Say whether this user may describe topics in general: asked of one that nobody made, which is not made by it.
 
         Brokers leave topics that a user may not describe out of committed offsets without a word, so where this is
-        false a group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics.
+        false a group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics. Only a
+        clear answer is a yes: that there is no such topic, or what it is.
         """
         told = await self.authorized_operations([_MADE_UP_TOPIC])
-        return told.errors.get(_MADE_UP_TOPIC) is not ErrorCode.topic_authorization_failed
+        absent = told.errors.get(_MADE_UP_TOPIC) is ErrorCode.unknown_topic_or_partition
+        return absent or _MADE_UP_TOPIC in told.partition_counts
 
     async def group_operations(self, group_id: str) -> frozenset[str] | None:
         """Ask what this user may do with a group, also with one that does not exist (KIP-430).
