@@ -12,7 +12,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.models import GroupOffsets
-from airflow_kafka_groups.protocol.apis import LIST_GROUPS, OFFSET_FETCH
+from airflow_kafka_groups.protocol.apis import LIST_GROUPS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
 from airflow_kafka_groups.spark.source.filters import PushedFilters
@@ -184,7 +184,7 @@ async def test_a_group_that_fails_fails_the_read_or_is_reported_but_is_never_mis
         cluster.control(OFFSET_FETCH, refuse)
         options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false"}
         chunk = chunk_of("bad", "good")
-        with pytest.raises(SourceError, match=r"group 'bad' cannot be read: .*option\('failures', 'report'\)"):
+        with pytest.raises(SourceError, match=r"the executor on .* group 'bad': .*option\('failures', 'report'\)"):
             await fetch(SourceOptions.parse(options), PushedFilters(), chunk)
         report = SourceOptions.parse(options | {"failures": "report"})
         (batch,) = await fetch(report, PushedFilters(), chunk)
@@ -198,6 +198,18 @@ async def test_a_group_that_fails_fails_the_read_or_is_reported_but_is_never_mis
         list(filters.take([EqualTo(("topic",), "t")]))
         with pytest.raises(SourceError, match="a filter on topic would hide its row"):
             await fetch(report, filters, chunk)
+
+
+async def test_a_coordinator_that_an_executor_does_not_reach_is_told_with_the_machine_and_the_remedy() -> None:
+    async with FakeCluster(groups={"g"}) as cluster:
+        ports = (int(server.rpartition(":")[2]) for server in cluster.bootstrap.split(","))
+        advertised = dict(zip(cluster.versions, ports, strict=True)) | {cluster.coordinator("g"): 1}
+        cluster.control(METADATA, lambda broker_id, version, request: cluster.metadata(version, ports=advertised))
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "kafka.default.api.timeout.ms": "1000"}
+        with pytest.raises(
+            SourceError, match=r"executor on .* group 'g': .*127\.0\.0\.1:1\b.*advertised.*Nothing was returned"
+        ):
+            await fetch(SourceOptions.parse(options), PushedFilters(), chunk_of("g"))
 
 
 async def test_partitions_that_fail_have_rows_of_their_own_and_metadata_stays_with_its_offset() -> None:

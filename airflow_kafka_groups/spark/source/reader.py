@@ -19,7 +19,12 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.results import GroupResult
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PartitionOffsetsError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    PartitionOffsetsError,
+)
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.snapshot import list_log_offsets
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
@@ -29,6 +34,11 @@ from airflow_kafka_groups.spark.source.groups import ListedGroups, in_turns, sel
 from airflow_kafka_groups.spark.source.options import SourceOptions
 
 T = TypeVar("T")
+
+_REMEDY = (
+    "Every executor connects to the brokers by itself: check bootstrap.servers, the brokers' advertised listeners, "
+    "firewalls and credentials as seen from that machine."
+)
 
 
 class SourceError(Exception):
@@ -142,10 +152,12 @@ def _add(
 ) -> None:
     error = result.error
     if error is not None and options.failures == "fail":
+        reached = not isinstance(error, ConnectionFailedError | TimeoutError)
         raise SourceError(
-            f"the committed offsets of group {result.group_id!r} cannot be read: {error}. Nothing was returned, since "
-            "a missing row would read as 'no offsets'. Mend the cause, exclude the group, or read with "
-            "option('failures', 'report') to see failures in the column error"
+            f"the executor on {socket.gethostname()} cannot read the committed offsets of group {result.group_id!r}: "
+            f"{error}. {'' if reached else _REMEDY + ' '}Nothing was returned, since a missing row would read as 'no "
+            "offsets'. Mend the cause, exclude the group, or read with option('failures', 'report') to see failures in "
+            "the column error"
         )
     if error is not None and filters.has_topic:
         raise SourceError(
@@ -189,7 +201,5 @@ def run(work: Coroutine[Any, Any, T], where: str) -> T:
         raise
     except KafkaGroupsError as error:
         raise SourceError(
-            f"the {where} on {socket.gethostname()} cannot read the groups: {error}. Every executor connects to the "
-            "brokers by itself: check bootstrap.servers, the brokers' advertised listeners, firewalls and credentials "
-            "as seen from that machine"
+            f"the {where} on {socket.gethostname()} cannot read the groups: {error}. {_REMEDY}"
         ) from error
