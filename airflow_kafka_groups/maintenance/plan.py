@@ -30,7 +30,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedGroup:
-    """Be one group to delete, as it was when it was judged."""
+    """Be one group to delete, as it was when it was judged.
+
+    ``forecast`` is what the job foretold (see ``verdicts.py``), for people; nothing is decided by it.
+    """
 
     group_id: str
     group_type: str
@@ -42,6 +45,7 @@ class PlannedGroup:
     idle_seconds: float | None
     reason: str
     fingerprint: str
+    forecast: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,4 +198,7 @@ def check_digest(field_name: str, value: object) -> str:
 
 
 def _as_json(item: PlannedGroup | KeptGroup) -> dict[str, Any]:
-    return {name: getattr(item, name) for name in item.__slots__}
+    content = {name: getattr(item, name) for name in item.__slots__}
+    if content.get("forecast", True) is None:
+        del content["forecast"]  # so that plans without one keep their digest
+    return content

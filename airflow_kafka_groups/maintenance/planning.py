@@ -181,6 +181,7 @@ def _planned(group: SnapshotGroup, verdict: Verdict) -> PlannedGroup:
         idle_seconds=verdict.idle_seconds,
         reason=verdict.reason,
         fingerprint=fingerprint(group.offsets),
+        forecast=verdict.forecast,
     )
 
 

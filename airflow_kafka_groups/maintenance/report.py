@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_kafka_groups.maintenance.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan import DeletionPlan, PlannedGroup
+from airflow_kafka_groups.maintenance.report_forecast import forecast_columns, lag_cell
 from airflow_kafka_groups.maintenance.report_style import STYLE
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
 
@@ -152,21 +153,25 @@ def _done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _groups_table(title: str, groups: Sequence[PlannedGroup]) -> str:
+    shown = groups[:SHOWN]
+    told, cells = forecast_columns(shown)
     rows = [
         [
             _id(group.group_id),
             _text(group.group_type),
             f"{group.partitions:,}",
-            "-" if group.lag is None else f"{group.lag:,}",
+            lag_cell(group),
+            *forecast,
             _duration(group.idle_seconds),
             _text(group.reason),
         ]
-        for group in groups[:SHOWN]
+        for group, forecast in zip(shown, cells, strict=True)
     ]
     lag = sum(group.lag or 0 for group in groups)
     note = f"{sum(group.partitions for group in groups):,} committed offsets, {lag:,} records unread" if groups else ""
-    heads = ["Group", "Type", "Partitions", "Lag", "Idle", "Why"]
-    return _section(title, len(groups), _table(heads, rows, numeric=(2, 3, 4)), note, "No group.")
+    heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
+    numeric = range(2, len(heads) - 1)
+    return _section(title, len(groups), _table(heads, rows, numeric=numeric), note, "No group.")
 
 
 def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> str:

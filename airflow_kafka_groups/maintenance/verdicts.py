@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -30,10 +31,23 @@ _COLUMNS = (
     "reason",
 )
 
+_FORECASTS: dict[str, type[int] | type[float] | type[datetime]] = {
+    "lag_unknown": int,
+    "lost": int,
+    "lag_trend": float,
+    "lag_trend_since": datetime,
+    "offsets_expire_by": datetime,
+    "data_loss_not_before": datetime,
+}
+"""Columns that older jobs did not write: for people, and never looked at by a decision."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Be the job's judgement of one group, see docs/formats.md."""
+    """Be the job's judgement of one group, see docs/formats.md.
+
+    ``forecast`` has the columns of the forecast that are known, as JSON; none if there is none.
+    """
 
     group_id: str
     group_type: str
@@ -50,6 +64,7 @@ class Verdict:
     reason: str
     empty_since: datetime | None = None
     last_moved_at: datetime | None = None
+    forecast: Mapping[str, Any] | None = None
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
@@ -95,7 +110,8 @@ def _read(path: StoragePath) -> list[dict[str, Any]]:
     try:
         with path.open("rb") as file:
             table = pq.read_table(file)
-            rows: list[dict[str, Any]] = table.select(list(_COLUMNS)).to_pylist()
+            told = [name for name in _FORECASTS if name in table.column_names]
+            rows: list[dict[str, Any]] = table.select([*_COLUMNS, *told]).to_pylist()
     except KeyError as exc:
         raise SnapshotError(f"{path} lacks a column: {exc}") from exc
     except (OSError, pa.ArrowException) as exc:
@@ -124,7 +140,22 @@ def _verdict(row: dict[str, Any], path: StoragePath) -> Verdict:
         observed_at=_utc(row["observed_at"]) or datetime.min.replace(tzinfo=UTC),
         verdict=row["verdict"],
         reason=row["reason"] or "",
+        forecast=_forecast(row),
     )
+
+
+def _forecast(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Give what is known, as JSON. A value that is not what it should be is left out: it decides nothing."""
+    found: dict[str, Any] = {}
+    for name, kind in _FORECASTS.items():
+        value = row.get(name)
+        if not isinstance(value, kind) or (isinstance(value, float) and not math.isfinite(value)):
+            continue
+        found[name] = value
+        if isinstance(value, datetime):
+            at = _utc(value)
+            found[name] = at.isoformat() if at is not None else None
+    return found or None
 
 
 def _utc(value: datetime | None) -> datetime | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import math
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -314,6 +316,35 @@ async def test_verdicts_are_read_from_what_spark_writes(tmp_path: Path) -> None:
     found = load_verdicts(layout, snapshot_id)
     assert [verdict.group_id for verdict in found] == ["a", "b"]
     assert (found[0].idle_seconds, found[0].observed_at, found[0].lag) == (10.5, NOW, None)
+
+
+async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in(tmp_path: Path) -> None:
+    told = {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": NOW, "offsets_expire_by": None}
+    strange = {"lag_unknown": None, "lost": None, "lag_trend": math.nan, "lag_trend_since": None}
+    rows = [verdict_row(group_id="a", **told), verdict_row(group_id="b", **strange, offsets_expire_by=None)]
+    layout, snapshot_id = await verdict_files(tmp_path, rows, {})
+    found = load_verdicts(layout, snapshot_id)
+    since = NOW.isoformat()
+    assert found[0].forecast == {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": since}
+    assert found[1].forecast is None
+
+
+async def test_verdicts_of_a_job_without_forecasts_are_read(tmp_path: Path) -> None:
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], {})
+    assert load_verdicts(layout, snapshot_id)[0].forecast is None
+
+
+async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    forecast = {"lag_trend": 1e9, "offsets_expire_by": NOW.isoformat(), "lost": 7}
+    plain = make_plan(judge(reader), reader, POLICY, LATER)
+    told = make_plan(judge(reader, forecast=forecast), reader, POLICY, LATER)
+    assert told.group_ids == plain.group_ids == ["a"]
+    assert [group.forecast for group in told.groups] == [forecast]
+    assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json()))) == told
+    assert "forecast" not in plain.to_json()["groups"][0]
 
 
 async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:

@@ -165,3 +165,23 @@ def test_a_repeated_run_does_not_hide_what_the_first_one_deleted() -> None:
 
     merged = merge_outcomes([of(a="deleted", b="unknown", c="kept"), of(a="gone", b="gone", c="deleted")])
     assert {name: item["outcome"] for name, item in merged.items()} == {"a": "deleted", "b": "gone", "c": "deleted"}
+
+
+async def test_forecasts_are_shown_where_there_are_any(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for name in ("a", "b"):
+        admin.add(name, ("t", 0, 1))
+    plan = await planned(admin, layout_in(tmp_path))
+    heads = ("Lag a day", "Lost unread", "Offsets expire by", "Unread safe until")
+    assert not any(head in Balanced(render_report(plan, now=LATER)).text for head in heads)
+    forecast = {
+        "lag_trend": 86_400.4,
+        "lost": 1_234,
+        "lag_unknown": 2,
+        "offsets_expire_by": "2026-03-04T05:06:07+00:00",
+    }
+    groups = (replace(plan.groups[0], forecast=forecast), plan.groups[1])
+    text = Balanced(render_report(replace(plan, groups=groups), now=LATER)).text
+    assert [head in text for head in heads] == [True, True, True, False]
+    for shown in ("+86,400", "1,234", "2026-03-04 05:06", "at least 7"):
+        assert shown in text
