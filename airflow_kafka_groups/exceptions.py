@@ -20,6 +20,7 @@
     ├── OutcomeUnknownError           a change was sent and its answer was lost: it may or may not have happened
     ├── PartitionsFailedError         some partitions of a group failed; it says which, and why
     │   └── PartitionOffsetsError     some of them could not be read; it carries the others
+    ├── PartlyDeletedError            a group lost offsets and was not deleted; the cause says why
     ├── UnexpectedGroupTypeError      a group is of a type that the call was not asked to touch
     ├── IncompleteListingError        some brokers did not answer a listing that has to be complete
     ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
@@ -181,6 +182,19 @@ class PartitionOffsetsError(PartitionsFailedError):
     ) -> None:
         super().__init__(group_id, partition_errors, "read")
         self.partial = partial
+
+
+class PartlyDeletedError(KafkaGroupsError):
+    """Say that committed offsets of a group were, or may have been, deleted, and the group itself was not.
+
+    :param group_id: the group.
+    :param error: what ended it.
+    """
+
+    def __init__(self, group_id: str, error: KafkaGroupsError) -> None:
+        super().__init__(f"group {group_id!r} has lost committed offsets, and was not deleted: {error}")
+        self.group_id = group_id
+        self.error = error
 
 
 class IncompleteListingError(KafkaGroupsError):

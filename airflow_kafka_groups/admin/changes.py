@@ -13,7 +13,14 @@ from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandle
 from airflow_kafka_groups.admin.listing import ListingCalls
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.admin.weights import GroupWeights
-from airflow_kafka_groups.exceptions import IncompleteListingError, UnexpectedGroupTypeError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    IncompleteListingError,
+    OutcomeUnknownError,
+    PartitionsFailedError,
+    PartlyDeletedError,
+    UnexpectedGroupTypeError,
+)
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
 _DELETE_BATCHES = 5
@@ -41,8 +48,9 @@ class ChangingCalls(ListingCalls):
             as any other.
 
         This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
-        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, and a lost answer as
-        ``OutcomeUnknownError``, never sent again by itself.
+        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer as
+        ``OutcomeUnknownError``, never sent again by itself, and a group that was emptied and is there still as
+        ``PartlyDeletedError``.
         """
         wanted = group_ids_of(group_ids)
         kept = await self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types))
@@ -62,7 +70,9 @@ class ChangingCalls(ListingCalls):
             batch_size=_DELETE_BATCHES * self._config.batch_size,
             weights=weights.without(emptied),
         )
-        return GroupResults(deleted.get(group_id) or done[group_id] for group_id in wanted)
+        for group_id in emptied.keys() & deleted.keys():
+            done[group_id] = _of_emptied(deleted[group_id])
+        return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
 
     async def _of_other_types(self, wanted: list[str], types: frozenset[GroupType]) -> dict[str, GroupResult[None]]:
         """Give the groups that are not to be touched: of another type, or of one that could not be learnt."""
@@ -82,11 +92,12 @@ class ChangingCalls(ListingCalls):
     async def _empty_in_slices(self, offsets: GroupOffsets, weights: GroupWeights) -> GroupResult[None]:
         """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
         group_id = offsets.group_id
-        for partitions in weights.slices(offsets):
+        for number, partitions in enumerate(weights.slices(offsets)):
             handler = DeleteGroupOffsetsHandler({group_id: partitions})
             result = (await self._ask_coordinators([group_id], handler))[group_id]
-            if not result.ok:
-                return result
+            if result.error is not None:
+                some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
+                return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
         return GroupResult(group_id)
 
     async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
@@ -119,3 +130,11 @@ class ChangingCalls(ListingCalls):
         busy = [group_id for group_id, of_group in wanted.items() if of_group]
         results = await self._ask_coordinators(busy, handler, batch_size=1)
         return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
+
+
+def _of_emptied(result: GroupResult[None]) -> GroupResult[None]:
+    """Say of a group that was emptied first, and then not deleted, that it has lost its offsets."""
+    error = result.error
+    if error is None or (isinstance(error, BrokerError) and error.name == "GROUP_ID_NOT_FOUND"):
+        return result
+    return GroupResult(result.group_id, error=PartlyDeletedError(result.group_id, error))

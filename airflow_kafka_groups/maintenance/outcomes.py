@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, OutcomeUnknownError, PartlyDeletedError
 from airflow_kafka_groups.maintenance.fence import Action, Decision, Reason, is_not_found
 from airflow_kafka_groups.maintenance.lease import LeaseRecord
 
@@ -140,6 +140,10 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
 
     if error is None:
         return outcome(Outcome.DELETED, Reason.SAFE.value, "deleted")
+    if isinstance(error, PartlyDeletedError):
+        return outcome(
+            Outcome.UNKNOWN, "partly_deleted", f"{error}. If it is there, restore its offsets from the backup"
+        )
     if not isinstance(error, BrokerError):
         code = "outcome_unknown" if isinstance(error, OutcomeUnknownError) else "no_answer"
         return outcome(Outcome.UNKNOWN, code, f"it may or may not be deleted: {error}")
