@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark docs clean check-tools test-oldest
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark docs clean check-tools test-oldest test-yarn
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
 test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
 	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/unit/hooks tests/unit/operators tests/unit/plugins tests/unit/sensors \
 	  tests/unit/triggers tests/dags/test_dag_files.py
+
+test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster mode (66 MB of downloads, 3 minutes)
+	@$(BIN)/python -m pytest tests/spark/clusters/yarn.py
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit

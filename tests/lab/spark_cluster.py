@@ -20,10 +20,10 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.lab.errors import LabError
 from tests.lab.java import find_java
@@ -36,7 +36,7 @@ SUBMIT_TIMEOUT_S = 240.0
 _POLL_S = 0.2
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ARROW = ("pyarrow", "numpy", "numpy.libs")
 PANDAS = (*ARROW, "pandas", "pandas.libs", "dateutil", "pytz", "tzdata", "six.py")
 _SETTINGS = {
@@ -112,12 +112,7 @@ class SparkCluster:
         self._reaper.watch_folder(str(self.folder))
         try:
             self.python = bare_python(self.folder / "python")
-            port, page, worker_port, worker_page = free_ports(4)
-            self.master = f"spark://{HOST}:{port}"
-            self._run("master", _MASTER, port, page)
-            worker = ("--cores", self._cores, "--memory", f"{self._memory_mb}m", "--work-dir", self.folder / "work")
-            self._run("worker", _WORKER, worker_port, worker_page, *worker, self.master)
-            self._wait(f"http://{HOST}:{page}/json/")
+            self._start_daemons()
         except BaseException:
             self.stop()
             raise
@@ -140,63 +135,87 @@ class SparkCluster:
         settings: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
         python: Path | str | None = None,
+        mode: str = "client",
         timeout: float = SUBMIT_TIMEOUT_S,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program by spark-submit, in client mode, from an empty folder and an environment without this project.
+        """Run a program by spark-submit, from an empty folder and in an environment without this project.
 
         :param settings: of Spark (``--conf``), beside the lab's own.
         :param options: further options of spark-submit, such as ``--py-files``.
         :param python: of driver and executors, default ``bare_python``.
+        :param mode: ``client`` or ``cluster``, which a standalone cluster has not for Python.
         """
-        chosen = {**_SETTINGS, **(settings or {})}
+        chosen = {**self._settings(), **(settings or {})}
         for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
-            chosen[name] = f"{_QUICK} {chosen.get(name, '')}".strip()
+            chosen[name] = f"{QUICK} {chosen.get(name, '')}".strip()
         confs = [part for name, value in chosen.items() for part in ("--conf", f"{name}={value}")]
-        command = [str(spark_home() / "bin" / "spark-submit"), "--master", self.master, *confs, *options]
+        command = [
+            str(spark_home() / "bin" / "spark-submit"),
+            "--master",
+            self.master,
+            "--deploy-mode",
+            mode,
+            *confs,
+            *options,
+        ]
         with tempfile.TemporaryDirectory(dir=self.folder) as empty:
             return subprocess.run(
                 [*command, str(application), *arguments],
                 cwd=empty,
-                env={**_environment(), "PYSPARK_PYTHON": str(python or self.python)},
+                env={**self._environment(), "PYSPARK_PYTHON": str(python or self.python)},
                 capture_output=True,
                 text=True,
                 timeout=timeout,
                 check=False,
             )
 
-    def _run(self, name: str, main_class: str, port: int, page: int, *arguments: object) -> None:
-        assert self._reaper is not None
-        where = ["--host", HOST, "--port", str(port), "--webui-port", str(page)]
-        command = [str(spark_home() / "bin" / "spark-class"), main_class, *where, *map(str, arguments)]
-        environment = [f"{key}={value}" for key, value in _environment().items()]
-        command = ["/usr/bin/env", "-i", *environment, *command]
-        self._processes.append(LabProcess.start(name, command, folder=self.folder, reaper=self._reaper))
+    def _start_daemons(self) -> None:
+        """Start master and worker, and wait until they know each other."""
+        port, page, worker_port, worker_page = free_ports(4)
+        self.master = f"spark://{HOST}:{port}"
+        self._run_daemon("master", _MASTER, port, page)
+        size = ("--cores", self._cores, "--memory", f"{self._memory_mb}m", "--work-dir", self.folder / "work")
+        self._run_daemon("worker", _WORKER, worker_port, worker_page, *size, self.master)
+        self._wait(f"http://{HOST}:{page}/json/", lambda said: int(said["aliveworkers"]) > 0)
 
-    def _wait(self, page: str) -> None:
+    def _settings(self) -> dict[str, str]:
+        """Give the settings of Spark that every program is submitted with."""
+        return dict(_SETTINGS)
+
+    def _environment(self) -> dict[str, str]:
+        """Give the environment of a machine that knows Spark and Java and nothing of this project."""
+        kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
+        return {
+            **kept,
+            "PATH": f"{Path(find_java()).parent}:/usr/local/bin:/usr/bin:/bin",
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
+        }
+
+    def _run_daemon(self, name: str, main_class: str, port: int, page: int, *arguments: object) -> None:
+        where = ("--host", HOST, "--port", port, "--webui-port", page)
+        self._run(name, spark_home() / "bin" / "spark-class", main_class, *where, *arguments)
+
+    def _run(self, name: str, *command: object) -> None:
+        assert self._reaper is not None
+        environment = [f"{key}={value}" for key, value in self._environment().items()]
+        whole = ["/usr/bin/env", "-i", *environment, *map(str, command)]
+        self._processes.append(LabProcess.start(name, whole, folder=self.folder, reaper=self._reaper))
+
+    def _wait(self, page: str, is_ready: Callable[[dict[str, Any]], bool]) -> None:
         deadline = time.monotonic() + self._timeout
-        while not _has_worker(page):
+        while not _says(page, is_ready):
             for process in self._processes:
                 if not process.is_running() or time.monotonic() > deadline:
                     raise LabError(f"Spark's {process.name} did not come up. It logged:\n{process.log_tail()}")
             time.sleep(_POLL_S)
 
 
-def _environment() -> dict[str, str]:
-    """Give the environment of a machine that knows Spark and Java and nothing of this project."""
-    kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
-    return {
-        **kept,
-        "PATH": f"{Path(find_java()).parent}:/usr/local/bin:/usr/bin:/bin",
-        "SPARK_HOME": str(spark_home()),
-        "SPARK_LOCAL_IP": HOST,
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": _QUICK,
-    }
-
-
-def _has_worker(page: str) -> bool:
+def _says(page: str, is_ready: Callable[[dict[str, Any]], bool]) -> bool:
     try:
         with urllib.request.urlopen(page, timeout=2) as answer:
-            return int(json.load(answer)["aliveworkers"]) > 0
+            return is_ready(json.load(answer))
     except (OSError, ValueError, KeyError):
         return False

@@ -6,93 +6,29 @@ their own, so what a job needs comes by spark-submit: as users ship it.
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.hooks.java_properties import java_properties
-from airflow_kafka_groups.hooks.java_properties import write_properties as write_spark_properties
-from airflow_kafka_groups.hooks.settings import read_connection
-from airflow_kafka_groups.spark.bundle import application_path, write_bundle
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.oidc import Provider, oidc_connection
+from tests.lab.oidc import Provider
 from tests.lab.spark_cluster import SparkCluster, bare_python
-from tests.lab.spark_jars import connector_jars
+from tests.spark.clusters.shipping import SECRET, Job, allowed, last_line, oidc_file, summary
 from tests.spark.histories import seen, snapshot_id
-from tests.spark.kafka import committed, fill, write_properties
+from tests.spark.kafka import committed, write_properties
 from tests.spark.lake import CLUSTER, write_snapshot
 from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(400)]
-
-CLIENT, SECRET = "spark-jobs", "cl1ent-s3cret"
-Done = subprocess.CompletedProcess[str]
-Job = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SparkCluster]:
     with SparkCluster() as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
-    with Provider({CLIENT: SECRET}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def brokers(provider: Provider) -> Iterator[KafkaCluster]:
-    with provider.cluster() as started:
-        fill(started.bootstrap, {("cl-t", 0): 5, ("cl-u", 0): 4})
-        commit_offsets(started.bootstrap, {"cl-left": {("cl-t", 0): 2}, "cl-doomed": {("cl-u", 0): 1}})
-        yield started
-
-
-@pytest.fixture(scope="module")
-def jars() -> str:
-    return ",".join(str(jar) for jar in connector_jars())
-
-
-@pytest.fixture
-def job(cluster: SparkCluster, jars: str, tmp_path: Path) -> Job:
-    """Submit a job: its file, copied away from the package, and the package as a zip."""
-    bundle = write_bundle(tmp_path / "jobs.zip")
-
-    def submit(name: str, *arguments: str, options: tuple[str, ...] = ("--jars", jars), **more: Any) -> Done:
-        alone = shutil.copy(application_path(name), tmp_path)
-        return cluster.submit(alone, *arguments, options=["--py-files", str(bundle), *options], **more)
-
-    return submit
-
-
-def last_line(done: Done) -> str:
-    return done.stdout.splitlines()[-1]  # spark-submit hands on both streams of the program as its stdout
-
-
-def summary(done: Done) -> dict[str, Any]:
-    assert done.returncode == 0, done.stdout + done.stderr
-    said: dict[str, Any] = json.loads(last_line(done))
-    return said
-
-
-def oidc_file(brokers: KafkaCluster, provider: Provider, folder: Path) -> Path:
-    """Write what a connection of the type ``kafka_groups`` says, as the operator does."""
-    given = oidc_connection(brokers.sasl_bootstrap, provider.token_url, CLIENT, SECRET)
-    return write_spark_properties(java_properties(read_connection(given)), folder / "oidc.properties")
-
-
-def allowed(provider: Provider) -> dict[str, str]:
-    """Give the settings by which Spark's JVMs may ask the provider."""
-    return {f"spark.{side}.extraJavaOptions": provider.java_option for side in ("driver", "executor")}
 
 
 def test_neither_driver_nor_executors_have_this_package(cluster: SparkCluster) -> None:

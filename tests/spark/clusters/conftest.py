@@ -1,0 +1,61 @@
+"""Brokers that check OIDC tokens by their signatures, and jobs that are submitted as users ship them.
+
+Each module has a fixture ``cluster`` of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.spark.bundle import application_path, write_bundle
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.oidc import Provider
+from tests.lab.spark_cluster import SparkCluster
+from tests.lab.spark_jars import connector_jars
+from tests.spark.clusters.shipping import CLIENT, SECRET, Done, Job
+from tests.spark.kafka import fill
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    with Provider({CLIENT: SECRET}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def brokers(provider: Provider) -> Iterator[KafkaCluster]:
+    with provider.cluster() as started:
+        fill(started.bootstrap, {("cl-t", 0): 5, ("cl-u", 0): 4})
+        commit_offsets(started.bootstrap, {"cl-left": {("cl-t", 0): 2}, "cl-doomed": {("cl-u", 0): 1}})
+        yield started
+
+
+@pytest.fixture(scope="module")
+def jars() -> str:
+    """Give the connector's jars as ``--jars`` takes them."""
+    return ",".join(str(jar) for jar in connector_jars())
+
+
+@pytest.fixture
+def job(cluster: SparkCluster, jars: str, tmp_path: Path) -> Job:
+    """Submit a job: its file, copied away from the package, and the package as a zip, beside other ``py_files``."""
+    bundle = write_bundle(tmp_path / "jobs.zip")
+
+    def submit(
+        name: str,
+        *arguments: str,
+        options: tuple[str, ...] = ("--jars", jars),
+        py_files: tuple[Path, ...] = (),
+        **more: Any,
+    ) -> Done:
+        alone = shutil.copy(application_path(name), tmp_path)
+        shipped = ",".join(str(path) for path in (bundle, *py_files))
+        return cluster.submit(alone, *arguments, options=["--py-files", shipped, *options], **more)
+
+    return submit

@@ -1,0 +1,40 @@
+"""What the tests on clusters share: what a program said, and a properties file that logs in by OIDC."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_groups.hooks.java_properties import java_properties, write_properties
+from airflow_kafka_groups.hooks.settings import read_connection
+from tests.lab.cluster import KafkaCluster
+from tests.lab.oidc import Provider, oidc_connection
+
+CLIENT, SECRET = "spark-jobs", "cl1ent-s3cret"
+Done = subprocess.CompletedProcess[str]
+Job = Callable[..., Done]
+
+
+def last_line(done: Done) -> str:
+    return done.stdout.splitlines()[-1]  # spark-submit hands on both streams of the program as its stdout
+
+
+def summary(done: Done) -> dict[str, Any]:
+    """Give what a job that went well says last."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    said: dict[str, Any] = json.loads(last_line(done))
+    return said
+
+
+def oidc_file(brokers: KafkaCluster, provider: Provider, folder: Path) -> Path:
+    """Write what a connection of the type ``kafka_groups`` says, as the operator does."""
+    given = oidc_connection(brokers.sasl_bootstrap, provider.token_url, CLIENT, SECRET)
+    return write_properties(java_properties(read_connection(given)), folder / "oidc.properties")
+
+
+def allowed(provider: Provider) -> dict[str, str]:
+    """Give the settings by which Spark's JVMs may ask the provider."""
+    return {f"spark.{side}.extraJavaOptions": provider.java_option for side in ("driver", "executor")}

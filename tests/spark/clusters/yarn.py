@@ -1,0 +1,95 @@
+"""The jobs on a real YARN, in client and in cluster mode: ``make test-yarn``, apart for its 66 MB of downloads.
+
+In cluster mode the driver, too, runs in a container, in a folder of its own, with what spark-submit ships and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.oidc import Provider
+from tests.lab.spark_cluster import SparkCluster
+from tests.lab.spark_cluster_yarn import YarnCluster
+from tests.spark.clusters.shipping import Job, allowed, oidc_file, summary
+from tests.spark.kafka import add, committed
+from tests.spark.test_archive_backlog import snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    with YarnCluster() as started:
+        yield started
+
+
+def test_the_commits_are_read_in_client_mode(
+    job: Job,
+    brokers: KafkaCluster,
+    provider: Provider,
+    tmp_path: Path,
+) -> None:
+    path = oidc_file(brokers, provider, tmp_path)
+    arguments = ("--kafka-properties", str(path), "--output", (tmp_path / "out").as_uri())
+    said = summary(job("commit_history", *arguments, settings=allowed(provider)))
+    assert (said["commits"], said["groups"], said["warnings"]) == (2, 2, [])
+
+
+def test_a_backlog_is_archived_in_cluster_mode(
+    job: Job,
+    jars: str,
+    brokers: KafkaCluster,
+    provider: Provider,
+    tmp_path: Path,
+) -> None:
+    path = oidc_file(brokers, provider, tmp_path)
+    snapshot(brokers.bootstrap, tmp_path, "cl-doomed")
+    output = tmp_path / "archive"
+    arguments = ("--base", tmp_path.as_uri(), "--cluster", "c", "--group", "cl-doomed", "--output", output.as_uri())
+    options = ("--jars", jars, "--files", str(path))
+    done = job(
+        *("archive_backlog", "--kafka-properties", path.name, *arguments),
+        options=options,
+        settings=allowed(provider),
+        mode="cluster",
+    )
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(output).to_pylist()
+    assert sorted(row["value"] for row in rows) == [b"cl-u-0-1", b"cl-u-0-2", b"cl-u-0-3"]
+
+
+def test_a_backlog_is_processed_in_cluster_mode(
+    job: Job,
+    jars: str,
+    brokers: KafkaCluster,
+    provider: Provider,
+    tmp_path: Path,
+) -> None:
+    add(brokers.bootstrap, {("cl-t", 0): 1})
+    commit_offsets(brokers.bootstrap, {"cl-yarn": {("cl-t", 0): 3}})
+    path = oidc_file(brokers, provider, tmp_path)
+    (tmp_path / "mine.py").write_text("def values(records): return records.selectExpr('CAST(value AS STRING) AS v')\n")
+    arguments = ("--group", "cl-yarn", "--transform", "mine:values", "--output", (tmp_path / "out").as_uri())
+    done = job(
+        *("process_group_backlog", "--kafka-properties", path.name, *arguments),
+        options=("--jars", jars, "--files", str(path)),
+        py_files=(tmp_path / "mine.py",),
+        settings=allowed(provider),
+        mode="cluster",
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(pq.read_table(tmp_path / "out").column("v").to_pylist()) == ["cl-t-0-0", "cl-t-0-3", "cl-t-0-4"]
+    assert committed(brokers.bootstrap, "cl-yarn", ("cl-t", 0)) == [6]
+
+
+def test_in_cluster_mode_every_failure_ends_with_exit_code_1(job: Job, tmp_path: Path) -> None:
+    arguments = ("--base", tmp_path.as_uri(), "--cluster", "nowhere", "--min-idle-seconds", "never")
+    done = job("judge_staleness", *arguments, options=(), mode="cluster")
+    assert done.returncode == 1, "its own code would be 2; YARN hands on that it failed"
+    assert "exitCode: 2" in done.stderr or "exit code: 2" in done.stderr or "exited with 2" in done.stderr
