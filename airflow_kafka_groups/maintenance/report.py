@@ -224,10 +224,18 @@ def _runs(records: Sequence[Mapping[str, Any]]) -> str:
                 f"{record['seconds']:g} s",
                 _text(counts or "nothing to do"),
                 actor or "-",
+                _lease(record.get("lease")),
             ]
         )
-    heads = ["Run", "Kind", "Started", "Took", "Outcomes", "By"]
+    heads = ["Run", "Kind", "Started", "Took", "Outcomes", "By", "Lease"]
     return _section("Runs", len(rows), _table(heads, rows, numeric=(3,)), "", "This plan has not been run.")
+
+
+def _lease(lease: Mapping[str, Any] | None) -> str:
+    if lease is None:
+        return "-"
+    held = f"{_id(lease['group_id'])}, generation {', '.join(map(str, lease['generations']))}"
+    return f"{held}, lost: {_text(lease['lost'])}" if lease["lost"] else held
 
 
 def _files(files: Mapping[str, str]) -> str:

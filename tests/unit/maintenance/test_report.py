@@ -12,6 +12,7 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.maintenance.audit import audit_record, load_audits, write_audit
 from airflow_kafka_groups.maintenance.deletion import DeletionOptions, delete_planned
+from airflow_kafka_groups.maintenance.lease import LeaseRecord
 from airflow_kafka_groups.maintenance.outcomes import DeletionReport
 from airflow_kafka_groups.maintenance.plan import DeletionPlan
 from airflow_kafka_groups.maintenance.report import merge_outcomes, render_report, write_report
@@ -139,6 +140,16 @@ async def test_the_page_of_a_plan_that_was_not_run(tmp_path: Path) -> None:
     assert "this plan has not been run" in page.text
     assert "look twice" in page.text
     Balanced(render_report(replace(plan, groups=(), kept=()), now=LATER))
+
+
+@pytest.mark.parametrize("lost", [None, f"it was given to {EVIL}"])
+async def test_the_page_shows_the_lease_by_which_a_run_deleted(tmp_path: Path, lost: str | None) -> None:
+    _, plan, report, found = await run(tmp_path, dry_run=False)
+    lease = LeaseRecord(group_id="x.lease", owner="o", member_id="m", generations=(3, 5), lost=lost)
+    page = Balanced(render_report(plan, [record(plan, replace(report, lease=lease), found)], now=LATER))
+    assert "x.lease , generation 3, 5" in page.text
+    assert ("lost: it was given to" in page.text) is (lost is not None)
+    assert "script" not in page.tags
 
 
 async def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
