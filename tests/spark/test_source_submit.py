@@ -1,4 +1,4 @@
-"""The data source as users submit it: a script of theirs, the package as a zip, the connection's file by ``--files``.
+"""The data source as Airflow submits it: a user's script, the package as a zip, the connection's file by ``--files``.
 
 Driver and executors run a Python that has the libraries and not this package. What Spark writes and shows of the run
 is searched for the password.
@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.hooks.settings import read_connection
-from airflow_kafka_groups.hooks.source_settings import write_source_settings
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.jars import REPOSITORY
@@ -29,23 +28,31 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 USER, SECRET = "reader", "hush-4d1f"
 LIBRARIES = (*ARROW, "kio", "aiokafka", "async_timeout", "packaging", "typing_extensions.py", "crc32c")
-SCRIPT = """
-import sys
+SEEN = """
 import urllib.request
+from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-from airflow_kafka_groups.spark.source import register
-
-spark = SparkSession.builder.appName("groups").getOrCreate()
-register(spark)
-offsets = spark.read.format("kafka_groups").option("config.file", "kafka.json").load()
 offsets.explain("extended")
-offsets.coalesce(1).write.parquet(sys.argv[1])
 page = f"{spark.sparkContext.uiWebUrl}/api/v1/applications/{spark.sparkContext.applicationId}"
-for what in ("environment", "sql?details=true&planDescription=true", "jobs", "stages"):
-    print(urllib.request.urlopen(f"{page}/{what}", timeout=60).read().decode())
+pages = ("environment", "sql?details=true&planDescription=true", "jobs", "stages")
+shown = [urllib.request.urlopen(f"{page}/{what}", timeout=60).read().decode() for what in pages]
+Path(sys.argv[1] + ".pages").write_text("".join(shown))
 """
+DEFAULTS = """
+spark.driver.memory 1g
+spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.eventLog.enabled true
+spark.eventLog.compress false
+spark.eventLog.dir {events}
+spark.ui.port 0
+"""  # the event log is not compressed, so that it can be searched
+
+
+def example(name: str) -> str:
+    text = (REPOSITORY / "docs" / "spark.md").read_text()
+    found = re.search(rf"<!-- START {name} -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert found, f"docs/spark.md has lost its {name}"
+    return found[1]
 
 
 @pytest.fixture(scope="module")
@@ -57,55 +64,51 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 @pytest.mark.safety
-def test_a_script_reads_by_the_zip_and_the_file_it_is_given_and_the_password_is_shown_nowhere(
-    cluster: KafkaCluster, tmp_path: Path
+def test_the_documented_task_submits_the_documented_script_and_the_password_is_shown_nowhere(
+    cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    extra = json.dumps({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"})
-    fields = {"conn_id": "c", "conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, "port": None}
-    given = SimpleNamespace(**fields, login=USER, password=SECRET, extra=extra)
-    for name in ("secrets", "events", "work"):
+    from airflow.sdk import task
+
+    for name in ("conf", "events", "work"):
         (tmp_path / name).mkdir()
-    file = write_source_settings(read_connection(given), tmp_path / "secrets" / "kafka.json")
-    bundle = tmp_path / "package.zip"
-    pack = [sys.executable, "-m", "airflow_kafka_groups.spark.bundle", str(bundle), "--whole"]
-    subprocess.run(pack, check=True, cwd=REPOSITORY)
-    script = tmp_path / "groups.py"
-    script.write_text(SCRIPT)
-    python = bare_python(tmp_path / "python", LIBRARIES)
-    conf = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (tmp_path / "events").as_uri(),
-        "spark.eventLog.compress": "false",  # a compressed one could not be searched
-        "spark.ui.port": "0",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(DEFAULTS.format(events=(tmp_path / "events").as_uri()))
+    connection = {"conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, "login": USER, "password": SECRET}
+    connection |= {"extra": json.dumps({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"})}
+    environment = {
+        "AIRFLOW_CONN_MY_CLUSTER": json.dumps(connection),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "PATH": f"{spark_home() / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYSPARK_PYTHON": str(bare_python(tmp_path / "python", LIBRARIES)),
+        "SPARK_CONF_DIR": str(tmp_path / "conf"),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    settings = [text for name, value in conf.items() for text in ("--conf", f"{name}={value}")]
-    done = subprocess.run(
-        [
-            *(str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g", *settings),
-            *("--files", str(file), "--py-files", str(bundle), str(script), str(tmp_path / "out")),
-        ],
-        cwd=tmp_path / "work",
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        | {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path / "work")
+    pack = [sys.executable, "-m", "airflow_kafka_groups.spark.bundle", "package.zip", "--whole"]
+    subprocess.run(pack, check=True, env=os.environ | {"PYTHONPATH": str(REPOSITORY)})
+    Path("groups.py").write_text(example("source_script_example") + SEEN)
+
+    names: dict[str, Any] = {"task": task}
+    exec(compile(example("source_submit_example"), "example", "exec"), names)
+    names["read_groups"].function(str(tmp_path / "out"))
+
     rows = pq.read_table(tmp_path / "out").to_pylist()
     assert {(row["group_id"], row["partition"], row["committed_offset"]) for row in rows} == {
         ("left", 0, 5),
         ("behind", 0, 1),
         ("behind", 1, 2),
     }
+    pages = (tmp_path / "out.pages").read_text()
     events = [path.read_text(errors="replace") for path in (tmp_path / "events").rglob("*") if path.is_file()]
-    shown = [done.stdout, done.stderr, *events]
-    assert "RelationV2" in done.stdout, "the plan"
-    assert '"planDescription"' in done.stdout, "Spark's pages"
-    assert any("SparkListenerSQLExecutionStart" in text for text in events), "the event log"
-    assert any("kafka.json" in text for text in events), "the log has the settings"
-    assert all(SECRET not in text for text in shown)
+    output = capfd.readouterr()
+    assert "RelationV2" in output.out + output.err, "the plan"
+    assert '"planDescription"' in pages
+    assert "kafka.json" in pages, "the settings"
+    assert any("SparkListenerSQLExecutionStart" in text and "kafka.json" in text for text in events)
+    assert all(SECRET not in text for text in (output.out, output.err, pages, *events))
 
 
 def test_a_python_without_the_libraries_says_what_it_lacks_and_what_to_do(tmp_path: Path) -> None:
