@@ -15,7 +15,7 @@ import pytest
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.oidc import Provider
-from tests.lab.spark_cluster import SparkCluster, bare_python
+from tests.lab.spark_cluster import SparkCluster
 from tests.spark.clusters.shipping import SECRET, Job, allowed, last_line, oidc_file, summary
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.kafka import committed, write_properties
@@ -110,18 +110,6 @@ def test_a_connector_that_only_the_driver_has_is_told(
     assert done.returncode == 1
     assert "the executors do not have the Kafka connector" in last_line(done)
     assert "--packages or --jars" in last_line(done)
-
-
-def test_packages_that_the_executors_python_lacks_are_named(
-    job: Job, cluster: SparkCluster, brokers: KafkaCluster, tmp_path: Path
-) -> None:
-    empty = bare_python(tmp_path / "empty", ())
-    pythons = {"spark.pyspark.python": str(empty), "spark.pyspark.driver.python": str(cluster.python)}
-    arguments = ("--kafka-properties", str(write_properties(tmp_path, brokers.bootstrap)))
-    done = job("commit_history", *arguments, "--output", (tmp_path / "out").as_uri(), settings=pythons)
-    assert done.returncode == 1
-    assert f"error: the executors' Python ({empty} on " in last_line(done)
-    assert "has no pyarrow and no numpy: install pyarrow and numpy there, or set PYSPARK_PYTHON" in last_line(done)
 
 
 @pytest.mark.safety
