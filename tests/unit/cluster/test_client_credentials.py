@@ -1,0 +1,60 @@
+"""The token endpoint's certificate is checked by the authority that is given, as a file or as text."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.cluster.client_credentials import ENDPOINT, client_credentials
+from airflow_kafka_groups.exceptions import ConnectionFailedError
+from tests.lab.certificates import Authority
+
+AUTHORITY = Authority()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pair, folder = AUTHORITY.issue("login"), tmp_path_factory.mktemp("endpoint")
+    for name, text in (("certificate", pair.certificate), ("key", pair.key)):
+        (folder / name).write_text(text)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "certificate", folder / "key")
+
+    class Endpoint(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"access_token": "t1", "expires_in": 3600}).encode())
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_address[1]}/token"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("form", ["pem", "location"])
+def test_an_authority_of_ones_own_is_trusted(url: str, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text(AUTHORITY.certificate)
+    authority = {f"https.ca.{form}": AUTHORITY.certificate if form == "pem" else str(file)}
+    names = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s"}
+    token, _ = client_credentials({ENDPOINT: url, **names, **authority})("")
+    assert token == "t1"
+
+
+def test_any_other_authority_is_not(url: str) -> None:
+    names = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s"}
+    for authority in ({}, {"https.ca.pem": Authority().certificate}):
+        with pytest.raises(ConnectionFailedError, match="gave no token"):
+            client_credentials({ENDPOINT: url, **names, **authority})("")
