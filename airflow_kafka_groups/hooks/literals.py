@@ -44,6 +44,15 @@ def check_argument(name: str, value: Any) -> None:
         read(name, value)
 
 
+def check_rendered(name: str, before: Any, value: Any) -> None:
+    """Refuse a template that has rendered to ``None``: whoever gave one did not mean what leaving it out means.
+
+    Left out, ``group_ids`` of a restore are all groups of the backup. An ``approval`` of nothing is refused elsewhere.
+    """
+    if value is None and name != "approval" and is_template(before):
+        raise ConfigurationError(name, None, "its template rendered to nothing: check what it refers to")
+
+
 def read_state_names(field: str, value: Any) -> list[Any]:
     """Read states of groups, in whatever case."""
     from airflow_kafka_groups.models import GroupState

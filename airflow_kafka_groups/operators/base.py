@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.literals import check_argument
+from airflow_kafka_groups.hooks.literals import check_argument, check_rendered
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class KafkaGroupsOperator(BaseOperator):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an argument, checked: in a DAG file and again once it is rendered (see ``hooks.literals``)."""
+        check_rendered(name, vars(self).get(name), value)
         check_argument(name, value)
         super().__setattr__(name, value)
 

@@ -14,7 +14,11 @@ from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
-from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import (
+    AlterGroupOffsetsOperator,
+    ResetGroupOffsetsOperator,
+    RestoreGroupOffsetsOperator,
+)
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.retention import PruneFilesOperator
@@ -117,3 +121,26 @@ def test_a_connection_that_is_none_is_said_by_its_name() -> None:
     operator.kafka_groups_conn_id = None  # type: ignore[assignment]  # as a native template may render it
     with pytest.raises(ConfigurationError, match="kafka_groups_conn_id"):
         operator.execute({})
+
+
+NOTHING: list[tuple[type[BaseOperator], str, dict[str, Any]]] = [
+    (RestoreGroupOffsetsOperator, "group_ids", {**STORED, "plan_id": "p"}),
+    (ResetGroupOffsetsOperator, "topics", {**RESET, "to": "latest"}),
+    (DeleteGroupsOperator, "group_ids", STORED),
+    (PlanCleanupOperator, "protected", STORED),
+    (ListGroupOffsetsOperator, "cluster", STORED),
+    (GroupsStalledSensor, "kafka_groups_conn_id", {"group_ids": ["a"], "seconds": 1}),
+]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("operator", "name", "arguments"), NOTHING, ids=lambda value: getattr(value, "__name__", None))
+def test_a_native_template_that_renders_to_nothing_is_not_all(
+    operator: type[BaseOperator], name: str, arguments: dict[str, Any]
+) -> None:
+    """``group_ids=None`` means every group of a backup to a restore: nobody meant that who gave a template."""
+    given: dict[str, Any] = {**arguments, name: "{{ params.nothing }}"}
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=True):
+        made = operator(task_id="t", **given)
+    with pytest.raises(ConfigurationError, match=f"{name}.*rendered to nothing"):
+        made.render_template_fields({"params": {"nothing": None}})
