@@ -39,16 +39,7 @@ with DAG(
     find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")
     list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")
     snapshot_id = "{{ ti.xcom_pull('list_offsets')['snapshot_id'] }}"
-    judge_staleness = SparkSubmitOperator(
-        task_id="judge_staleness",
-        application_args=[
-            *("--base", "{{ params.storage_path }}", "--cluster", "{{ params.cluster }}"),
-            *("--snapshot-id", snapshot_id),
-            *("--min-idle-seconds", "{{ params.min_idle_seconds }}"),
-            *("--min-observations", "{{ params.min_observations }}"),
-        ],
-        **spark_arguments(),
-    )
+    judge_staleness = SparkSubmitOperator(task_id="judge_staleness", **spark_arguments(snapshot_id))
     plan = PlanCleanupOperator(
         task_id="plan",
         snapshot_id=snapshot_id,

@@ -84,6 +84,22 @@ _FORM: dict[str, dict[str, Any]] = {
         "type": "integer",
         "minimum": 2,
     },
+    "mode": {
+        "default": "full",
+        "title": "History",
+        "description": "full reads all snapshots each time; incremental carries a state on and reads the new ones only "
+        "(the same verdicts); check does both and fails if they differ.",
+        "type": "string",
+        "enum": ["full", "incremental", "check"],
+    },
+    "offsets_retention_minutes": {
+        "default": 0,
+        "title": "Offsets retention (min)",
+        "description": "The brokers' offsets.retention.minutes, to show when offsets expire. 0: not known.",
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 52_704_000,
+    },
     "max_groups": {
         "default": 500,
         "title": "At most groups",
@@ -210,10 +226,26 @@ def approval_arguments() -> dict[str, str]:
     }
 
 
-def spark_arguments() -> dict[str, Any]:
-    """Give the ``SparkSubmitOperator`` arguments of the job that judges staleness: ``spark_settings`` and its path."""
+def spark_arguments(snapshot_id: str) -> dict[str, Any]:
+    """Give the ``SparkSubmitOperator`` arguments of the job that judges staleness: ``spark_settings``, path, arguments.
+
+    :param snapshot_id: the snapshot to judge (a template). The rest is what the parameters say, as templates too.
+    """
     job = Path(__file__).parents[1] / "spark" / "jobs" / "judge_staleness.py"
-    return {**spark_settings(), "application": str(job)}
+    asked = {
+        "base": "storage_path",
+        "cluster": "cluster",
+        "min-idle-seconds": "min_idle_seconds",
+        "min-observations": "min_observations",
+        "mode": "mode",
+        "offsets-retention-minutes": "offsets_retention_minutes",
+    }
+    arguments = [word for option, name in asked.items() for word in (f"--{option}", f"{{{{ params.{name} }}}}")]
+    return {
+        **spark_settings(),
+        "application": str(job),
+        "application_args": [*arguments, "--snapshot-id", snapshot_id],
+    }
 
 
 def spark_settings() -> dict[str, Any]:

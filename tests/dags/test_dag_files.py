@@ -66,6 +66,7 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     assert params["min_idle_seconds"] == 7 * 86_400
     assert params["max_share"] <= 0.5
     assert params["min_observations"] >= 2
+    assert params["mode"] == "full"
     assert cleanup.get_task("delete").retries == 0
     prune = dags["prune_kafka_groups_files"]
     assert prune.params.dump()["dry_run"] is True
@@ -73,6 +74,22 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     for dag in dags.values():
         assert dag.max_active_runs == 1
         assert dag.catchup is False
+
+
+def test_the_job_is_asked_for_what_the_form_says(dags: dict[str, Any]) -> None:
+    from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
+
+    cleanup = dags["cleanup_stale_groups"]
+    params, snapshot_id = cleanup.params.dump(), "20260131T235959Z-0123abcd"
+    words = [
+        str(params[word[10:-3]]) if word.startswith("{{ params.") else word
+        for word in cleanup.get_task("judge_staleness").application_args
+    ]
+    assert "xcom_pull('list_offsets')" in words[-1]
+    asked = parse_arguments([*words[:-1], snapshot_id])
+    assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], params["cluster"], snapshot_id)
+    for name in ("min_idle_seconds", "min_observations", "mode", "offsets_retention_minutes"):
+        assert getattr(asked, name) == params[name]
 
 
 def test_the_report_comes_whatever_happens_and_hides_no_failure(dags: dict[str, Any]) -> None:
@@ -134,6 +151,8 @@ def test_only_the_runs_own_word_switches_approval_off(
     [
         ("min_idle_seconds", 0),
         ("min_observations", 1),
+        ("mode", "quick"),
+        ("offsets_retention_minutes", -1),
         ("max_groups", 0),
         ("max_share", 1.5),
         ("max_share", 0),
