@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.maintenance.outcomes import DeletionReport, Outcome
 from airflow_kafka_groups.maintenance.plan import DeletionPlan
-from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, check_id, read_json, write_json
+from airflow_kafka_groups.maintenance.storage import (
+    FORMAT,
+    Layout,
+    StoragePath,
+    check_id,
+    parse_time,
+    read_json,
+    write_json,
+)
 from airflow_kafka_groups.maintenance.verify import Verification
+
+_RECORD = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}-(\d{8}T\d{6}Z)-[0-9a-f]{8}\.json")
+"""A record's name: the plan's id and the run's own."""
 
 
 def audit_record(
@@ -60,6 +73,28 @@ def load_audits(layout: Layout, plan_id: str) -> list[dict[str, Any]]:
     found = sorted(folder.iterdir(), key=lambda path: path.name) if folder.exists() else []
     paths = [path for path in found if path.name.startswith(prefix) and path.name.endswith(".json")]
     return [read_json(path, "the record of a run", MaintenanceError) for path in paths]
+
+
+def deleted_since(layout: Layout, since: datetime) -> dict[str, datetime]:
+    """Give the groups that were deleted since then, each with the time by which it was.
+
+    All records of the cluster's folder count. Raises ``MaintenanceError`` for a record that is damaged.
+    """
+    folder = layout.root / "audit"
+    first = f"{since.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    found: dict[str, datetime] = {}
+    for path in sorted(folder.iterdir(), key=lambda path: path.name) if folder.exists() else ():
+        name = _RECORD.fullmatch(path.name)
+        if name is None or name[1] < first:
+            continue
+        record = read_json(path, "the record of a run", MaintenanceError)
+        try:
+            finished_at = parse_time(record["finished_at"])
+        except (KeyError, TypeError, ValueError) as exc:
+            raise MaintenanceError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
+        for group_id in deleted_by([record]):
+            found[group_id] = max(finished_at, found.get(group_id, finished_at))
+    return found
 
 
 def deleted_by(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.exceptions import PlanError
@@ -37,13 +37,21 @@ _SHORT_IDLE_SECONDS = 3_600.0
 _CLOCK_SLACK = timedelta(minutes=5)
 
 
-def make_plan(verdicts: Iterable[Verdict], snapshot: SnapshotReader, policy: PlanPolicy, now: datetime) -> DeletionPlan:
+def make_plan(
+    verdicts: Iterable[Verdict],
+    snapshot: SnapshotReader,
+    policy: PlanPolicy,
+    now: datetime,
+    deleted_at: Mapping[str, datetime] | None = None,
+) -> DeletionPlan:
     """Make a plan; it may be empty.
 
     :param verdicts: what the job decided about this snapshot.
     :param snapshot: the snapshot that was judged.
     :param policy: what may be planned.
     :param now: the time, with its zone.
+    :param deleted_at: groups that were deleted before, and when: one that is there again is idle since then at most.
+        Default: none.
 
     Raises ``PlanError`` when the snapshot is incomplete, too old, or does not know which cluster it is of; or when
     topics may be hidden from its user.
@@ -54,7 +62,7 @@ def make_plan(verdicts: Iterable[Verdict], snapshot: SnapshotReader, policy: Pla
     eligible: dict[str, Verdict] = {}
     kept: list[KeptGroup] = []
     for verdict in judged.values():
-        keep = _keep_by_verdict(verdict, policy)
+        keep = _keep_by_verdict(verdict, policy) or _keep_restored(verdict, policy, deleted_at or {})
         if keep is None:
             eligible[verdict.group_id] = verdict
         else:
@@ -148,6 +156,15 @@ def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
     if verdict.observations < policy.min_observations:
         return keep("doubt", f"seen {verdict.observations} time(s); the policy asks for {policy.min_observations}")
     return None
+
+
+def _keep_restored(verdict: Verdict, policy: PlanPolicy, deleted_at: Mapping[str, datetime]) -> KeptGroup | None:
+    """Keep what was deleted a short while ago and restored: its history does not show that it was away."""
+    gone = deleted_at.get(verdict.group_id)
+    if gone is None or (verdict.observed_at - gone).total_seconds() >= policy.min_idle_seconds:
+        return None
+    reason = f"it was deleted at {gone:%Y-%m-%d %H:%M:%S %Z} and is there again: it is watched anew since then"
+    return KeptGroup(group_id=verdict.group_id, verdict="doubt", reason=reason)
 
 
 def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.links import CleanupReportLink, name_report
@@ -91,8 +92,10 @@ class PlanCleanupOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.hooks.arguments import read_text
+        from airflow_kafka_groups.maintenance.audit import deleted_since
         from airflow_kafka_groups.maintenance.plan import save_plan
         from airflow_kafka_groups.maintenance.planning import make_plan
+        from airflow_kafka_groups.maintenance.policy import YEAR_SECONDS
         from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader, latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.maintenance.verdicts import load_verdicts
@@ -106,7 +109,9 @@ class PlanCleanupOperator(StoredOperator):
         else:
             snapshot_id = read_text("snapshot_id", self.snapshot_id)
         snapshot = SnapshotReader(layout, snapshot_id)
-        plan = make_plan(load_verdicts(layout, snapshot_id), snapshot, policy, utc_now())
+        since = snapshot.manifest.observed_at - timedelta(seconds=min(policy.min_idle_seconds, YEAR_SECONDS))
+        verdicts = load_verdicts(layout, snapshot_id)
+        plan = make_plan(verdicts, snapshot, policy, utc_now(), deleted_since(layout, since))
         path = save_plan(layout, plan)
         gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
         tell_outlets(self, context, {"plan_id": plan.plan_id, **plan.counts})

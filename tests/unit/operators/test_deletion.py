@@ -236,6 +236,37 @@ def test_what_a_plan_has_deleted_it_does_not_delete_again(
     assert done["kept_reasons"] == {"deleted_before": 1}
 
 
+@pytest.mark.safety
+def test_what_was_deleted_and_restored_is_watched_anew_before_another_plan_has_it(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    """Between two snapshots nobody sees that it was away: its history says that it never moved."""
+    apply(tmp_path, backed_up)
+    admin.groups["a"] = FakeGroup()
+    admin.groups["c"] = FakeGroup()
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "c"})
+    again = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    assert [group["group_id"] for group in again["first_groups"]] == ["c"]
+    kept = {group["group_id"]: group for group in json.loads(Path(again["plan_path"]).read_text())["kept"]}
+    assert kept["a"]["verdict"] == "doubt"
+    assert "was deleted" in kept["a"]["reason"]
+
+
+def test_what_was_deleted_long_ago_is_a_group_like_any_other(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    (path,) = [Path(apply(tmp_path, backed_up)["audit_path"])]
+    long_ago = "20250101T000000Z"
+    record = {**json.loads(path.read_text()), "finished_at": "2025-01-01T00:00:00+00:00"}
+    path.with_name(f"{path.name[:26]}{long_ago}-{path.name[-13:]}").write_text(json.dumps(record))
+    path.unlink()
+    admin.groups["a"] = FakeGroup()
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a"})
+    assert scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)["counts"]["planned"] == 1
+
+
 def test_a_dry_run_before_does_not_keep_anything(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
     apply(tmp_path, backed_up, dry_run=True)
     assert apply(tmp_path, backed_up)["counts"]["deleted"] == 2
