@@ -21,6 +21,7 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_pr
 from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
+from tests.lab.kerberos import Kerberos
 from tests.lab.oidc import Provider, oidc_connection
 from tests.lab.topics import quiet
 from tests.spark.kafka import committed, fill
@@ -137,3 +138,19 @@ def test_what_a_library_says_is_shown_without_secrets(name: str, value: str, sec
     assert properties.without_secrets(f"ann at b:1 said {secret}, {value}").count("***") >= 2
     assert secret not in properties.without_secrets(f"ann at b:1 said {secret}")
     assert properties.without_secrets("ann at b:1") == "ann at b:1"
+
+
+def test_a_keytab(spark: SparkSession, tmp_path: Path) -> None:
+    with Kerberos("ann") as kerberos, kerberos.cluster() as cluster:
+        # Where krb5.conf is not in /etc, a JVM is told by an option; this one runs already.
+        spark._jvm.java.lang.System.setProperty("java.security.krb5.conf", str(kerberos.config))  # type: ignore[union-attr]
+        spark._jvm.sun.security.krb5.Config.refresh()  # type: ignore[union-attr]
+
+        def keys_of(user: str) -> Any:
+            own = {"sasl.kerberos.keytab": str(kerberos.keytab), "sasl.kerberos.principal": kerberos.principal(user)}
+            return connection(cluster, security_protocol="SASL_PLAINTEXT", sasl_mechanism="GSSAPI", properties=own)
+
+        check(spark, cluster, keys_of("ann"), tmp_path, "sec-keytab")
+        path = write_properties(java_properties(read_connection(keys_of("bob"))), tmp_path / "bob.properties")
+        with pytest.raises(JobError, match=r"^the Kafka client cannot be made: LoginException: .*Check the Kafka prop"):
+            process_backlog(spark, load_properties(spark, str(path)), "g", lambda records: None)

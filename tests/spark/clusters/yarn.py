@@ -13,11 +13,12 @@ import pytest
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
+from tests.lab.kerberos import Kerberos
 from tests.lab.oidc import Provider
 from tests.lab.spark_cluster import SparkCluster
 from tests.lab.spark_cluster_yarn import YarnCluster
-from tests.spark.clusters.shipping import Job, allowed, oidc_file, summary
-from tests.spark.kafka import add, committed
+from tests.spark.clusters.shipping import Job, allowed, oidc_file, properties_file, summary
+from tests.spark.kafka import add, committed, fill
 from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(600)]
@@ -93,3 +94,21 @@ def test_in_cluster_mode_every_failure_ends_with_exit_code_1(job: Job, tmp_path:
     done = job("judge_staleness", *arguments, options=(), mode="cluster")
     assert done.returncode == 1, "its own code would be 2; YARN hands on that it failed"
     assert "exitCode: 2" in done.stderr or "exit code: 2" in done.stderr or "exited with 2" in done.stderr
+
+
+def test_a_keytab_is_shipped_in_cluster_mode(job: Job, jars: str, tmp_path: Path) -> None:
+    with Kerberos("ann") as kerberos, kerberos.cluster() as brokers:
+        fill(brokers.bootstrap, {("cl-k", 0): 1})
+        commit_offsets(brokers.bootstrap, {"cl-kerberos": {("cl-k", 0): 1}})
+        login = {"sasl.kerberos.keytab": kerberos.keytab.name, "sasl.kerberos.principal": kerberos.principal("ann")}
+        extra = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI", "properties": login}
+        path = properties_file(brokers.sasl_bootstrap, extra, tmp_path)
+        done = job(
+            *("commit_history", "--kafka-properties", path.name, "--output", (tmp_path / "out").as_uri()),
+            options=("--jars", jars, "--files", f"{path},{kerberos.keytab}"),
+            settings={f"spark.{side}.extraJavaOptions": kerberos.java_option for side in ("driver", "executor")},
+            mode="cluster",
+        )
+        assert done.returncode == 0, done.stderr
+        found = pq.read_table(tmp_path / "out" / "commits").column("group_id").to_pylist()
+        assert found == ["cl-kerberos"]

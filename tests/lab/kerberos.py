@@ -1,0 +1,147 @@
+"""A real Kerberos: a key distribution centre (Apache Kerby, through Hadoop's MiniKdc), and brokers that log in by it.
+
+::
+
+    with Kerberos("ann") as kerberos, kerberos.cluster() as cluster:
+        ...  # log in at cluster.sasl_bootstrap (SASL_PLAINTEXT, GSSAPI) as kerberos.principal("ann") with kerberos.keytab
+
+Its jars are 4 MB of downloads, once, into ``build/kdc``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.lab.cluster import KafkaCluster
+from tests.lab.errors import LabError
+from tests.lab.jars import REPOSITORY
+from tests.lab.maven import Artifact, Download, render_pom
+from tests.lab.ports import HOST, free_ports
+from tests.lab.process import JavaProgram, LabProcess
+from tests.lab.reaper import Reaper
+
+REALM = "LAB.TEST"
+START_TIMEOUT_S = 60.0
+_POLL_S = 0.1
+_HOME = REPOSITORY / "build" / "kdc"
+_SERVICE = ("kafka/localhost", f"kafka/{HOST}")  # Java asks for the address's name where it has one
+
+
+def kdc_jars() -> Path:
+    """Return the folder of the jars, fetching them first when they are not all there."""
+    pom = render_pom([Artifact("org.apache.hadoop", "hadoop-minikdc", "3.5.0")])
+    return Download(what="a KDC", pom=pom, libs=_HOME / "libs", home=_HOME, proof="hadoop-minikdc-*.jar").fetch()
+
+
+class Kerberos:
+    """Run a key distribution centre that knows some users, until ``stop()`` or the end of the ``with`` block.
+
+    :param users: their names, without the realm. One keytab has the keys of them all, and of the brokers.
+    """
+
+    def __init__(self, *users: str) -> None:
+        self._users = users
+        self._reaper: Reaper | None = None
+        self._process: LabProcess | None = None
+        self.folder = Path()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def keytab(self) -> Path:
+        """Return the file with all keys."""
+        return self.folder / "lab.keytab"
+
+    @property
+    def config(self) -> Path:
+        """Return the ``krb5.conf`` that leads to this centre."""
+        return self.folder / "krb5.conf"
+
+    @property
+    def java_option(self) -> str:
+        """Return the option with which a JVM asks this centre."""
+        return f"-Djava.security.krb5.conf={self.config}"
+
+    def principal(self, user: str) -> str:
+        """Return a user's name with the realm."""
+        return f"{user}@{REALM}"
+
+    def start(self) -> Self:
+        """Start the centre and wait for its keytab."""
+        self.folder = Path(tempfile.mkdtemp(prefix="akg-kdc-"))
+        self._reaper = Reaper()
+        self._reaper.watch_folder(str(self.folder))
+        try:
+            settings = {
+                "org.name": "LAB",
+                "org.domain": "TEST",
+                "kdc.bind.address": HOST,
+                "kdc.port": free_ports(1)[0],
+                "instance": "lab",
+                "transport": "TCP",
+                "max.ticket.lifetime": 86400000,
+                "max.renewable.lifetime": 604800000,
+                "debug": "false",
+            }
+            given = self.folder / "kdc.properties"
+            given.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+            program = JavaProgram(
+                libs=kdc_jars(),
+                main_class="org.apache.hadoop.minikdc.MiniKdc",
+                arguments=(str(self.folder), str(given), str(self.keytab), *self._users, *_SERVICE),
+                options=("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            )
+            self._process = LabProcess.start("kdc", program.command(), folder=self.folder, reaper=self._reaper)
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Kill the centre and remove its folder. May be called twice."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+        if self._reaper is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self._reaper.close()
+            self._reaper = None
+
+    def cluster(self, *, version: str = "4.1.0", brokers: int = 1, **more: Any) -> KafkaCluster:
+        """Build a cluster, not started yet, whose login listener takes Kerberos and nothing else."""
+        jaas = (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            f'keyTab="{self.keytab}" principal="{self.principal(_SERVICE[0])}";'
+        )
+        config = {
+            "sasl.enabled.mechanisms": "GSSAPI",
+            "listener.name.login.gssapi.sasl.jaas.config": jaas,
+            "listener.name.login.sasl.kerberos.service.name": "kafka",
+            **more.pop("config", {}),
+        }
+        options = (self.java_option, *more.pop("java_options", ()))
+        return KafkaCluster(
+            version=version, brokers=brokers, sasl_users={"nobody": ""}, config=config, java_options=options, **more
+        )
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        # The keytab is written with all keys in it, and then the program says that it waits.
+        while not re.search("Standalone MiniKdc Running", self._process.log_tail()):
+            if not self._process.is_running() or time.monotonic() > deadline:
+                raise LabError(f"The KDC did not come up. It logged:\n{self._process.log_tail()}")
+            time.sleep(_POLL_S)
