@@ -3,7 +3,7 @@
 ::
 
     with Kerberos("ann") as kerberos, kerberos.cluster() as cluster:
-        ...  # log in at cluster.sasl_bootstrap (SASL_PLAINTEXT, GSSAPI) as kerberos.principal("ann") with kerberos.keytab
+        ...  # at cluster.sasl_bootstrap (SASL_PLAINTEXT, GSSAPI), as kerberos.principal("ann") with kerberos.keytab
 
 Its jars are 4 MB of downloads, once, into ``build/kdc``.
 """
