@@ -1,0 +1,154 @@
+"""The driver at its limits, as scripted dialogues: what is too much at once, lost, late or never answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from airflow_kafka_groups.admin.requests import DriverLimits
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    KafkaGroupsError,
+    OutcomeUnknownError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
+from tests.unit.admin.dialogue import TIMEOUT, Dialogue, ToyHandler
+
+MOVED = KafkaGroupsError("NOT_COORDINATOR")
+LOADING = KafkaGroupsError("COORDINATOR_LOAD_IN_PROGRESS")
+LOST = ConnectionFailedError("b1:9092", "connection lost")
+
+
+class TestTooMuch:
+    def test_a_request_that_was_too_much_goes_again_in_halves(self) -> None:
+        talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1))
+        assert talk.asks() == [("ask", 1, "abcde")]
+        talk.answer("abcde", completed={"e": 5}, too_much=dict.fromkeys("abcd", MOVED))
+        assert talk.asks() == [("ask", 1, "ab"), ("ask", 1, "cd")]
+        talk.answer("ab", completed={"a": 1, "b": 2})
+        talk.answer("cd", too_much={"c": MOVED, "d": MOVED})
+        assert talk.asks() == [("ask", 1, "c"), ("ask", 1, "d")]
+        talk.answer("c", completed={"c": 3})
+        talk.answer("d", too_much={"d": MOVED})
+        assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": MOVED}
+
+    def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
+        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), weights=ToyWeights(budget=20))
+        assert talk.asks() == [("ask", 1, "aAbB"), ("ask", 1, "cC")], "10 each: two of a bucket fit"
+
+    def test_a_key_that_is_heavier_than_the_budget_goes_alone(self) -> None:
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), weights=ToyWeights(budget=5))
+        assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b"), ("ask", 1, "c")]
+
+
+@dataclass(frozen=True)
+class ToyWeights:
+    budget: int
+
+    def bucket(self, key: str) -> int:
+        return int(key.isupper())
+
+    def weight(self, key: str) -> int:
+        return 10
+
+
+class TestFailures:
+    def test_a_lost_connection_sends_all_the_brokers_keys_to_lookup(self) -> None:
+        limits = DriverLimits(batch_size=1, batches_in_flight=1, lookup_batch_size=10)
+        talk = Dialogue("ab", brokers=[2], mapping={"a": 1, "b": 1}, limits=limits)
+        assert talk.asks() == [("ask", 1, "a")]
+        talk.fail("a", LOST)
+        assert talk.asks() == [("lookup", 2, "b")], "it does not have to find out by itself"
+        talk.found("b", b=2)
+        assert talk.asks() == [("ask", 2, "b")]
+        talk.sleep()
+        assert talk.asks() == [("lookup", 2, "a")]
+
+    def test_a_lookup_that_fails_goes_to_another_broker(self) -> None:
+        talk = Dialogue("a", brokers=[1, 2])
+        ((_, first, _),) = talk.asks()
+        talk.fail("a", RequestTimeoutError("slow"), sent=True)
+        talk.sleep()
+        ((stage, second, _),) = talk.asks()
+        assert (stage, second) == ("lookup", 3 - first)
+
+    def test_refused_credentials_are_final(self) -> None:
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
+        talk.asks()
+        refused = AuthenticationFailedError("b1:9092", "bad password")
+        talk.fail("ab", refused)
+        assert talk.results() == {"a": refused, "b": refused}
+
+    def test_a_version_without_common_ground_is_final(self) -> None:
+        talk = Dialogue("a", mapping={"a": 1})
+        talk.asks()
+        talk.fail("a", UnsupportedVersionError("too old"))
+        assert isinstance(talk.results()["a"], UnsupportedVersionError)
+
+    def test_a_deletion_whose_answer_is_lost_is_not_sent_again(self) -> None:
+        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
+        talk.asks()
+        talk.fail("a", LOST, sent=True)
+        assert isinstance(talk.results()["a"], OutcomeUnknownError)
+        assert talk.asks() == []
+
+    def test_a_deletion_that_never_left_is_tried_again(self) -> None:
+        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
+        talk.asks()
+        talk.fail("a", LOST, sent=False)
+        talk.sleep()
+        assert talk.asks() == [("lookup", 1, "a")]
+
+    def test_a_listing_gives_up_on_a_broker_after_some_tries(self) -> None:
+        talk = Dialogue("a", lookup=False, mapping={"a": 1}, limits=DriverLimits(give_up_after=3))
+        for _ in range(3):
+            assert talk.asks() == [("ask", 1, "a")]
+            talk.fail("a", LOST)
+            talk.sleep()
+        assert talk.results() == {"a": LOST}
+
+
+class TestTime:
+    def test_at_the_deadline_what_is_left_fails_and_names_its_broker(self) -> None:
+        talk = Dialogue("abc", brokers=[4], mapping={"a": 1, "b": 2})
+        talk.asks()
+        talk.answer("b", retry={"b": LOADING})
+        talk.now = TIMEOUT
+        assert talk.asks() == []
+        results = talk.results()
+        assert talk.driver.done
+        assert all(isinstance(error, DeadlineExceededError) for error in results.values())
+        assert "broker 1 to answer OffsetFetch" in str(results["a"])
+        assert "COORDINATOR_LOAD_IN_PROGRESS" in str(results["b"])
+        assert "broker 4 to answer FindCoordinator" in str(results["c"])
+
+    def test_a_deletion_under_way_at_the_deadline_is_of_unknown_outcome(self) -> None:
+        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
+        talk.asks()
+        talk.now = TIMEOUT
+        talk.asks()
+        assert isinstance(talk.results()["a"], OutcomeUnknownError)
+
+    def test_an_answer_after_the_deadline_changes_nothing(self) -> None:
+        talk = Dialogue("a", mapping={"a": 1})
+        talk.asks()
+        talk.now = TIMEOUT
+        talk.asks()
+        talk.results()
+        talk.answer("a", completed={"a": 1})
+        assert talk.results() == {}
+        assert talk.driver.remaining == 0
+
+    def test_a_throttled_broker_is_left_alone_for_as_long_as_it_says(self) -> None:
+        limits = DriverLimits(batch_size=1, batches_in_flight=1)
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, limits=limits)
+        talk.asks()
+        talk.answer("a", throttle=2.5, completed={"a": 1})
+        assert talk.asks() == []
+        assert talk.driver.wake_at(talk.now) == pytest.approx(2.5)
+        talk.sleep()
+        assert talk.asks() == [("ask", 1, "b")]
