@@ -275,7 +275,8 @@ def _defaults() -> dict[str, Any]:
     except ValueError:
         defaults = None
     if not isinstance(defaults, dict):
-        raise ConfigurationError(ENVIRONMENT, text, 'must be a JSON object such as {"dry_run": true}')
+        # Not the text: Spark properties in it may be secrets, and every user sees why a DAG file fails.
+        raise ConfigurationError(ENVIRONMENT, None, 'must be a JSON object such as {"dry_run": true}')
     for name in defaults:
         if name not in _KNOWN and name not in _SPARK:
             known = ", ".join(sorted({*_KNOWN, *_SPARK}))
