@@ -133,11 +133,12 @@ def test_a_damaged_state_is_not_used_and_the_history_is_read(
     elif damage == "gone":
         state.unlink()
     else:
-        pq.write_table(table.slice(0, 0 if damage == "no rows" else 2), state)
+        fewer = table.slice(0, 0 if damage == "no rows" else 2)
+        pq.write_table(fewer, state, use_deprecated_int96_timestamps=True)  # as Spark writes them
     write_hour(begun, 3)
     summary = judge(spark, begun, "incremental")
     assert at_once[0] == "_carried_at_once"
-    assert "cannot be read" in summary["why_full"] or "has other rows than were written" in summary["why_full"]
+    assert {"cut off": "cannot be read"}.get(damage, "has other rows than were written") in summary["why_full"]
     assert (summary["snapshots_read"], summary["verdicts"]["stale"]) == (4, 1)
     write_hour(begun, 4)
     assert judge(spark, begun, "incremental")["why_full"] == ""
