@@ -58,12 +58,19 @@ def audit_record(
     }
 
 
-def write_audit(layout: Layout, record: Mapping[str, Any]) -> StoragePath:
-    """Write the record below its plan's id (or its own, if there was no plan); refuses to overwrite one."""
+def write_audit(layout: Layout, record: Mapping[str, Any], *, begun: StoragePath | None = None) -> StoragePath:
+    """Write the record below its plan's id (or its own, if there was no plan); refuses to overwrite another run's.
+
+    :param record: what ``audit_record`` gave.
+    :param begun: what this very run wrote when it began: it is replaced. Default: nothing.
+    """
     path = layout.audit(record["plan_id"] or record["run_id"], record["run_id"])
-    if path.exists():
+    if path != begun and path.exists():
         raise MaintenanceError(f"{path} exists: every run has its own record")
-    return write_json(layout.root / "audit", path.name, record)
+    written = write_json(layout.root / "audit", path.name, record)
+    if begun is not None and begun != written:
+        begun.unlink()
+    return written
 
 
 def load_audits(layout: Layout, plan_id: str) -> list[dict[str, Any]]:

@@ -55,6 +55,10 @@ def never_stop() -> bool:
     return False
 
 
+async def do_nothing() -> None:
+    """Do nothing before the first group is touched."""
+
+
 def ignore_chunk(outcomes: Sequence[GroupOutcome]) -> None:
     """Do nothing: the default of every ``on_chunk`` argument."""
 
@@ -70,6 +74,8 @@ class DeletionOptions:
     :param now: gives the time of day.
     :param monotonic: gives seconds that only grow, also while the machine sleeps: what was read before is old then.
     :param progress: called with (stage, done, total).
+    :param before: awaited once, before the first group is touched; not in a dry run. What it raises ends the run: one
+        that cannot be recorded is to delete nothing.
     :param on_chunk: called with the outcomes of each chunk as soon as they are known, to log or store them.
     :param stop: asked before each chunk; true keeps all groups that are left.
     :param lease: the lease to hold to, from ``deletion_lease()``. Default: none; another run may delete meanwhile.
@@ -81,6 +87,7 @@ class DeletionOptions:
     now: Clock = field(default=utc_now)
     monotonic: Callable[[], float] = field(default=clock.now)
     progress: Progress = field(default=ignore_progress)
+    before: Callable[[], Awaitable[None]] = field(default=do_nothing)
     on_chunk: Callable[[Sequence[GroupOutcome]], None] = field(default=ignore_chunk)
     stop: Callable[[], bool] = field(default=never_stop)
     lease: LeaseGuard | None = None
@@ -186,6 +193,8 @@ class DeletionRun:
     async def delete(self, expected: Sequence[Expected]) -> list[GroupOutcome]:
         """Give one outcome for each group, in the order given."""
         outcomes: list[GroupOutcome] = []
+        if expected and not self._dry_run:
+            await self._options.before()
         for chunk in _chunks(expected, self._options.chunk_size):
             of_chunk = await self._held_back(chunk) or await self._delete_chunk(chunk)
             by_id = {outcome.group_id: outcome for outcome in of_chunk}

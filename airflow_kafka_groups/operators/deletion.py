@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.maintenance.deletion import DeletionOptions
     from airflow_kafka_groups.maintenance.outcomes import DeletionReport
+    from airflow_kafka_groups.maintenance.storage import StoragePath
     from airflow_kafka_groups.maintenance.verify import Verification
     from airflow_kafka_groups.operators.deletion_runs import Run
 
@@ -149,24 +150,30 @@ class DeleteGroupsOperator(StoredOperator):
             owner = owner_name(_actor(context), self.hook.client_config().client_id)
             run.take_lease = lambda: self.hook.lease(owner=owner, wait_seconds=terms.wait_seconds)
 
+        run_id = new_id(utc_now())
+        begun: StoragePath | None = None
+
         def record(report: DeletionReport, verification: Verification | None) -> str:
+            nonlocal begun
             plan = load_plan(layout, report.plan_id) if report.plan_id else None
             entry = audit_record(
                 report,
-                run_id=new_id(utc_now()),
+                run_id=run_id,
                 plan=plan,
                 verification=verification,
                 actor={**_actor(context), **run.approved()},
                 kafka_cluster_id=run.kafka_cluster_id,
             )
             try:
-                return str(write_audit(layout, entry))
+                begun = write_audit(layout, entry, begun=begun)
             except (OSError, MaintenanceError):
                 self._log_record(entry)
                 raise
+            return str(begun)
 
+        run.record = record
         try:
-            with run.recorded_if_interrupted(record):
+            with run.recorded_if_interrupted():
                 report, verification = self.hook.run(run.delete_and_verify)
         except LeaseNotAcquiredError as error:
             if terms is None or not terms.skip:
@@ -188,7 +195,11 @@ class DeleteGroupsOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.deletion import DeletionOptions
 
         return DeletionOptions(
-            progress=self.log_progress, on_chunk=run.note, stop=lambda: self._stopped, lease=run.lease
+            progress=self.log_progress,
+            before=run.begin,
+            on_chunk=run.note,
+            stop=lambda: self._stopped,
+            lease=run.lease,
         )
 
     def _finish(self, report: DeletionReport, verification: Verification | None, audit_path: str) -> dict[str, Any]:

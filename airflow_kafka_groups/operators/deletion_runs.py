@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PlanError
 from airflow_kafka_groups.operators.approval_rules import check_approval, why_approval
@@ -27,6 +28,8 @@ class Run:
     """Be one deletion: what it asks for, and what is known of it if it is interrupted."""
 
     def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
+        from airflow_kafka_groups.maintenance.storage import utc_now
+
         self.operator = operator
         self.layout = layout
         self.dry_run = dry_run
@@ -36,6 +39,16 @@ class Run:
         self.noted: list[GroupOutcome] = []
         self.take_lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = nullcontext
         self.lease: LeaseGuard | None = None
+        self.record: Callable[[DeletionReport, Verification | None], str]
+        self._started_at = utc_now()
+
+    async def begin(self) -> None:
+        """Write the record of a run that has begun: one that is killed outright leaves at least this behind.
+
+        Where it cannot be written nothing is deleted.
+        """
+        not_over = "the run has begun, and its end is not recorded"
+        await asyncio.to_thread(self.record, self._so_far("begun", not_over, not_over), None)
 
     async def delete(self, admin: AdminClient) -> DeletionReport:
         """Delete, and say what became of each group."""
@@ -72,28 +85,31 @@ class Run:
             self.operator.log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
 
     @contextmanager
-    def recorded_if_interrupted(self, record: Any) -> Iterator[None]:
+    def recorded_if_interrupted(self) -> Iterator[None]:
         """Write the record even if the task is killed in the middle: what was deleted must be on file."""
-        from airflow_kafka_groups.maintenance.storage import utc_now
-
-        started_at = utc_now()
         try:
             yield
         except BaseException as exc:
             # The package's own errors are raised before anything is deleted; any other may come at any time.
             if self.noted or (self.wanted and not isinstance(exc, KafkaGroupsError)):
-                self.operator.log.error("Interrupted; recorded in %s", record(self._so_far(started_at, exc), None))
+                why = f"the run was interrupted ({type(exc).__name__})"
+                path = self.record(self._so_far("interrupted", why, why), None)
+                self.operator.log.error("Interrupted; recorded in %s", path)
             raise
 
-    def _so_far(self, started_at: Any, exc: BaseException) -> DeletionReport:
+    def _so_far(self, code: str, reason: str, warning: str) -> DeletionReport:
         from airflow_kafka_groups.maintenance.lease import lease_record
         from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, Outcome
         from airflow_kafka_groups.maintenance.storage import utc_now
 
         known = {item.group_id for item in self.noted}
-        reason = f"the run was interrupted ({type(exc).__name__}): look whether the group is there"
         rest = [
-            GroupOutcome(group_id=group_id, outcome=Outcome.UNKNOWN, code="interrupted", reason=reason)
+            GroupOutcome(
+                group_id=group_id,
+                outcome=Outcome.UNKNOWN,
+                code=code,
+                reason=f"{reason}: look whether the group is there",
+            )
             for group_id in self.wanted
             if group_id not in known
         ]
@@ -102,10 +118,10 @@ class Run:
             plan_digest=self.plan.digest if self.plan else None,
             cluster=self.layout.cluster,
             dry_run=self.dry_run,
-            started_at=started_at,
+            started_at=self._started_at,
             finished_at=utc_now(),
             outcomes=(*self.noted, *rest),
-            warnings=(f"the run was interrupted: {type(exc).__name__}",),
+            warnings=(warning,),
             lease=lease_record(self.lease, dry_run=self.dry_run),
         )
 

@@ -210,6 +210,43 @@ def test_an_interrupted_run_records_what_it_had_done(
     assert "interrupted" in record["warnings"][0]
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("by", ["plan", "name"])
+def test_a_run_that_is_killed_outright_leaves_a_record_behind(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """Nothing can be written after a SIGKILL: what is on storage while the first group is deleted is what is left."""
+    real, left = admin.delete_consumer_groups, []
+
+    async def watched(group_ids: Any, **kwargs: Any) -> Any:
+        left.extend(audits(tmp_path))
+        return await real(group_ids, **kwargs)
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", watched)
+    done = apply(tmp_path, backed_up) if by == "plan" else delete(tmp_path, group_ids=["a", "b"])
+    (begun,) = left
+    assert {item["group_id"]: (item["outcome"], item["code"]) for item in begun["outcomes"]} == {
+        "a": ("unknown", "begun"),
+        "b": ("unknown", "begun"),
+    }
+    (record,) = audits(tmp_path)
+    assert record["run_id"] == begun["run_id"]
+    assert record["counts"]["deleted"] == done["counts"]["deleted"] == 2
+
+
+@pytest.mark.safety
+def test_a_run_that_cannot_be_recorded_deletes_nothing(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.audit.write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        apply(tmp_path, backed_up)
+    assert admin.deleted == []
+
+
 def test_a_second_run_of_the_same_plan_finds_the_groups_gone(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -291,8 +328,11 @@ def test_when_the_record_cannot_be_written_the_log_has_it(
 ) -> None:
     real = admin.delete_consumer_groups
 
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device", "audit")
+
     async def storage_fails(group_ids: Any, **_: Any) -> Any:
-        (tmp_path / scene.CLUSTER / "audit").write_text("a file where the folder should be")
+        monkeypatch.setattr("airflow_kafka_groups.maintenance.audit.write_json", full)
         return await real(group_ids)
 
     monkeypatch.setattr(admin, "delete_consumer_groups", storage_fails)
