@@ -139,6 +139,8 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
 
 
 def _keeper(patterns: tuple[str, ...], compiled: tuple[re.Pattern[str], ...], group_id: str) -> str | None:
+    if not patterns:
+        return None
     composed = _composed(group_id)
     for pattern, expression in zip(patterns, compiled, strict=True):
         if expression.fullmatch(group_id) or expression.fullmatch(composed) or _composed(pattern) == composed:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 
 from aiokafka.abc import AbstractTokenProvider
-from aiokafka.conn import AIOKafkaConnection
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import (
     CorrelationIdError,
     KafkaConnectionError,
@@ -91,7 +91,7 @@ async def open_connection(
     Raises ``AuthenticationFailedError`` when retrying cannot help, else ``ConnectionFailedError``.
     """
     address = f"{host}:{port}"
-    connection = AIOKafkaConnection(
+    connection = _Connection(
         host,
         port,
         client_id=client_id,
@@ -199,6 +199,28 @@ class _Bytes(bytes):
 class _CorrelationId:
     def __init__(self, correlation_id: int) -> None:
         self.correlation_id = correlation_id
+
+
+class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no type information
+    def authenticator_oauth(self) -> _TokenAuthenticator:
+        return _TokenAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+
+
+class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no type information
+    """Answer a broker that refuses the token, so that it says so (RFC 7628, 3.2.3).
+
+    Its first answer has no error code, only a text. aiokafka takes that for success, and the broker then answers the
+    first request with what reads as a cluster without brokers.
+    """
+
+    _answered = False
+
+    async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
+        if self._token_sent and payload and not self._answered:
+            self._answered = True
+            return b"\x01", True
+        found: tuple[bytes, bool] | None = await super().step(payload)
+        return found
 
 
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no type information

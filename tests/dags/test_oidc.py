@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import AuthenticationFailedError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
@@ -72,3 +76,22 @@ def test_a_wrong_client_secret_is_one_sentence_without_it(
     done, said = hook(monkeypatch, brokers, provider, "wr0ng-s3cret").test_connection()
     assert not done
     assert said == f"{provider.token_url}: the token endpoint answered 401 Unauthorized"
+
+
+@pytest.mark.parametrize("wrong", [{"exp": 1}, {"aud": "others"}, {"iss": "http://others"}, "signature"])
+async def test_a_token_that_the_broker_refuses_is_an_authentication_failure(
+    brokers: KafkaCluster, provider: Provider, wrong: Any
+) -> None:
+    """Not a cluster without brokers: that would be tried again."""
+    with Provider({}) as other:
+        signed = other.token(CLIENT, iss=provider.url) if wrong == "signature" else provider.token(CLIENT, **wrong)
+    given = {
+        "bootstrap.servers": brokers.sasl_bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda config: (signed, time.time() + 3600),
+    }
+    with pytest.raises(AuthenticationFailedError, match=r"SASL authentication was refused: .*invalid_token") as refused:
+        async with AdminClient(ClientConfig.from_librdkafka(given)) as admin:
+            await admin.list_groups()
+    assert signed not in str(refused.value)
