@@ -48,9 +48,12 @@ def staleness(quick: bool, repeat: int) -> Iterator[Results]:
         found |= {
             f"{name}.seconds{suffix}": result["incremental_job"],
             f"{name}.wall{suffix}": result["incremental_wall"],
+            f"{name}.archived_seconds{suffix}": result["archived_job"],
+            f"{name}.archived_wall{suffix}": result["archived_wall"],
         }
         if groups == 10_000 and cores == 2:
             found |= {"judge_staleness.incremental.seconds": result["incremental_job"]}
+            found |= {"judge_staleness.incremental.archived_seconds": result["archived_job"]}
             found |= {"judge_staleness.peak_mb": result["peak_mb"]}
         yield found
 
