@@ -27,7 +27,7 @@ from tests.spark.histories import START, snapshot_id
 from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_manifest
 
 SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""As docs/spark.md advises for incremental runs: they end before the JVM's second compiler has paid."""
+"""As docs/spark-measured.md advises for incremental runs: they end before the JVM's second compiler has paid."""
 
 IDLE_FROM = 4
 """One group in four stands still, one in ten is never Empty; all others commit in every hour."""
@@ -148,7 +148,7 @@ def measure(
     rebuilt = run_job(base, (snapshots - 1) * 3600, cores, memory, ["--mode", "incremental", "--snapshot-id", before])
     arguments = ["--mode", "incremental", "--snapshot-id", last]
     added = run_job(base, snapshots * 3600, cores, memory, arguments, ["--driver-java-options", SHORT_RUN])
-    # The same again with an archive of Spark's classes, as docs/spark.md tells: made by one run, used by the next.
+    # The same again with an archive of Spark's classes, as docs/spark-measured.md tells: one run makes it.
     archive = base / "classes.jsa"
     archiving = f"{SHORT_RUN} -XX:ArchiveClassesAtExit={archive}"
     run_job(base, snapshots * 3600, cores, memory, arguments, ["--driver-java-options", archiving])

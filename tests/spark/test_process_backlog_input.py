@@ -172,7 +172,7 @@ def test_the_example_of_the_docs_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    page = Path(__file__).parents[2] / "docs" / "spark-backlog.md"
     found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert found
     fill(kafka, {("pb-docs", 0): 4})
