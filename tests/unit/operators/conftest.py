@@ -2,9 +2,13 @@ from tests.dags.airflow_env import prepare_airflow
 
 prepare_airflow()  # before any test module imports airflow
 
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
 import pytest  # noqa: E402
 
-from tests.unit.operators.fake_admin import FakeAdmin  # noqa: E402
+from tests.unit.operators import scene  # noqa: E402
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup  # noqa: E402
 from tests.unit.operators.fake_lease import FakeLease  # noqa: E402
 
 
@@ -24,3 +28,19 @@ def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
     monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: self.settings and fake)
     monkeypatch.setattr(KafkaGroupsHook, "lease", lambda self, **asked: leases.take(**asked))
     return fake
+
+
+@pytest.fixture
+def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    """Give a plan to delete the groups a and b."""
+    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
+    return scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+
+
+@pytest.fixture
+def backed_up(planned: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
+    """Give that plan with its backup."""
+    scene.back_up(tmp_path, planned)
+    return planned

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 
@@ -75,3 +76,20 @@ def back_up(storage: Path, planned: dict[str, Any]) -> dict[str, Any]:
         plan_digest=planned["digest"],
     )
     return operator.execute({})
+
+
+def delete(storage: Path, **arguments: Any) -> dict[str, Any]:
+    """Run the operator that deletes."""
+    if "group_ids" in arguments:
+        arguments.setdefault("observe_seconds", 0.01)
+    return DeleteGroupsOperator(task_id="t", storage_path=str(storage), cluster=CLUSTER, **arguments).execute({})
+
+
+def apply(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    """Run it by a plan."""
+    return delete(storage, plan_id=planned["plan_id"], plan_digest=planned["digest"], **arguments)
+
+
+def audits(storage: Path) -> list[dict[str, Any]]:
+    """Give the records of all runs."""
+    return [json.loads(path.read_text()) for path in sorted((storage / CLUSTER).glob("audit/*.json"))]
