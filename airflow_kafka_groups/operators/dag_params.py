@@ -84,6 +84,14 @@ _FORM: dict[str, dict[str, Any]] = {
         "type": "integer",
         "minimum": 2,
     },
+    "max_gap_seconds": {
+        "default": 172_800,
+        "title": "Longest gap (s)",
+        "description": "A longer time without a snapshot begins the idle time anew: nobody saw what happened in it. "
+        "Default: 2 days. 0: no limit.",
+        "type": "integer",
+        "minimum": 0,
+    },
     "mode": {
         "default": "full",
         "title": "History",
@@ -237,6 +245,7 @@ def spark_arguments(snapshot_id: str) -> dict[str, Any]:
         "cluster": "cluster",
         "min-idle-seconds": "min_idle_seconds",
         "min-observations": "min_observations",
+        "max-gap-seconds": "max_gap_seconds",
         "mode": "mode",
         "offsets-retention-minutes": "offsets_retention_minutes",
     }

@@ -88,7 +88,7 @@ def test_the_job_is_asked_for_what_the_form_says(dags: dict[str, Any]) -> None:
     assert "xcom_pull('list_offsets')" in words[-1]
     asked = parse_arguments([*words[:-1], snapshot_id])
     assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], params["cluster"], snapshot_id)
-    for name in ("min_idle_seconds", "min_observations", "mode", "offsets_retention_minutes"):
+    for name in ("min_idle_seconds", "min_observations", "max_gap_seconds", "mode", "offsets_retention_minutes"):
         assert getattr(asked, name) == params[name]
 
 
@@ -152,6 +152,7 @@ def test_only_the_runs_own_word_switches_approval_off(
         ("min_idle_seconds", 0),
         ("min_observations", 1),
         ("mode", "quick"),
+        ("max_gap_seconds", -1),
         ("offsets_retention_minutes", -1),
         ("max_groups", 0),
         ("max_share", 1.5),
