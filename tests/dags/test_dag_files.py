@@ -76,22 +76,6 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
         assert dag.catchup is False
 
 
-def test_the_job_is_asked_for_what_the_form_says(dags: dict[str, Any]) -> None:
-    from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
-
-    cleanup = dags["cleanup_stale_groups"]
-    params, snapshot_id = cleanup.params.dump(), "20260131T235959Z-0123abcd"
-    words = [
-        str(params[word[10:-3]]) if word.startswith("{{ params.") else word
-        for word in cleanup.get_task("judge_staleness").application_args
-    ]
-    assert "xcom_pull('list_offsets')" in words[-1]
-    asked = parse_arguments([*words[:-1], snapshot_id])
-    assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], params["cluster"], snapshot_id)
-    for name in ("min_idle_seconds", "min_observations", "max_gap_seconds", "mode", "offsets_retention_minutes"):
-        assert getattr(asked, name) == params[name]
-
-
 def test_the_report_comes_whatever_happens_and_hides_no_failure(dags: dict[str, Any]) -> None:
     cleanup = dags["cleanup_stale_groups"]
     assert cleanup.get_task("report").trigger_rule == "all_done"

@@ -1,0 +1,24 @@
+"""What the clean-up's form says reaches the Spark job (apart from the DAG files' tests, for it needs a whole pyspark)."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
+from tests.dags.airflow_env import ROOT
+
+
+def test_the_job_is_asked_for_what_the_form_says() -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    cleanup = DagBag(dag_folder=str(ROOT / "dags" / "cleanup_stale_groups.py"), collect_dags=True).dags[
+        "cleanup_stale_groups"
+    ]
+    params, snapshot_id = cleanup.params.dump(), "20260131T235959Z-0123abcd"
+    words = [
+        str(params[word[10:-3]]) if word.startswith("{{ params.") else word
+        for word in cleanup.get_task("judge_staleness").application_args
+    ]
+    assert "xcom_pull('list_offsets')" in words[-1]
+    asked = parse_arguments([*words[:-1], snapshot_id])
+    assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], params["cluster"], snapshot_id)
+    for name in ("min_idle_seconds", "min_observations", "max_gap_seconds", "mode", "offsets_retention_minutes"):
+        assert getattr(asked, name) == params[name]
