@@ -23,7 +23,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
-_DELETE_BATCHES = 5
+_DELETE_BATCHES = 10
 
 
 class ChangingCalls(ListingCalls):
