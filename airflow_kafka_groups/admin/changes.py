@@ -85,8 +85,7 @@ class ChangingCalls(ListingCalls):
             return {group_id: GroupResult(group_id, None, error) for group_id in wanted}
         return {
             group_id: GroupResult(group_id, None, UnexpectedGroupTypeError(group_id, listings[group_id].type))
-            for group_id in wanted
-            if group_id in listings
+            for group_id in set(listings).intersection(wanted)
         }
 
     async def _empty_in_slices(self, offsets: GroupOffsets, weights: GroupWeights) -> GroupResult[None]:

@@ -62,9 +62,11 @@ class KeyWeights(Protocol[K_contra]):
 def within_budget(queue: MutableSequence[K], size: int, weights: KeyWeights[K]) -> int:
     """Count how many of the next ``size`` keys fit into one request; at least one."""
     filled: Counter[int] = Counter()
+    budget = weights.budget
     for position in range(size):
         key = queue[position]
-        filled[weights.bucket(key)] += weights.weight(key)
-        if filled[weights.bucket(key)] > weights.budget and position > 0:
+        bucket = weights.bucket(key)
+        filled[bucket] += weights.weight(key)
+        if filled[bucket] > budget and position > 0:
             return position
     return size

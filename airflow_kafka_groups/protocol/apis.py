@@ -12,34 +12,42 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Be one Kafka API: its key, its name in Kafka's documentation, and the versions used."""
+    """Be one Kafka API.
+
+    :param key: its number.
+    :param name: its name in Kafka's documentation.
+    :param min_version: the first version used.
+    :param max_version: the last version used.
+    :param first_flexible: the first version with tagged fields (KIP-482); ``None`` where no version has them.
+    """
 
     key: int
     name: str
     min_version: int
     max_version: int
+    first_flexible: int | None
 
     def __repr__(self) -> str:
         return self.name
 
 
-LIST_OFFSETS = Api(2, "ListOffsets", 1, 9)
-METADATA = Api(3, "Metadata", 1, 12)
-OFFSET_COMMIT = Api(8, "OffsetCommit", 2, 9)
-OFFSET_FETCH = Api(9, "OffsetFetch", 2, 9)
-FIND_COORDINATOR = Api(10, "FindCoordinator", 0, 6)
-JOIN_GROUP = Api(11, "JoinGroup", 0, 9)
-HEARTBEAT = Api(12, "Heartbeat", 0, 4)
-LEAVE_GROUP = Api(13, "LeaveGroup", 0, 5)
-SYNC_GROUP = Api(14, "SyncGroup", 0, 5)
-DESCRIBE_GROUPS = Api(15, "DescribeGroups", 0, 6)
-LIST_GROUPS = Api(16, "ListGroups", 0, 5)
-API_VERSIONS = Api(18, "ApiVersions", 0, 3)
-DELETE_GROUPS = Api(42, "DeleteGroups", 0, 2)
-OFFSET_DELETE = Api(47, "OffsetDelete", 0, 0)
-CONSUMER_GROUP_DESCRIBE = Api(69, "ConsumerGroupDescribe", 0, 1)
-SHARE_GROUP_DESCRIBE = Api(77, "ShareGroupDescribe", 1, 1)
-STREAMS_GROUP_DESCRIBE = Api(89, "StreamsGroupDescribe", 0, 0)
+LIST_OFFSETS = Api(2, "ListOffsets", 1, 9, 6)
+METADATA = Api(3, "Metadata", 1, 12, 9)
+OFFSET_COMMIT = Api(8, "OffsetCommit", 2, 9, 8)
+OFFSET_FETCH = Api(9, "OffsetFetch", 2, 9, 6)
+FIND_COORDINATOR = Api(10, "FindCoordinator", 0, 6, 3)
+JOIN_GROUP = Api(11, "JoinGroup", 0, 9, 6)
+HEARTBEAT = Api(12, "Heartbeat", 0, 4, 4)
+LEAVE_GROUP = Api(13, "LeaveGroup", 0, 5, 4)
+SYNC_GROUP = Api(14, "SyncGroup", 0, 5, 4)
+DESCRIBE_GROUPS = Api(15, "DescribeGroups", 0, 6, 5)
+LIST_GROUPS = Api(16, "ListGroups", 0, 5, 3)
+API_VERSIONS = Api(18, "ApiVersions", 0, 3, 3)
+DELETE_GROUPS = Api(42, "DeleteGroups", 0, 2, 2)
+OFFSET_DELETE = Api(47, "OffsetDelete", 0, 0, None)
+CONSUMER_GROUP_DESCRIBE = Api(69, "ConsumerGroupDescribe", 0, 1, 0)
+SHARE_GROUP_DESCRIBE = Api(77, "ShareGroupDescribe", 1, 1, 0)
+STREAMS_GROUP_DESCRIBE = Api(89, "StreamsGroupDescribe", 0, 0, 0)
 
 ALL_APIS = (
     LIST_OFFSETS,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.admin.fates import Fates, coordinator_fate
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol import delete_groups
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
@@ -33,8 +33,7 @@ class DeleteGroupsHandler:
         """Sort the groups by fate. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final: their meaning is the caller's."""
         fates: Fates[str, None] = Fates()
         for group_id, code in delete_groups.parse(response):
-            fate = coordinator_fate(code)
-            if fate is Fate.COMPLETED:
+            if code is ErrorCode.none:  # as nearly always
                 fates.completed[group_id] = None
                 continue
             error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
@@ -42,5 +41,5 @@ class DeleteGroupsHandler:
                 # More tombstones than one batch holds (weights.py): all groups of an offsets partition fail together.
                 fates.too_much[group_id] = error
             else:
-                fates.add_error(fate, group_id, error)
+                fates.add_error(coordinator_fate(code), group_id, error)
         return fates
