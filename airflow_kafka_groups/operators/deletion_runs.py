@@ -47,8 +47,8 @@ class Run:
 
         Where it cannot be written nothing is deleted.
         """
-        not_over = "the run has begun, and its end is not recorded"
-        await asyncio.to_thread(self.record, self._so_far("begun", not_over, not_over), None)
+        report = self._so_far("begun", "the run has begun, and its end is not recorded")
+        await asyncio.to_thread(self.record, report, None)
 
     async def delete(self, admin: AdminClient) -> DeletionReport:
         """Delete, and say what became of each group."""
@@ -92,12 +92,11 @@ class Run:
         except BaseException as exc:
             # The package's own errors are raised before anything is deleted; any other may come at any time.
             if self.noted or (self.wanted and not isinstance(exc, KafkaGroupsError)):
-                why = f"the run was interrupted ({type(exc).__name__})"
-                path = self.record(self._so_far("interrupted", why, why), None)
-                self.operator.log.error("Interrupted; recorded in %s", path)
+                report = self._so_far("interrupted", f"the run was interrupted ({type(exc).__name__})")
+                self.operator.log.error("Interrupted; recorded in %s", self.record(report, None))
             raise
 
-    def _so_far(self, code: str, reason: str, warning: str) -> DeletionReport:
+    def _so_far(self, code: str, why: str) -> DeletionReport:
         from airflow_kafka_groups.maintenance.lease import lease_record
         from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, Outcome
         from airflow_kafka_groups.maintenance.storage import utc_now
@@ -108,7 +107,7 @@ class Run:
                 group_id=group_id,
                 outcome=Outcome.UNKNOWN,
                 code=code,
-                reason=f"{reason}: look whether the group is there",
+                reason=f"{why}: look whether the group is there",
             )
             for group_id in self.wanted
             if group_id not in known
@@ -121,7 +120,7 @@ class Run:
             started_at=self._started_at,
             finished_at=utc_now(),
             outcomes=(*self.noted, *rest),
-            warnings=(warning,),
+            warnings=(why,),
             lease=lease_record(self.lease, dry_run=self.dry_run),
         )
 

@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.lab import jars, layout, proxy, readiness
@@ -21,6 +20,7 @@ from tests.lab.ports import HOST, free_ports
 from tests.lab.process import LabProcess, tail
 from tests.lab.properties import Node, uses_zookeeper
 from tests.lab.reaper import Reaper
+from tests.lab.service import Service
 
 START_TIMEOUT_S = 120.0
 _PORT_TRIES = 3
@@ -29,7 +29,7 @@ _NODE_EXISTS = "NodeExists"  # ZooKeeper still remembers the killed broker's ses
 _POLL_S = 0.1
 
 
-class KafkaCluster:
+class KafkaCluster(Service):
     """Run brokers of one Kafka version until ``stop()`` or the end of the ``with`` block.
 
     :param version: a released Kafka version; below 3.3 a ZooKeeper is started with it.
@@ -84,14 +84,6 @@ class KafkaCluster:
         self._zookeeper: LabProcess | None = None
         self._proxies: LabProcess | None = None
         self._extras: list[LabProcess] = []
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def bootstrap(self) -> str:

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.lab.cluster import KafkaCluster
@@ -25,6 +24,7 @@ from tests.lab.maven import Artifact, Download, render_pom
 from tests.lab.ports import HOST, free_ports
 from tests.lab.process import JavaProgram, LabProcess
 from tests.lab.reaper import Reaper
+from tests.lab.service import Service
 
 REALM = "LAB.TEST"
 START_TIMEOUT_S = 60.0
@@ -39,7 +39,7 @@ def kdc_jars() -> Path:
     return Download(what="a KDC", pom=pom, libs=_HOME / "libs", home=_HOME, proof="hadoop-minikdc-*.jar").fetch()
 
 
-class Kerberos:
+class Kerberos(Service):
     """Run a key distribution centre that knows some users, until ``stop()`` or the end of the ``with`` block.
 
     :param users: their names, without the realm. One keytab has the keys of them all, and of the brokers.
@@ -50,14 +50,6 @@ class Kerberos:
         self._reaper: Reaper | None = None
         self._process: LabProcess | None = None
         self.folder = Path()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def keytab(self) -> Path:

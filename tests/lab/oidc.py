@@ -20,7 +20,7 @@ import urllib.parse
 import uuid
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Any, Self
 
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.ports import HOST
+from tests.lab.service import Service
 
 AUDIENCE = "kafka"
 _KEY_BITS = 2048
@@ -35,7 +36,7 @@ _SECURITY = "org.apache.kafka.common.security.oauthbearer"
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
-class Provider:
+class Provider(Service):
     """Give tokens to known clients, and the public keys that prove them, until ``stop()`` or the end of ``with``.
 
     :param clients: ids and secrets of who may have a token.
@@ -52,14 +53,6 @@ class Provider:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
         self._key_id = uuid.uuid4().hex
         self._server: ThreadingHTTPServer | None = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def url(self) -> str:

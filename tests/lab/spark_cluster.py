@@ -22,7 +22,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.lab.errors import LabError
@@ -30,6 +29,7 @@ from tests.lab.java import find_java
 from tests.lab.ports import HOST, free_ports
 from tests.lab.process import LabProcess
 from tests.lab.reaper import Reaper
+from tests.lab.service import Service
 
 START_TIMEOUT_S = 120.0
 SUBMIT_TIMEOUT_S = 240.0
@@ -74,7 +74,7 @@ def bare_python(folder: Path, packages: Sequence[str] = PANDAS) -> Path:
     return folder / "bin" / "python"
 
 
-class SparkCluster:
+class SparkCluster(Service):
     """Run a standalone master and one worker until ``stop()`` or the end of the ``with`` block.
 
     :param cores: of the worker.
@@ -96,14 +96,6 @@ class SparkCluster:
         """What ``--master`` takes."""
         self.python = Path()
         """The Python of driver and executors."""
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> Self:
         """Start master and worker, and wait until they know each other."""

@@ -15,33 +15,31 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
 
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.frames import optional, required
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
+from airflow_kafka_groups.spark.kafka.reader import HEADERS
 
 ARCHIVE_SCHEMA = StructType(
     [
-        StructField("group_id", StringType(), nullable=False),
-        StructField("topic", StringType(), nullable=False),
-        StructField("partition", IntegerType(), nullable=False),
-        StructField("offset", LongType(), nullable=False),
-        StructField("timestamp", TimestampType()),
-        StructField("timestamp_type", IntegerType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField(
-            "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-        ),
+        required("group_id", StringType()),
+        required("topic", StringType()),
+        required("partition", IntegerType()),
+        required("offset", LongType()),
+        optional("timestamp", TimestampType()),
+        optional("timestamp_type", IntegerType()),
+        optional("key", BinaryType()),
+        optional("value", BinaryType()),
+        optional("headers", HEADERS),
     ]
 )
 """One row for each group and record it had not read."""

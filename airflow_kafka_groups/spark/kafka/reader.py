@@ -17,12 +17,12 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
 
 from airflow_kafka_groups.spark.errors import JobError, first_line
+from airflow_kafka_groups.spark.frames import optional
 from airflow_kafka_groups.spark.kafka.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, hide_options
 
@@ -33,18 +33,19 @@ _NETWORK_TIMEOUT = "spark.network.timeout"
 _PATIENCE_MS = 30_000  # for a record; Spark's own two minutes, four times over, are a long wait for "unreachable"
 _SHOWN = 10
 
+HEADERS = ArrayType(StructType([optional("key", StringType()), optional("value", BinaryType())]))
+"""The type of a record's headers."""
+
 RECORD_SCHEMA = StructType(
     [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-        StructField(
-            "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-        ),
+        optional("key", BinaryType()),
+        optional("value", BinaryType()),
+        optional("topic", StringType()),
+        optional("partition", IntegerType()),
+        optional("offset", LongType()),
+        optional("timestamp", TimestampType()),
+        optional("timestampType", IntegerType()),
+        optional("headers", HEADERS),
     ]
 )
 """The columns of Spark's Kafka source, with headers."""

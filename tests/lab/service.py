@@ -1,0 +1,27 @@
+"""What the lab starts and stops: a context manager around the two."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Service(ABC):
+    """Be started on the way in and stopped on the way out."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start, and return when it is of use."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop, and leave nothing behind."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
