@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pyspark
+from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -33,6 +34,7 @@ _CONNECTOR_CLASSES = {
 }
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
+_ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
 
 
 def version_warnings(python_side: str, cluster_side: str) -> list[str]:
@@ -60,6 +62,10 @@ def prepare(spark: SparkSession) -> list[str]:
     if is_remote():
         raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
+    # PySpark asks for these by their bare names with nearly every column, and the JVM then looks for them in package
+    # after package, each time through all jars. Under their whole names they are found at once.
+    for name in _ASKED_FOR_BARELY:
+        java_import(spark._jvm, name)
     return version_warnings(pyspark.__version__, spark.version)
 
 

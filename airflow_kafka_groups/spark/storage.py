@@ -18,7 +18,8 @@ class Storage:
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        self._jvm: Any = spark._jvm
+        # By its whole name at once: name by name, the JVM looks for classes "org", "org.apache" ... in every jar.
+        self._path: Any = getattr(spark._jvm, "org.apache.hadoop.fs.Path")
         try:
             self._fs: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
         except SPARK_ERRORS as exc:
@@ -31,7 +32,7 @@ class Storage:
 
     def beside(self, path: str, name: str) -> str:
         """Give the path of a file that lies in the same folder."""
-        return str(self._jvm.org.apache.hadoop.fs.Path(self._path(path).getParent(), name).toString())
+        return str(self._path(self._path(path).getParent(), name).toString())
 
     def folders(self, folder: str) -> list[str]:
         """List the names of the folders in a folder, sorted; none if it does not exist."""
@@ -90,9 +91,6 @@ class Storage:
             self._fs.delete(self._path(path), False)
         except SPARK_ERRORS as exc:
             raise StorageError(f"{path} cannot be deleted: {first_line(exc)}") from exc
-
-    def _path(self, path: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(path)
 
     def _statuses(self, folder: str) -> list[Any]:
         try:

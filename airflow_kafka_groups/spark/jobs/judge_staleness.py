@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -95,19 +96,20 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    with judged_history(spark, request, policy) as judged_by:
-        history, groups = judged_by.history, judged_by.extent.groups
-        verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
-        output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
-        Storage(spark, summary_path).delete_file(summary_path)
-        verdicts = _with_commits(spark, judged_by, arguments.commit_history).transform(
-            judge(policy, arguments.offsets_retention_minutes)
-        )
-        counts = write_verdicts(verdicts, output, groups, from_storage=judged_by.staged is not None)
-        judged = rows_on_storage(spark, output)
-        if judged == groups and judged_by.staged is not None:
-            store = StateStore(spark, history.folder)
-            store.finish(judged_by.staged, history, policy, judged_by.before, judged_by.extent.oldest)
+    with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside:
+        # The verdicts' columns are more than a thousand calls to the JVM: made while the state is.
+        decided = aside.submit(judge, policy, arguments.offsets_retention_minutes)
+        with judged_history(spark, request, policy) as judged_by:
+            history, groups = judged_by.history, judged_by.extent.groups
+            verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
+            output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
+            Storage(spark, summary_path).delete_file(summary_path)
+            verdicts = _with_commits(spark, judged_by, arguments.commit_history).transform(decided.result())
+            counts = write_verdicts(verdicts, output, groups, from_storage=judged_by.staged is not None)
+            judged = rows_on_storage(spark, output)
+            if judged == groups and judged_by.staged is not None:
+                store = StateStore(spark, history.folder)
+                store.finish(judged_by.staged, history, policy, judged_by.before, judged_by.extent.oldest)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(
             f"{output} has {judged} groups, the snapshot has {groups}: another job wrote there. Run it again"

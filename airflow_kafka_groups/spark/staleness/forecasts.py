@@ -14,8 +14,9 @@ a history read at once and one carried on give the same forecast to the bit. Whe
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, TimestampType
 
 from airflow_kafka_groups.spark.frames import Transform
 
@@ -37,20 +38,15 @@ def with_forecasts(offsets_retention_minutes: int) -> Transform:
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 is not known, and tells no expiry.
     """
-
-    def forecast(state: DataFrame) -> DataFrame:
-        in_idle_time = all_ends_known() & (_since("idle_lag_at") >= SHORTEST_WINDOW_MICROS)
-        in_life = all_ends_known() & (_since("life_lag_at") >= SHORTEST_WINDOW_MICROS)
-        return state.withColumns(
-            {
-                "lag_trend_since": F.when(in_idle_time, F.col("idle_lag_at")).when(in_life, F.col("life_lag_at")),
-                "lag_trend": F.when(in_idle_time, _a_day("idle_lag")).when(in_life, _a_day("life_lag")),
-                "offsets_expire_by": _expire_by(offsets_retention_minutes),
-                "data_loss_not_before": F.when(in_idle_time, _data_loss()),
-            }
-        )
-
-    return forecast
+    in_idle_time = all_ends_known() & (_since("idle_lag_at") >= SHORTEST_WINDOW_MICROS)
+    in_life = all_ends_known() & (_since("life_lag_at") >= SHORTEST_WINDOW_MICROS)
+    forecasts = {
+        "lag_trend_since": F.when(in_idle_time, F.col("idle_lag_at")).when(in_life, F.col("life_lag_at")),
+        "lag_trend": F.when(in_idle_time, _a_day("idle_lag")).when(in_life, _a_day("life_lag")),
+        "offsets_expire_by": _expire_by(offsets_retention_minutes),
+        "data_loss_not_before": F.when(in_idle_time, _data_loss()),
+    }
+    return lambda state: state.withColumns(forecasts)
 
 
 def _since(column: str) -> Column:
@@ -58,20 +54,20 @@ def _since(column: str) -> Column:
 
 
 def _a_day(column: str) -> Column:
-    change = (F.col("lag") - F.col(column)).cast("double")
-    return F.try_divide(change * F.lit(_DAY_MICROS), _since(f"{column}_at").cast("double"))
+    change = (F.col("lag") - F.col(column)).cast(DoubleType())
+    return F.try_divide(change * F.lit(_DAY_MICROS), _since(f"{column}_at").cast(DoubleType()))
 
 
 def _expire_by(retention_minutes: int) -> Column:
     if not retention_minutes:
-        return F.lit(None).cast("timestamp")
+        return F.lit(None).cast(TimestampType())
     expires = F.timestamp_micros(F.unix_micros("idle_since") + F.lit(retention_minutes * 60_000_000))
     return F.when(F.col("idle_since").isNotNull() & (F.col("partitions") > 0), expires)
 
 
 def _data_loss() -> Column:
     moved = F.col("log_start") - F.col("idle_log_start")
-    distance = F.col("nearest").cast("double") * _since("idle_lag_at").cast("double")
-    left = F.try_divide(distance, moved.cast("double"))
+    distance = F.col("nearest").cast(DoubleType()) * _since("idle_lag_at").cast(DoubleType())
+    left = F.try_divide(distance, moved.cast(DoubleType()))
     passed = F.timestamp_micros(F.unix_micros("observed_at") + F.floor(F.least(left, F.lit(_LONGEST_MICROS))))
     return F.when((moved > 0) & (F.col("nearest") >= 0), F.when(left <= F.lit(_LONGEST_MICROS), passed))

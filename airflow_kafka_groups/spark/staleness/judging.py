@@ -7,6 +7,7 @@ state does not fit any more (``state_store.py`` says why). ``check`` does both a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -134,11 +135,11 @@ def _carried(
     """Carry a state on by the snapshots after it. Raises ``StateError`` if it cannot be used."""
     if before.kafka_cluster_id != history.judged.kafka_cluster_id:
         raise StateError("the state is of another Kafka cluster")
-    observed = _observed(spark, history, also=before.groups)
+    _fit(spark, history, also=before.groups)
     if _is_small_step(spark, history, before):
-        staged, extent = _carried_at_once(store, history, before, observed, policy)
+        staged, extent = _carried_at_once(spark, store, history, before, policy)
         return JudgedHistory(state=staged.rows, history=history, before=before, extent=extent, staged=staged)
-    observed = observed.persist(StorageLevel.MEMORY_AND_DISK)
+    observed = _observed(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         extent = check_rows(observed, history)
         state = carry(store.read(before), observed, history.snapshot_ids, policy)
@@ -149,20 +150,27 @@ def _carried(
 
 
 def _carried_at_once(
-    store: StateStore, history: History, before: StateManifest, observed: DataFrame, policy: StalenessPolicy
+    spark: SparkSession, store: StateStore, history: History, before: StateManifest, policy: StalenessPolicy
 ) -> tuple[StagedState, Extent]:
-    """Read, check, carry on and write in one Spark job: of a small step nearly all the time is the price of jobs."""
-    # Merged, because a broadcast is a job of its own.
-    rows, check_state = store.watch(before)
-    watched, check_observed = watch_rows(observed, history)
-    try:
-        staged = store.stage(history.judged.snapshot_id, rows.hint("merge").transform(advance(policy, watched)))
-    except SPARK_ERRORS:
-        store.read(before)  # says so, if it is the state that cannot be read
-        check_rows(observed, history)  # says so, if it is the snapshot
-        raise
-    check_state()
-    return staged, check_observed()
+    """Read the snapshot, check it, carry the state on and write it in one Spark job: a small step is the price of jobs.
+
+    The state is checked meanwhile. That is a job of its own, but an idle core runs it while the driver plans the step,
+    and it loads what the step needs next.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="check-state") as aside:
+        state = aside.submit(store.read, before)
+        observed = _observed(spark, history)
+        watched, check_observed = watch_rows(observed, history)
+        try:
+            # Merged, because a broadcast is a job of its own.
+            step = store.rows(before).hint("merge").transform(advance(policy, watched))
+            staged = store.stage(history.judged.snapshot_id, step)
+        except SPARK_ERRORS:
+            state.result()  # says so, if it is the state that cannot be read
+            check_rows(observed, history)  # says so, if it is the snapshot
+            raise
+        state.result()
+        return staged, check_observed()
 
 
 def _replayed(
@@ -175,6 +183,7 @@ def _replayed(
     cached: list[DataFrame],
 ) -> JudgedHistory:
     """Make the state from the whole history. What it caches is added to ``cached``."""
+    _fit(spark, history)
     observed = _observed(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
     cached.append(observed)
     extent = check_rows(observed, history)
@@ -188,10 +197,13 @@ def _replayed(
     return JudgedHistory(state=staged.rows, history=history, before=None, extent=extent, why_full=why, staged=staged)
 
 
-def _observed(spark: SparkSession, history: History, also: int = 0) -> DataFrame:
+def _fit(spark: SparkSession, history: History, also: int = 0) -> None:
     rows = sum(manifest.rows for manifest in history.manifests)
     fit_shuffles(spark, rows)
     fit_plans(spark, rows + also)
+
+
+def _observed(spark: SparkSession, history: History) -> DataFrame:
     return read_rows(spark, history).transform(observations())
 
 

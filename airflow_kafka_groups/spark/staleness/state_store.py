@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -124,7 +124,7 @@ class StateStore:
 
         Raises ``StateError`` if they are not.
         """
-        rows = self._rows(manifest.snapshot_id)
+        rows = self.rows(manifest)
         try:
             found = rows.agg(*_checksum(STATE_SCHEMA.names)).first()
         except SPARK_ERRORS as exc:
@@ -132,17 +132,12 @@ class StateStore:
         _require_same(manifest, found.asDict() if found is not None else {})
         return rows
 
-    def watch(self, manifest: StateManifest) -> tuple[DataFrame, Callable[[], None]]:
-        """Give the rows of a state to be checked while an action uses them, instead of by a job of its own.
-
-        The second value makes the check, after the first action on the rows and before its result counts: it raises
-        ``StateError`` if they are not those that were written. A task that Spark repeats may fail it, never pass it.
+    def rows(self, manifest: StateManifest) -> DataFrame:
+        """Give the rows of a state without a look at them: whoever uses them calls ``read``, before the result counts.
 
         :param manifest: what ``find`` gave.
         """
-        counts = Observation()
-        rows = self._rows(manifest.snapshot_id).observe(counts, *_checksum(STATE_SCHEMA.names))
-        return rows, lambda: _require_same(manifest, counts.get)
+        return self._rows(manifest.snapshot_id)
 
     def stage(self, name: str, state: DataFrame) -> StagedState:
         """Write the rows of a state without its manifest: they do not count before ``finish``.

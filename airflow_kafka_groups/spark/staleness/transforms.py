@@ -239,9 +239,5 @@ def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transf
     :param policy: what it takes to be stale.
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; default 0, not known.
     """
-
-    def decide(state: DataFrame) -> DataFrame:
-        idle = state.transform(with_idle_times())
-        return idle.transform(with_forecasts(offsets_retention_minutes)).transform(with_verdicts(policy))
-
-    return decide
+    measure, forecast, decide = with_idle_times(), with_forecasts(offsets_retention_minutes), with_verdicts(policy)
+    return lambda state: state.transform(measure).transform(forecast).transform(decide)

@@ -6,8 +6,9 @@ use is told apart before anything is measured, and only what no rule keeps can b
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
@@ -32,12 +33,9 @@ def with_verdicts(policy: StalenessPolicy) -> Transform:
         verdict = F.when(condition, name).otherwise(verdict)
         reason = F.when(condition, sentence).otherwise(reason)
 
-    def decide(groups: DataFrame) -> DataFrame:
-        seconds = F.col("idle_micros") / 1_000_000
-        decided = groups.withColumns({"verdict": verdict, "reason": reason, "idle_seconds": seconds})
-        return decided.select(*(F.col(field.name).cast(field.dataType) for field in VERDICT_SCHEMA))
-
-    return decide
+    decided = {"verdict": verdict, "reason": reason, "idle_seconds": F.col("idle_micros") / 1_000_000}
+    columns = [F.col(field.name).cast(field.dataType) for field in VERDICT_SCHEMA]
+    return lambda groups: groups.withColumns(decided).select(*columns)
 
 
 def _rules(policy: StalenessPolicy) -> list[tuple[Column, str, Column]]:
@@ -91,7 +89,7 @@ def _sentence(template: str, *values: Column) -> Column:
     texts = template.split("{}")
     parts = [F.lit(texts[0])]
     for value, text in zip(values, texts[1:], strict=True):
-        parts += [F.coalesce(value.cast("string"), F.lit("unknown")), F.lit(text)]
+        parts += [F.coalesce(value.cast(StringType()), F.lit("unknown")), F.lit(text)]
     return F.concat(*parts)
 
 
