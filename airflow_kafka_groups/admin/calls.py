@@ -100,7 +100,7 @@ class Calls:
 
     def _driver(
         self,
-        keys: Iterable[K],
+        keys: Collection[K],
         *,
         lookup: AdminHandler[K, Broker],
         handler: AdminHandler[K, V] | None,
@@ -110,7 +110,7 @@ class Calls:
     ) -> AdminDriver[K, V]:
         config = self._config
         limits = DriverLimits(
-            batch_size=batch_size or config.batch_size,
+            batch_size=batch_size or config.groups_in_request(len(keys)),
             batches_in_flight=config.batches_in_flight,
             singles_in_flight=config.singles_in_flight,
         )

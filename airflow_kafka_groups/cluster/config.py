@@ -15,6 +15,9 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.transport.security import SecurityConfig
 
 DEFAULT_PORT = 9092
+_BATCH = 200
+_LARGE_BATCH = 400
+_MANY_GROUPS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,8 @@ class ClientConfig:
     :param connect_timeout: seconds to open and authenticate one connection. Default 10.
     :param request_timeout: seconds for one request. Default 30.
     :param api_timeout: seconds for a whole call, however many requests it takes. Default 60.
-    :param batch_size: groups in one request, where the broker takes many. Default 200.
+    :param batch_size: groups in one request, where the broker takes many. Default ``None``: 200, and 400 in calls of
+        20,000 groups and more, which take a tenth less time so; in smaller ones the last requests would do too little.
     :param batches_in_flight: batched requests under way at each broker. Default 3.
     :param singles_in_flight: requests under way at a broker that takes one group a request. Default 256.
     :param route_by_hash: compute coordinators from the leaders of ``__consumer_offsets`` instead of asking for them; a
@@ -40,7 +44,7 @@ class ClientConfig:
     connect_timeout: float = 10.0
     request_timeout: float = 30.0
     api_timeout: float = 60.0
-    batch_size: int = 200
+    batch_size: int | None = None
     batches_in_flight: int = 3
     singles_in_flight: int = 256
     route_by_hash: bool = True
@@ -52,8 +56,13 @@ class ClientConfig:
             if not getattr(self, name) > 0:
                 raise ConfigurationError(name, getattr(self, name), "give a number of seconds above 0")
         for name in ("batch_size", "batches_in_flight", "singles_in_flight"):
-            if getattr(self, name) < 1:
+            given = getattr(self, name)
+            if given is not None and given < 1:
                 raise ConfigurationError(name, getattr(self, name), "give a whole number of at least 1")
+
+    def groups_in_request(self, groups: int) -> int:
+        """Give how many groups a request of a call for so many groups takes."""
+        return self.batch_size or (_LARGE_BATCH if groups >= _MANY_GROUPS else _BATCH)
 
     @classmethod
     def from_librdkafka(cls, settings: Mapping[str, Any], **overrides: Any) -> ClientConfig:
