@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, MutableSequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.fates import K
@@ -61,12 +61,11 @@ class KeyWeights(Protocol[K_contra]):
 
 def within_budget(queue: MutableSequence[K], size: int, weights: KeyWeights[K]) -> int:
     """Count how many of the next ``size`` keys fit into one request; at least one."""
-    filled: Counter[int] = Counter()
+    filled: dict[int, int] = {}
     budget = weights.budget
-    for position in range(size):
-        key = queue[position]
+    for position, key in enumerate(islice(queue, size)):
         bucket = weights.bucket(key)
-        filled[bucket] += weights.weight(key)
-        if filled[bucket] > budget and position > 0:
+        filled[bucket] = content = filled.get(bucket, 0) + weights.weight(key)
+        if content > budget and position > 0:
             return position
     return size

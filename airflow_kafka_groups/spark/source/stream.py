@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructType
 
-from airflow_kafka_groups.cluster.routing import offsets_partition
+from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.frames import optional, required
 from airflow_kafka_groups.spark.source.filters import PushedFilters
@@ -82,8 +82,8 @@ class ChangesReader(DataSourceStreamReader):
         """List the groups and put them into buckets, on the driver."""
         cluster_id, groups = run(list_in_scope(self.options, PushedFilters()), "driver")
         buckets: list[list[int]] = [[] for _ in range(BUCKETS)]
-        for number, group_id in enumerate(groups.ids):
-            buckets[offsets_partition(group_id, BUCKETS)].append(number)
+        for number, bucket in enumerate(offsets_partitions(groups.ids, BUCKETS)):
+            buckets[bucket].append(number)
         return [
             Bucket(number, start["batch"], end["batch"], Chunk(cluster_id, groups.pick(members)))
             for number, members in enumerate(buckets)

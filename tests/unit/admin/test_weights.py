@@ -35,7 +35,9 @@ def test_a_group_is_weighed_by_its_offsets_where_they_are_known_and_guessed_wher
 
 @given(st.text(max_size=20), st.integers(1, 100))
 def test_buckets_are_the_partitions_of_the_offsets_topic(group_id: str, partitions: int) -> None:
-    assert GroupWeights({}, partitions).bucket(group_id) == offsets_partition(group_id, partitions)
+    weights = GroupWeights({}, partitions)
+    assert weights.bucket(group_id) == offsets_partition(group_id, partitions)
+    assert weights.of([group_id]).bucket(group_id) == offsets_partition(group_id, partitions)
 
 
 @given(st.integers(0, 300), st.integers(100, 3000))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.cluster.routing import OffsetsTopic, java_hash, offsets_partition
+from airflow_kafka_groups.cluster.java_hash import java_hash, java_hashes
+from airflow_kafka_groups.cluster.routing import OffsetsTopic, offsets_partition, offsets_partitions
 
 
 def test_hashes_are_javas() -> None:
@@ -29,6 +30,21 @@ def test_the_quick_way_for_ascii_is_the_same_as_the_long_one(text: str) -> None:
     for i in range(0, len(units), 2):
         value = (31 * value + int.from_bytes(units[i : i + 2], "big")) % 2**32
     assert java_hash(text) % 2**32 == value
+
+
+@given(st.lists(st.text(st.characters(codec="ascii"), max_size=120) | st.text(max_size=40), max_size=40))
+def test_many_at_once_are_hashed_as_one_by_one(texts: list[str]) -> None:
+    assert java_hashes(texts) == [java_hash(text) for text in texts]
+
+
+def test_more_than_fit_side_by_side_keep_their_order() -> None:
+    texts = [f"group-{'x' * (number % 7)}-{number}" for number in range(20_000)]
+    texts[9_000] = "polygenelubricants"
+    texts[17_000] = "ünïcode"
+    assert java_hashes(texts) == [java_hash(text) for text in texts]
+    partitions = offsets_partitions(texts, 50)
+    assert partitions == [offsets_partition(text, 50) for text in texts]
+    assert partitions[9_000] == 0
 
 
 @given(st.text(max_size=40), st.integers(1, 200))
