@@ -57,8 +57,9 @@ class ChangingCalls(ListingCalls):
         topic = self._cluster.metadata.offsets_topic
         weights = GroupWeights(offsets or {}, len(topic.leaders) if topic is not None else None)
         emptied = dict[str, GroupResult[None]]()
-        for group_id, known in weights.known.items():
-            if group_id in wanted and group_id not in kept and not weights.fits(group_id):
+        for group_id in wanted:
+            known = weights.known.get(group_id)
+            if known is not None and group_id not in kept and not weights.fits(group_id):
                 emptied[group_id] = await self._empty_in_slices(known, weights)
         done = kept | {group_id: result for group_id, result in emptied.items() if not result.ok}
         ready = [group_id for group_id in wanted if group_id not in done]
@@ -72,6 +73,8 @@ class ChangingCalls(ListingCalls):
         )
         for group_id in emptied.keys() & deleted.keys():
             done[group_id] = _of_emptied(deleted[group_id])
+        if not done:  # as nearly always
+            return deleted
         return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
 
     async def _of_other_types(self, wanted: list[str], types: frozenset[GroupType]) -> dict[str, GroupResult[None]]:
