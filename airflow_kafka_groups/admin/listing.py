@@ -70,7 +70,7 @@ class ListingCalls(Calls):
         wanted_states = tuple(GroupState(state) for state in states)
         wanted_types = tuple(GroupType(kind) for kind in types)
         pattern = pattern_of(group_id_pattern)
-        brokers = list((await self._cluster.refresh()).brokers)
+        brokers = list((await self._cluster.fresh_metadata()).brokers)
         handler = ListGroupsHandler(wanted_states, wanted_types)
         driver: AdminDriver[BrokerId, tuple[GroupListing, ...]] = AdminDriver(
             brokers,

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from types import TracebackType
 
 from airflow_kafka_groups.cluster.config import ClientConfig
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 _NEXT_SERVER_AFTER = 0.5
 """Seconds after which the next bootstrap server is asked as well."""
 
+_JUST_NOW = 1.0
+"""Seconds for which metadata is as good as what would be on its way by then if it were asked for again."""
+
 
 class ClusterClient:
     """Hold the connections to a cluster's brokers. Use it as an async context manager.
@@ -49,6 +53,7 @@ class ClusterClient:
         self._told: dict[BrokerId, Broker] = {}
         self._unreached: set[BrokerId] = set()
         self._opening: dict[BrokerId, asyncio.Task[BrokerConnection]] = {}
+        self._told_at = -_JUST_NOW
 
     async def __aenter__(self) -> ClusterClient:
         try:
@@ -84,6 +89,13 @@ class ClusterClient:
                 return await self._ask_anyone()
         except TimeoutError as error:
             raise self._no_broker(f"no broker said within {limit:g} s what the cluster is") from error
+
+    async def fresh_metadata(self) -> ClusterMetadata:
+        """Give the metadata if it came just now, as it did where the client is new, or else ask for it again.
+
+        Raises what ``refresh`` raises.
+        """
+        return self.metadata if time.monotonic() - self._told_at < _JUST_NOW else await self.refresh()
 
     async def _ask_anyone(self) -> ClusterMetadata:
         # One whose connection is being opened may be waiting for this very answer (``_address_of``).
@@ -165,6 +177,7 @@ class ClusterClient:
         if not answer.brokers:
             raise ConnectionFailedError("cluster", "the broker knows no brokers; it may be starting up, try again")
         self.metadata = ClusterMetadata.from_answer(answer)
+        self._told_at = time.monotonic()
         return self.metadata
 
     def learn(self, broker: Broker) -> None:

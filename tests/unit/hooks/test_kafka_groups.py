@@ -207,7 +207,7 @@ class BadRequest(BaseRequestHandler):
 
 def test_an_http_server_that_answers_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadingTCPServer(("127.0.0.1", 0), BadRequest) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         define(monkeypatch, host=f"127.0.0.1:{server.server_address[1]}", extra={"api_timeout_seconds": 5})
         done, sentence = KafkaGroupsHook().test_connection()
         server.shutdown()

@@ -58,7 +58,7 @@ def endpoint() -> Iterator[SimpleNamespace]:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         seen.url = f"http://127.0.0.1:{server.server_address[1]}/token"
         yield seen
         server.shutdown()
