@@ -88,7 +88,8 @@ class ClusterClient:
             async with asyncio.timeout(limit):
                 return await self._ask_anyone()
         except TimeoutError as error:
-            raise self._no_broker(f"no broker said within {limit:g} s what the cluster is") from error
+            told = f"none of {self._servers()} said within {limit:g} s what the cluster is"
+            raise NoBrokerAvailableError(self._servers(), told) from error
 
     async def fresh_metadata(self) -> ClusterMetadata:
         """Give the metadata if it came just now, as it did where the client is new, or else ask for it again.
@@ -139,7 +140,7 @@ class ClusterClient:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        raise self._no_broker("no Kafka broker could be used: " + "; ".join(failures))
+        raise NoBrokerAvailableError(self._servers(), "no Kafka broker could be used: " + "; ".join(failures))
 
     async def _ask_server(self, host: str, port: int) -> ClusterMetadata:
         connection = await self._connect(host, port)
@@ -166,9 +167,8 @@ class ClusterClient:
         self._connections[there[0]] = connection
         return True
 
-    def _no_broker(self, reason: str) -> NoBrokerAvailableError:
-        listed = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
-        return NoBrokerAvailableError(listed, reason)
+    def _servers(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
 
     async def _ask_metadata(self, connection: BrokerConnection) -> ClusterMetadata:
         version = connection.versions.choose(METADATA)
