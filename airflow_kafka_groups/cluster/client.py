@@ -184,6 +184,21 @@ class ClusterClient:
         """Remember the address of a broker, as a coordinator lookup gave it; it counts where metadata has none."""
         self._told[broker.broker_id] = broker
 
+    async def any_connection(self) -> BrokerConnection:
+        """Give a connection to the first broker that can be reached, for a question that each of them answers alike.
+
+        Raises what ``connection`` raises for the last of them when there is none.
+        """
+        *others, last = sorted(self.metadata.brokers)
+        for broker_id in others:
+            try:
+                return await self.connection(broker_id)
+            except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
+                raise
+            except KafkaGroupsError as error:
+                log.debug("broker %s is not asked: %s", broker_id, error)
+        return await self.connection(last)
+
     async def connection(self, broker_id: BrokerId) -> BrokerConnection:
         """Give the connection to a broker, opening it if need be.
 
