@@ -26,6 +26,7 @@ from airflow_kafka_groups.protocol import metadata as metadata_api
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.metadata import MetadataAnswer
+from airflow_kafka_groups.protocol.metadata_by_hand import LAST_VERSION_WITH_CLUSTER_OPERATIONS
 from airflow_kafka_groups.transport.base import Connector
 
 _MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"
@@ -58,7 +59,7 @@ class Calls:
         """
         connection = await self._cluster.any_connection()
         # Newer versions leave out what may be done with the cluster.
-        version = min(connection.versions.choose(METADATA), metadata_api.LAST_VERSION_WITH_CLUSTER_OPERATIONS)
+        version = min(connection.versions.choose(METADATA), LAST_VERSION_WITH_CLUSTER_OPERATIONS)
         request = metadata_api.build(list(topics), version, include_authorized_operations=True)
         return metadata_api.parse(await connection.send(METADATA, version, request, self._config.request_timeout))
 
