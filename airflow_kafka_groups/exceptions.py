@@ -103,7 +103,16 @@ class AuthenticationFailedError(ConnectionFailedError):
 
 
 class NoBrokerAvailableError(ConnectionFailedError):
-    """Say that none of the bootstrap servers could be used, with the reason for each."""
+    """Say that none of the bootstrap servers could be used, with the reason for each.
+
+    :param address: all of them.
+    :param reason: what happened; it names them.
+    """
+
+    def __init__(self, address: str, reason: str) -> None:
+        KafkaGroupsError.__init__(self, reason)
+        self.address = address
+        self.reason = reason
 
 
 class RequestTimeoutError(KafkaGroupsError, TimeoutError):

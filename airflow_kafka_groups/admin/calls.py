@@ -26,6 +26,7 @@ from airflow_kafka_groups.protocol import metadata as metadata_api
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.metadata import MetadataAnswer
+from airflow_kafka_groups.protocol.metadata_by_hand import LAST_VERSION_WITH_CLUSTER_OPERATIONS
 from airflow_kafka_groups.transport.base import Connector
 
 _MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"
@@ -56,9 +57,9 @@ class Calls:
         The answer has the cluster's operations, such as ``describe``, each topic's, and the errors of the other topics;
         ``None`` where the broker is too old to say (before 2.3).
         """
-        connection = await self._cluster.connection(min(self._cluster.metadata.brokers))
+        connection = await self._cluster.any_connection()
         # Newer versions leave out what may be done with the cluster.
-        version = min(connection.versions.choose(METADATA), metadata_api.LAST_VERSION_WITH_CLUSTER_OPERATIONS)
+        version = min(connection.versions.choose(METADATA), LAST_VERSION_WITH_CLUSTER_OPERATIONS)
         request = metadata_api.build(list(topics), version, include_authorized_operations=True)
         return metadata_api.parse(await connection.send(METADATA, version, request, self._config.request_timeout))
 
@@ -72,6 +73,20 @@ class Calls:
         told = await self.authorized_operations([_MADE_UP_TOPIC])
         absent = told.errors.get(_MADE_UP_TOPIC) is ErrorCode.unknown_topic_or_partition
         return absent or _MADE_UP_TOPIC in told.partition_counts
+
+    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Give the ids of topics by name (KIP-516): one that was deleted and made anew has another.
+
+        :param topics: names. Topics that there are not, or that this user may not describe, are left out; so are all of
+            them where brokers tell no ids (before Kafka 2.8).
+
+        Raises ``ConnectionFailedError`` when no broker can be reached, or what the connection broke with.
+        """
+        connection = await self._cluster.any_connection()
+        version = connection.versions.choose(METADATA)
+        request = metadata_api.build(list(topics), version)
+        response = await connection.send(METADATA, version, request, self._config.request_timeout)
+        return dict(metadata_api.parse(response).topic_ids)
 
     async def group_operations(self, group_id: str) -> frozenset[str] | None:
         """Ask what this user may do with a group, also with one that does not exist (KIP-430).

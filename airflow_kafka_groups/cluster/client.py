@@ -88,7 +88,8 @@ class ClusterClient:
             async with asyncio.timeout(limit):
                 return await self._ask_anyone()
         except TimeoutError as error:
-            raise self._no_broker(f"no broker said within {limit:g} s what the cluster is") from error
+            told = f"none of {self._servers()} said within {limit:g} s what the cluster is"
+            raise NoBrokerAvailableError(self._servers(), told) from error
 
     async def fresh_metadata(self) -> ClusterMetadata:
         """Give the metadata if it came just now, as it did where the client is new, or else ask for it again.
@@ -139,7 +140,7 @@ class ClusterClient:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        raise self._no_broker("no Kafka broker could be used: " + "; ".join(failures))
+        raise NoBrokerAvailableError(self._servers(), "no Kafka broker could be used: " + "; ".join(failures))
 
     async def _ask_server(self, host: str, port: int) -> ClusterMetadata:
         connection = await self._connect(host, port)
@@ -166,9 +167,8 @@ class ClusterClient:
         self._connections[there[0]] = connection
         return True
 
-    def _no_broker(self, reason: str) -> NoBrokerAvailableError:
-        listed = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
-        return NoBrokerAvailableError(listed, reason)
+    def _servers(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
 
     async def _ask_metadata(self, connection: BrokerConnection) -> ClusterMetadata:
         version = connection.versions.choose(METADATA)
@@ -183,6 +183,21 @@ class ClusterClient:
     def learn(self, broker: Broker) -> None:
         """Remember the address of a broker, as a coordinator lookup gave it; it counts where metadata has none."""
         self._told[broker.broker_id] = broker
+
+    async def any_connection(self) -> BrokerConnection:
+        """Give a connection to the first broker that can be reached, for a question that each of them answers alike.
+
+        Raises what ``connection`` raises for the last of them when there is none.
+        """
+        *others, last = sorted(self.metadata.brokers)
+        for broker_id in others:
+            try:
+                return await self.connection(broker_id)
+            except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
+                raise
+            except KafkaGroupsError as error:
+                log.debug("broker %s is not asked: %s", broker_id, error)
+        return await self.connection(last)
 
     async def connection(self, broker_id: BrokerId) -> BrokerConnection:
         """Give the connection to a broker, opening it if need be.

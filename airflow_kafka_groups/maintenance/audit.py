@@ -73,13 +73,16 @@ def write_audit(layout: Layout, record: Mapping[str, Any], *, begun: StoragePath
     return written
 
 
-def load_audits(layout: Layout, plan_id: str) -> list[dict[str, Any]]:
-    """Read the records of every run of a plan, oldest first; raises ``MaintenanceError`` for one that is damaged."""
+def load_audits(layout: Layout, plan_id: str) -> dict[str, dict[str, Any]]:
+    """Read the records of every run of a plan, by their paths, oldest first.
+
+    Raises ``MaintenanceError`` for one that is damaged.
+    """
     folder = layout.root / "audit"
     prefix = f"{check_id('plan_id', plan_id)}-"
     found = sorted(folder.iterdir(), key=lambda path: path.name) if folder.exists() else []
     paths = [path for path in found if path.name.startswith(prefix) and path.name.endswith(".json")]
-    return [read_json(path, "the record of a run", MaintenanceError) for path in paths]
+    return {str(path): read_json(path, "the record of a run", MaintenanceError) for path in paths}
 
 
 def deleted_since(layout: Layout, since: datetime) -> dict[str, datetime]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupResult
@@ -82,7 +82,7 @@ async def backup_groups(
             not_backed_up[group.group_id] = reason or "no offsets came"
         done += 1
         progress("backup", done, len(planned))
-    await add_log_ends(admin, columns)
+    topic_ids = await add_topics(admin, columns)
     if layout.backup_manifest(plan.plan_id).exists():
         # Another run of the same task was faster, and groups may be deleted by its backup: what this one has just read
         # may lack them, and must not replace it.
@@ -97,6 +97,7 @@ async def backup_groups(
         rows=len(columns),
         entries=entries,
         not_backed_up=not_backed_up,
+        topic_ids=topic_ids,
     )
     return await asyncio.to_thread(write_and_verify, layout, backup, columns)
 
@@ -145,11 +146,14 @@ def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
     )
 
 
-async def add_log_ends(admin: GroupAdmin, columns: OffsetColumns) -> None:
-    """Ask where the logs of all partitions start and end."""
+async def add_topics(admin: GroupAdmin, columns: OffsetColumns) -> Mapping[str, str]:
+    """Ask where the logs of all partitions start and end, and give the ids of their topics, as far as they are told."""
     partitions = columns.partitions()
+    topics = sorted({partition.topic for partition in partitions})
+    topic_ids = await admin.topic_ids(topics) if topics else {}
     starts = await list_log_offsets(admin, partitions, OffsetSpec.earliest())
     columns.set_log_ends(starts, await list_log_offsets(admin, partitions, OffsetSpec.latest()))
+    return topic_ids
 
 
 def write_and_verify(layout: Layout, backup: Backup, columns: OffsetColumns) -> Backup:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -41,6 +41,7 @@ class Backup:
 
     :param entries: the groups in it, by id.
     :param not_backed_up: the planned groups that are not in it, with the reason: they must not be deleted.
+    :param topic_ids: the ids of its topics, as far as brokers told them: a topic that has another was made anew.
     """
 
     plan_id: str
@@ -52,6 +53,7 @@ class Backup:
     rows: int
     entries: Mapping[str, BackupEntry]
     not_backed_up: Mapping[str, str]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Give a summary small enough for XCom."""
@@ -89,6 +91,7 @@ def load_backup(layout: Layout, plan_id: str) -> Backup:
             rows=manifest["file"]["rows"],
             entries={},
             not_backed_up=dict(manifest["not_backed_up"]),
+            topic_ids=dict(manifest.get("topic_ids", {})),  # earlier backups have none
         )
         groups = manifest["groups"]
     except (KeyError, TypeError, ValueError) as exc:
@@ -136,6 +139,7 @@ def manifest_json(backup: Backup, sha256: str, size: int) -> dict[str, Any]:
         "groups": len(backup.entries),
         "file": {"name": f"{backup.plan_id}.parquet", "rows": backup.rows, "bytes": size, "sha256": sha256},
         "not_backed_up": dict(backup.not_backed_up),
+        "topic_ids": dict(backup.topic_ids),
     }
 
 

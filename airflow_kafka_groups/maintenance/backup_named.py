@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.maintenance.backup import add_log_ends, entry_of, write_and_verify
+from airflow_kafka_groups.maintenance.backup import add_topics, entry_of, write_and_verify
 from airflow_kafka_groups.maintenance.backup_file import Backup, BackupEntry
 from airflow_kafka_groups.maintenance.columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
@@ -67,7 +67,7 @@ async def backup_named(
             columns.add(facts, now(), result.value)
             entries[result.group_id] = entry_of(facts, result.value)
         progress("backup", len(entries) + len(not_backed_up), len(wanted))
-    await add_log_ends(admin, columns)
+    topic_ids = await add_topics(admin, columns)
     backup_id = new_id(started_at)
     backup = Backup(
         plan_id=backup_id,
@@ -79,6 +79,7 @@ async def backup_named(
         rows=len(columns),
         entries=entries,
         not_backed_up=not_backed_up,
+        topic_ids=topic_ids,
     )
     return await asyncio.to_thread(write_and_verify, layout, backup, columns)
 

@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.commits import (
     committed_of,
     log_ends,
 )
-from airflow_kafka_groups.maintenance.restore import propose_group
+from airflow_kafka_groups.maintenance.restore import propose_group, topics_made_anew
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
 from airflow_kafka_groups.maintenance.verify import verify_deleted
 from airflow_kafka_groups.models import GroupState
@@ -93,7 +93,8 @@ async def rehearse_restore(
     if not found.ok:
         raise MaintenanceError(f"scratch groups are there already, or nobody knows: {found.present or found.unclear}")
     ends = await log_ends(admin, (where for group in chosen for where in group.offsets))
-    changes = [replace(propose_group(group, {}, ends, False), group_id=name) for name, group in scratch.items()]
+    remade = await topics_made_anew(admin, backup)
+    changes = [replace(propose_group(group, {}, ends, False, remade), group_id=name) for name, group in scratch.items()]
     try:
         outcomes = {
             result.group_id: result

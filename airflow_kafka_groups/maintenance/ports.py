@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Protocol
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
@@ -39,6 +39,9 @@ class GroupAdmin(Protocol):
 
     async def sees_all_topics(self) -> bool:
         """Say whether this user may describe topics in general; the others are left out of committed offsets."""
+
+    async def topic_ids(self, topics: Iterable[str], /) -> Mapping[str, str]:
+        """Give the ids of topics by name, as far as brokers tell them; a topic that was made anew has another."""
 
 
 class DeletionLease(Protocol):

@@ -2,17 +2,17 @@
 
 A group is restored when it does not exist or is empty, and has committed nothing that the backup does not say: one that
 was used again since keeps its newer offsets (``overwrite`` says otherwise). A partition is left out when its topic is
-gone, was made anew (its log ends earlier, or begins earlier, than when the backup was made), or when the offset lies
-outside the log: there it would mean another record, or none.
+gone, was made anew (it has another id, or its log ends or begins earlier than when the backup was made), or when the
+offset lies outside the log: there it would mean another record, or none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.maintenance.backup_file import BackedUpGroup, load_backup, read_backup
+from airflow_kafka_groups.maintenance.backup_file import BackedUpGroup, Backup, load_backup, read_backup
 from airflow_kafka_groups.maintenance.commits import Change, Commits, Ends, commits_in, committed_of, log_ends
 from airflow_kafka_groups.maintenance.ports import GroupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -44,21 +44,37 @@ async def propose_restore(
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}
     ends = await log_ends(admin, (where for group_id in wanted for where in groups[group_id].offsets))
+    remade = await topics_made_anew(admin, backup)
     changes = []
     for group_id in wanted:
         read = now[group_id]
         if read.error is not None or read.value is None:
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
         else:
-            changes.append(propose_group(groups[group_id], commits_in(read.value), ends, overwrite))
+            changes.append(propose_group(groups[group_id], commits_in(read.value), ends, overwrite, remade))
     return changes
 
 
-def propose_group(group: BackedUpGroup, before: Commits, ends: Ends, overwrite: bool) -> Change:
+async def topics_made_anew(admin: GroupAdmin, backup: Backup) -> dict[str, str]:
+    """Name the topics of a backup that have another id by now, and say so; nothing is said of those without one."""
+    if not backup.topic_ids:
+        return {}
+    here = await admin.topic_ids(backup.topic_ids)
+    return {
+        topic: f"the topic was made anew: its id is {here[topic]}, and was {before}"
+        for topic, before in backup.topic_ids.items()
+        if here.get(topic, before) != before
+    }
+
+
+def propose_group(
+    group: BackedUpGroup, before: Commits, ends: Ends, overwrite: bool, remade: Mapping[str, str]
+) -> Change:
     """Say what a restore would commit for one group.
 
     :param before: what it has committed now.
     :param ends: the logs' ends now.
+    :param remade: topics that were made anew, with the reason to give.
     """
     group_id = group.entry.group_id
     saved = commits_in(group.offsets)
@@ -72,7 +88,7 @@ def propose_group(group: BackedUpGroup, before: Commits, ends: Ends, overwrite: 
         )
     skipped = {}
     for where, value in saved.items():
-        if reason := _why_skipped(where, value.offset, group, ends):
+        if reason := remade.get(where.topic) or _why_skipped(where, value.offset, group, ends):
             skipped[where] = reason
     after = {where: value for where, value in saved.items() if where not in skipped}
     kept = None if after else "nothing of it can be restored: all its partitions are gone or were made anew"

@@ -148,7 +148,7 @@ class PlannedRun(Run):
         self.approval = None if why is None else check_approval(operator.approval, self.plan)
         # A group that this plan has deleted and that is there again was restored, or is used anew: a task that is
         # cleared must not delete it a second time, and a restored group looks just as it did when it was judged.
-        self.before = deleted_by(load_audits(layout, self.plan.plan_id))
+        self.before = deleted_by(load_audits(layout, self.plan.plan_id).values())
         # A dry run may be asked for before there is a backup.
         without = dry_run and not layout.backup_manifest(self.plan.plan_id).exists()
         self.backup = None if without else self._without_kept(load_backup(layout, self.plan.plan_id))

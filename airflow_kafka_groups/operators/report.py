@@ -56,24 +56,14 @@ class CleanupReportOperator(StoredOperator):
 
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and all its runs so far; give its path and the runs' records."""
+    from airflow_kafka_groups.maintenance.audit import load_audits
     from airflow_kafka_groups.maintenance.report import render_report, write_report
     from airflow_kafka_groups.maintenance.storage import utc_now
 
-    records = _read_records(layout, plan.plan_id)
+    records = load_audits(layout, plan.plan_id)
     files = _files(layout, plan, list(records))
     page = render_report(plan, list(records.values()), files=files, now=utc_now())
     return str(write_report(layout, plan.plan_id, page)), list(records.values())
-
-
-def _read_records(layout: Layout, plan_id: str) -> dict[str, dict[str, Any]]:
-    """Give the audit records of all runs of a plan by their paths, oldest first."""
-    from airflow_kafka_groups.exceptions import MaintenanceError
-    from airflow_kafka_groups.maintenance.storage import read_json
-
-    folder = layout.root / "audit"
-    paths = [path for path in folder.iterdir() if path.name.startswith(f"{plan_id}-")] if folder.exists() else []
-    paths.sort(key=lambda path: path.name)
-    return {str(path): read_json(path, "the audit record", MaintenanceError) for path in paths}
 
 
 def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, str]:

@@ -6,20 +6,52 @@ v0 many groups · v1 throttle before answer · v2 flexible
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import NamedTuple
 
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 
-_FIRST_FLEXIBLE_VERSION = 2
+FIRST_VERSION_BY_HAND = 2
+
+
+class DeletedGroup(NamedTuple):
+    """Be what became of one group."""
+
+    group_id: str
+    error_code: ErrorCode
+
+
+class DeleteGroupsAnswer(NamedTuple):
+    """Be an answer, read by hand."""
+
+    throttle_time: timedelta
+    results: tuple[DeletedGroup, ...]
 
 
 def build(group_ids: Sequence[str], version: int) -> Message:
     """Make a request."""
-    if version >= _FIRST_FLEXIBLE_VERSION:
+    if version >= FIRST_VERSION_BY_HAND:
         return texts(group_ids) + NO_TAGS
     return request_schema(DELETE_GROUPS, version).DeleteGroupsRequest(groups_names=tuple(group_ids))
+
+
+def read(frame: bytes, _version: int) -> DeleteGroupsAnswer:
+    """Read a response frame of v2."""
+    reader = CompactReader(frame)
+    reader.skip_tags()
+    throttle = reader.milliseconds()
+    results = []
+    for _ in range(reader.length()):
+        group_id, code = reader.text(), reader.int16()
+        results.append(DeletedGroup(group_id, ErrorCode(code) if code else ErrorCode.none))
+        reader.skip_tags()
+    reader.skip_tags()
+    reader.end()
+    return DeleteGroupsAnswer(throttle, tuple(results))
 
 
 def parse(response: Message) -> Iterator[tuple[str, ErrorCode]]:

@@ -6,25 +6,26 @@ v10 topic ids · v12 topics by id
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
+from airflow_kafka_groups.protocol import metadata_by_hand
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
-
-LAST_VERSION_WITH_CLUSTER_OPERATIONS = 10
-"""From v11 on they are DescribeCluster's to tell; brokers go on answering v10."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataAnswer:
     """Be the cluster as one broker sees it; ``leaders`` has only partitions that have one.
 
-    What this user may do is known only where it was asked for (v8 to v10).
+    What this user may do is known only where it was asked for (v8 to v10). Topic ids (KIP-516) are written as Kafka's
+    own tools write them; there are none before v10, nor in a cluster that never gave any.
     """
 
     cluster_id: str | None
@@ -34,25 +35,21 @@ class MetadataAnswer:
     errors: Mapping[str, ErrorCode] = field(default_factory=dict)
     cluster_operations: frozenset[str] | None = None
     topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 def build(topics: Sequence[str], version: int, *, include_authorized_operations: bool = False) -> Message:
     """Make a request about some topics (or none); never creates a topic where the version can say so."""
+    if version >= metadata_by_hand.FIRST_VERSION_BY_HAND:
+        return metadata_by_hand.write(topics, version, include_authorized_operations=include_authorized_operations)
     schema = request_schema(METADATA, version)
-    fields: dict[str, Any] = {"topics": tuple(_topic(schema, topic, version) for topic in topics)}
+    fields: dict[str, Any] = {"topics": tuple(schema.MetadataRequestTopic(name=topic) for topic in topics)}
     if version >= 4:
         fields["allow_auto_topic_creation"] = False
     if version >= 8:
         fields["include_topic_authorized_operations"] = include_authorized_operations
-    if 8 <= version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS:
         fields["include_cluster_authorized_operations"] = include_authorized_operations
     return schema.MetadataRequest(**fields)
-
-
-def _topic(schema: Any, topic: str, version: int) -> Any:
-    if version >= 10:
-        return schema.MetadataRequestTopic(topic_id=None, name=topic)
-    return schema.MetadataRequestTopic(name=topic)
 
 
 def parse(response: Message) -> MetadataAnswer:
@@ -65,15 +62,19 @@ def parse(response: Message) -> MetadataAnswer:
     counts: dict[str, int] = {}
     errors: dict[str, ErrorCode] = {}
     allowed: dict[str, frozenset[str] | None] = {}
+    ids: dict[str, str] = {}
     for topic in response.topics:
         if topic.error_code is not ErrorCode.none:
             errors[topic.name] = topic.error_code
             continue
         counts[topic.name] = len(topic.partitions)
         allowed[topic.name] = operations(getattr(topic, "topic_authorized_operations", UNKNOWN_OPERATIONS))
+        topic_id: UUID | None = getattr(topic, "topic_id", None)
+        if topic_id:
+            ids[topic.name] = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
         for part in topic.partitions:
             if part.leader_id >= 0:
                 leaders[TopicPartition(topic.name, part.partition_index)] = part.leader_id
     of_cluster = operations(getattr(response, "cluster_authorized_operations", UNKNOWN_OPERATIONS))
     cluster_id = getattr(response, "cluster_id", None)
-    return MetadataAnswer(cluster_id, brokers, leaders, counts, errors, of_cluster, allowed)
+    return MetadataAnswer(cluster_id, brokers, leaders, counts, errors, of_cluster, allowed, ids)

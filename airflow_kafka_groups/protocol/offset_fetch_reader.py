@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from airflow_kafka_groups.models import TopicOffsets, TopicPartition
+from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 8
@@ -78,76 +79,26 @@ def read(frame: bytes, version: int) -> OffsetFetchAnswers:
 
     Raises ``ValueError``, ``IndexError``, ``struct.error`` or ``UnicodeDecodeError`` when it is not one.
     """
-    reader = _Reader(frame, 4)
+    reader = _Reader(frame)
     reader.skip_tags()
-    throttle = reader.int32()
+    throttle = reader.milliseconds()
     if version >= FIRST_BATCHED_VERSION:
         answers = tuple([reader.plain_group() or reader.group() for _ in range(reader.length())])
         reader.skip_tags()
     else:
         answers = (reader.plain_body("", reader.position) or reader.body(""),)
-    if reader.position != len(frame):
-        raise ValueError(f"{len(frame) - reader.position} bytes too many")
-    return OffsetFetchAnswers(timedelta(milliseconds=throttle), answers)
+    reader.end()
+    return OffsetFetchAnswers(throttle, answers)
 
 
-class _Reader:
-    """Walk through a frame."""
+class _Reader(CompactReader):
+    """Walk through a frame of offsets."""
 
-    __slots__ = ("_data", "_names", "position")
+    __slots__ = ("_names",)
 
-    def __init__(self, data: bytes, position: int) -> None:
-        self._data = data
-        self.position = position
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
         self._names: dict[bytes, str] = {}
-
-    def uvarint(self) -> int:
-        byte = self._data[self.position]
-        self.position += 1
-        if byte < 0x80:
-            return byte
-        value, shift = byte & 0x7F, 7
-        while byte >= 0x80:
-            byte = self._data[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if shift > 35:
-                raise ValueError("a length of more than five bytes")
-        return value
-
-    def length(self) -> int:
-        """Read the length of an array; null is refused, since these arrays may not be."""
-        value = self._data[self.position]
-        if value < 0x80:
-            self.position += 1
-        else:
-            value = self.uvarint()
-        if value == 0:
-            raise ValueError("null where a list has to be")
-        return value - 1
-
-    def take(self, size: int) -> bytes:
-        end = self.position + size
-        data = self._data[self.position : end]
-        if len(data) != size:
-            raise ValueError("the answer ends too early")
-        self.position = end
-        return data
-
-    def int16(self) -> int:
-        return int.from_bytes(self.take(2), "big", signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self.take(4), "big", signed=True)
-
-    def skip_tags(self) -> None:
-        if self._data[self.position] == 0:  # as good as always; the calls below would be a tenth of all the time
-            self.position += 1
-            return
-        for _ in range(self.uvarint()):
-            self.uvarint()
-            self.take(self.uvarint())
 
     def name(self) -> str:
         """Read a text that comes again and again; each is kept once."""

@@ -34,7 +34,7 @@ from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_v
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.state_store import StateStore
 from airflow_kafka_groups.spark.staleness.transforms import judge
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "judge_staleness"
 _SHOWN = 20
@@ -88,6 +88,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     for warning in warnings:
         print(f"{JOB}: warning: {warning}", file=sys.stderr)
     policy = _policy(arguments)
+    if arguments.output:  # what lies below --base has to be shared to be read
+        require_shared(spark, arguments.output)
     request = HistoryRequest(
         base=arguments.base,
         cluster=arguments.cluster,

@@ -30,7 +30,7 @@ from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, pars
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "lag_report"
 TABLES = {
@@ -79,6 +79,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
     snapshot = history.judged
     output = arguments.output or f"{arguments.base}/{arguments.cluster}/lag/{snapshot.snapshot_id}"
+    if arguments.output:  # what lies below --base has to be shared to be read
+        require_shared(spark, output)
     storage = Storage(spark, output)
     storage.delete_file(f"{output}.json")
     rows = read_rows(spark, history).persist(StorageLevel.MEMORY_AND_DISK)

@@ -127,3 +127,12 @@ def test_an_output_that_executors_would_write_to_disks_of_their_own_is_refused(
     assert "warning: Python does not run on the executors: " in done.stdout
     assert 'Cannot run program "/no/python3"' in done.stdout
     assert committed(brokers.bootstrap, "cl-left", ("cl-t", 0)) == [2]
+
+
+def test_tables_that_executors_would_write_to_disks_of_their_own_are_refused(job: Job, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    base = ("--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--output", "file:///proc/self/cwd/out")
+    for name, more in (("judge_staleness", ("--min-idle-seconds", "3600")), ("lag_report", ())):
+        done = job(name, *base, *more, options=())
+        assert done.returncode == 1, done.stdout
+        assert f"{name}: error: file:///proc/self/cwd/out is on the driver's own disk" in last_line(done)

@@ -70,6 +70,7 @@ class FakeAdmin:
         self.without_states = False
         self.delete_hangs = False
         self.sees_topics = True
+        self.ids: dict[str, str] = {}
         self.calls: list[tuple[str, list[str]]] = []
         self.deleted: list[str] = []
         self.before: Callable[[str], None] = lambda call: None
@@ -90,6 +91,9 @@ class FakeAdmin:
 
     async def sees_all_topics(self) -> bool:
         return self.sees_topics
+
+    async def topic_ids(self, topics: Iterable[str], /) -> dict[str, str]:
+        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
 
     async def list_groups(self) -> GroupListings:
         self._note("list", [])

@@ -1,28 +1,22 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, SnapshotError
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.manifest import SnapshotManifest
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.maintenance.plan import DeletionPlan, PlannedGroup
 from airflow_kafka_groups.maintenance.planning import _capped, make_plan
 from airflow_kafka_groups.maintenance.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.storage import write_json
-from airflow_kafka_groups.maintenance.verdicts import load_verdicts
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.unit.maintenance.fake import NOW, FakeAdmin, error, offsets_of, timeout
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, planned, snapshot
@@ -241,99 +235,6 @@ def test_no_plan_is_larger_than_its_caps(stale: int, others: int, max_groups: in
     assert all((group.idle_seconds or 0) <= shortest for group in groups if group.group_id in left and chosen)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"min_idle_seconds": 0},
-        {"min_idle_seconds": float("nan")},
-        {"min_idle_seconds": "7d"},
-        {"min_idle_seconds": True},
-        {"min_observations": 1},
-        {"max_groups": 0},
-        {"max_groups": 1.5},
-        {"max_groups": True},
-        {"max_share": 0},
-        {"max_share": 1.01},
-        {"max_share": 50},
-        {"max_plan_age_seconds": -1},
-        {"max_plan_age_seconds": 1e300},
-        {"include": "a*"},
-        {"exclude": ["re:["]},
-        {"protected": [""]},
-    ],
-)
-def test_a_policy_that_makes_no_sense_names_the_field(bad: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{next(iter(bad))}"):
-        PlanPolicy(**bad)
-
-
-def test_an_exclude_does_not_lose_the_protected_patterns() -> None:
-    policy = PlanPolicy(exclude=["mine-*"])  # type: ignore[arg-type]
-    assert policy.exclude == ("mine-*",)
-    assert policy.protected == DEFAULT_PROTECTED
-    assert PlanPolicy.from_json(policy.to_json()) == policy
-
-
-async def verdict_files(tmp_path: Path, rows: list[dict[str, Any]], summary: dict[str, Any] | None) -> tuple[Any, str]:
-    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
-    layout, snapshot_id = layout_in(tmp_path), reader.manifest.snapshot_id
-    folder = tmp_path / "prod" / "verdicts" / snapshot_id
-    folder.mkdir(parents=True)
-    if rows:
-        pq.write_table(pa.Table.from_pylist(rows), folder / "part-0.snappy.parquet")
-    (folder / "_SUCCESS").write_bytes(b"")
-    if summary is not None:
-        about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": len(rows), **summary}
-        write_json(tmp_path / "prod" / "verdicts", f"{snapshot_id}.json", about)
-    return layout, snapshot_id
-
-
-def verdict_row(**changes: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "group_id": "g",
-        "group_type": "classic",
-        "protocol_type": "consumer",
-        "state": "Empty",
-        "members": 0,
-        "coordinator": 1,
-        "partitions": 2,
-        "lag": None,
-        "first_seen_at": NOW,
-        "empty_since": NOW,
-        "last_moved_at": NOW,
-        "idle_since": NOW,
-        "idle_seconds": 10.5,
-        "observations": 2,
-        "observed_at": NOW,
-        "verdict": "stale",
-        "reason": "idle",
-    }
-    return {**row, **changes}
-
-
-async def test_verdicts_are_read_from_what_spark_writes(tmp_path: Path) -> None:
-    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(group_id="b"), verdict_row(group_id="a")], {})
-    found = load_verdicts(layout, snapshot_id)
-    assert [verdict.group_id for verdict in found] == ["a", "b"]
-    assert (found[0].idle_seconds, found[0].observed_at, found[0].lag) == (10.5, NOW, None)
-
-
-async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in(tmp_path: Path) -> None:
-    told = {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": NOW, "offsets_expire_by": None}
-    strange = {"lag_unknown": None, "lost": None, "lag_trend": math.nan, "lag_trend_since": None}
-    rows = [verdict_row(group_id="a", **told), verdict_row(group_id="b", **strange, offsets_expire_by=None)]
-    layout, snapshot_id = await verdict_files(tmp_path, rows, {})
-    found = load_verdicts(layout, snapshot_id)
-    since = NOW.isoformat()
-    assert found[0].forecast == {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": since}
-    assert found[1].forecast is None
-
-
-async def test_verdicts_of_a_job_without_forecasts_are_read(tmp_path: Path) -> None:
-    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], {})
-    assert load_verdicts(layout, snapshot_id)[0].forecast is None
-
-
 async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("a", ("t", 0, 1))
@@ -345,29 +246,3 @@ async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> 
     assert [group.forecast for group in told.groups] == [forecast]
     assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json()))) == told
     assert "forecast" not in plain.to_json()["groups"][0]
-
-
-async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
-    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(observed_at=NOW.replace(tzinfo=None))], {})
-    assert load_verdicts(layout, snapshot_id)[0].observed_at == NOW
-
-
-@pytest.mark.parametrize(
-    ("rows", "summary", "message"),
-    [
-        ([verdict_row()], None, "not judged"),
-        ([verdict_row()], {"snapshot_id": "another"}, "not about snapshot"),
-        ([verdict_row()], {"cluster": "another"}, "not about snapshot"),
-        ([verdict_row()], {"groups": 2}, "speaks of 2 groups and there are 1"),
-        ([], {}, "empty"),
-        ([verdict_row(), verdict_row()], {}, "judged twice"),
-        ([{"group_id": "g"}], {}, "lacks a column"),
-        ([verdict_row(verdict=None)], {}, "has no verdict"),
-    ],
-)
-async def test_verdicts_that_are_not_whole_are_refused(
-    rows: list[dict[str, Any]], summary: dict[str, Any] | None, message: str, tmp_path: Path
-) -> None:
-    layout, snapshot_id = await verdict_files(tmp_path, rows, summary)
-    with pytest.raises(SnapshotError, match=message):
-        load_verdicts(layout, snapshot_id)

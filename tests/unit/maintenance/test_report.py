@@ -84,7 +84,7 @@ async def test_the_record_says_who_did_what_and_is_never_overwritten(tmp_path: P
         EVIL: "deleted",
     }
     assert DeletionReport.from_json(data) == report
-    assert load_audits(layout, plan.plan_id) == [made]
+    assert list(load_audits(layout, plan.plan_id).values()) == [made]
     with pytest.raises(MaintenanceError, match="own record"):
         write_audit(layout, made)
     with pytest.raises(ConfigurationError, match="the plan that the report is about"):
@@ -96,7 +96,7 @@ async def test_a_run_without_a_plan_is_recorded_too(tmp_path: Path) -> None:
     made = audit_record(replace(report, plan_id=None, plan_digest=None), run_id=new_id(LATER), kafka_cluster_id="k")
     layout = layout_in(tmp_path)
     write_audit(layout, made)
-    assert load_audits(layout, made["run_id"]) == [made]
+    assert list(load_audits(layout, made["run_id"]).values()) == [made]
     assert (made["policy"], made["kafka_cluster_id"]) == (None, "k")
 
 

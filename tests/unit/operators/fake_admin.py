@@ -58,6 +58,7 @@ class FakeAdmin:
         self.api_versions: dict[int, ApiVersions] = {}
         self.operations: frozenset[str] | None = None
         self.sees_topics = True
+        self.ids = {"t": "id-of-t", "u": "id-of-u"}
         self.calls: list[str] = []
         self.asked_key_types: list[object] = []
         self.deleted: list[str] = []
@@ -89,6 +90,9 @@ class FakeAdmin:
 
     async def sees_all_topics(self) -> bool:
         return self.sees_topics
+
+    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
 
     async def list_groups(self, **filters: object) -> GroupListings:
         self.calls.append("list_groups")

@@ -93,6 +93,31 @@ def test_topics_that_are_gone_or_made_anew_are_skipped(
     assert admin.groups == {}
 
 
+def test_a_topic_with_another_id_was_made_anew_however_long_its_log_is(
+    admin: FakeAdmin, tmp_path: Path, backed_up: str
+) -> None:
+    admin.ids["u"] = "another"
+    admin.default_end = 1000
+    found = restore(tmp_path, backed_up)
+    assert "nothing of it" in found["kept"]["b"]
+    assert {name: group.offsets for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}}
+    admin.ids["t"] = "another"
+    admin.groups = {}
+    assert restore(tmp_path, backed_up)["counts"]["kept"] == 2
+    assert admin.groups == {}
+
+
+def test_where_nobody_tells_ids_the_logs_alone_decide(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
+    admin.ids = {}
+    assert restore(tmp_path, backed_up, dry_run=True)["counts"]["would_change"] == 2
+    path = tmp_path / scene.CLUSTER / "backups" / f"{backed_up}.json"
+    manifest = json.loads(path.read_text())
+    assert manifest.pop("topic_ids") == {"t": "id-of-t", "u": "id-of-u"}
+    path.write_text(json.dumps(manifest))  # as backups were before they had ids
+    admin.ids = {"t": "another", "u": "another"}
+    assert restore(tmp_path, backed_up)["counts"]["changed"] == 2
+
+
 def test_an_offset_whose_records_are_gone_is_skipped(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
     admin.start = 6
     assert "outside the log" in restore(tmp_path, backed_up)["skipped"]["a"]

@@ -1,0 +1,55 @@
+"""A backup is not restored into a topic that was made anew, which only its id tells: on real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.maintenance.backup_file import load_backup
+from airflow_kafka_groups.maintenance.backup_named import backup_named
+from airflow_kafka_groups.maintenance.restore import propose_restore
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import TopicPartition
+from tests.integration.conftest import config_of
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.topics import create_topics, delete_topics, produce, topic_id_of
+
+TOPIC, KEPT = "restore-made-anew", "restore-as-it-was"
+
+
+def make(bootstrap: str, records: int, topics: list[str]) -> None:
+    create_topics(bootstrap, dict.fromkeys(topics, 1))
+    produce(bootstrap, {(topic, 0): records for topic in topics})
+
+
+@pytest.mark.safety
+async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: KafkaCluster, tmp_path: Path) -> None:
+    where = kafka41.bootstrap
+    layout = Layout(tmp_path, "prod")
+    await asyncio.to_thread(make, where, 3, [TOPIC, KEPT])
+    await asyncio.to_thread(commit_offsets, where, {"restored": {(TOPIC, 0): 2, (KEPT, 0): 2}})
+    ids = {topic: await asyncio.to_thread(topic_id_of, where, topic) for topic in (TOPIC, KEPT)}
+    async with AdminClient(config_of(kafka41)) as admin:
+        backup = await backup_named(admin, layout, group_ids=["restored"])
+        assert load_backup(layout, backup.plan_id).topic_ids == ids
+        (await admin.delete_consumer_groups(["restored"])).raise_for_errors()
+        (before,) = await propose_restore(admin, layout, backup.plan_id)
+        assert (set(before.after), before.skipped) == ({TopicPartition(TOPIC, 0), TopicPartition(KEPT, 0)}, {})
+        await asyncio.to_thread(delete_topics, where, [TOPIC])
+        await asyncio.to_thread(make, where, 10, [TOPIC])
+        new_id = await asyncio.to_thread(topic_id_of, where, TOPIC)
+        (after,) = await propose_restore(admin, layout, backup.plan_id)
+    reason = f"the topic was made anew: its id is {new_id}, and was {ids[TOPIC]}"
+    assert (set(after.after), after.skipped) == ({TopicPartition(KEPT, 0)}, {TopicPartition(TOPIC, 0): reason})
+
+
+async def test_topic_ids_are_told_where_there_are_any(kafka28: KafkaCluster) -> None:
+    await asyncio.to_thread(create_topics, kafka28.bootstrap, {TOPIC: 1})
+    async with AdminClient(config_of(kafka28)) as admin:
+        found = await admin.topic_ids([TOPIC, "no-such-topic"])
+    assert list(found) == [TOPIC]
+    assert len(found[TOPIC]) == 22
