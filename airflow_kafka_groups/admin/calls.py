@@ -149,22 +149,29 @@ class Calls:
         *,
         batch_size: int | None = None,
         weights: KeyWeights[str] | None = None,
+        mapping: Mapping[str, BrokerId] | None = None,
     ) -> AdminDriver[str, V]:
         return self._driver(
             group_ids,
             lookup=CoordinatorStrategy(),
             handler=handler,
-            mapping=self._guess(group_ids),
+            mapping=self._guess(group_ids) if mapping is None else mapping,
             batch_size=batch_size,
             weights=weights,
         )
 
-    def _guess(self, group_ids: list[str]) -> dict[str, BrokerId]:
-        """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently)."""
+    def _guess(self, group_ids: list[str], partitions: Mapping[str, int] | None = None) -> dict[str, BrokerId]:
+        """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently).
+
+        :param partitions: of the groups, where they have been computed.
+        """
         if not self._config.route_by_hash:
             return {}
         topic = self._cluster.metadata.offsets_topic
-        guesses = topic.route(group_ids) if topic is not None else {}
+        if topic is None:
+            guesses = {}
+        else:
+            guesses = topic.route(group_ids) if partitions is None else topic.leaders_of(partitions)
         if time.monotonic() - self._listed_at < _LISTING_IS_FRESH:
             listed = self._listed
             guesses |= {group_id: listed[group_id] for group_id in group_ids if group_id in listed}
@@ -182,8 +189,9 @@ class Calls:
         *,
         batch_size: int | None = None,
         weights: KeyWeights[str] | None = None,
+        mapping: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[V]:
-        driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights)
+        driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights, mapping=mapping)
         return in_order(group_ids, await runner.collect(driver, self._cluster))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin.arguments import commits_of, group_ids_of, partitions_of
@@ -24,6 +25,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
 _DELETE_BATCHES = 10
+_TURNS_TO_SEND = 3
+"""Turns of the event loop after which a question is on its way over a connection that is there."""
 
 
 class ChangingCalls(ListingCalls):
@@ -53,9 +56,18 @@ class ChangingCalls(ListingCalls):
         ``PartlyDeletedError``.
         """
         wanted = group_ids_of(group_ids)
-        kept = await self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types))
-        topic = self._cluster.metadata.offsets_topic
-        weights = GroupWeights(offsets or {}, len(topic.leaders) if topic is not None else None)
+        checking = asyncio.create_task(self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types)))
+        try:
+            for _ in range(_TURNS_TO_SEND):
+                await asyncio.sleep(0)
+            # While the brokers look through their groups: hashing ids is most of what there is to compute.
+            topic = self._cluster.metadata.offsets_topic
+            weights = GroupWeights(offsets or {}, len(topic.leaders) if topic is not None else None).of(wanted)
+            guess = self._guess(wanted, weights.buckets)
+            kept = await checking
+        finally:
+            checking.cancel()
+            await asyncio.gather(checking, return_exceptions=True)
         emptied = dict[str, GroupResult[None]]()
         for group_id in wanted:
             known = weights.known.get(group_id)
@@ -69,7 +81,8 @@ class ChangingCalls(ListingCalls):
             # A broker works on one request of a connection at a time and waits for the replicas of each deletion: fewer
             # and larger requests wait less often. What is too large the weights see to.
             batch_size=_DELETE_BATCHES * self._config.groups_in_request(len(ready)),
-            weights=weights.without(emptied).of(ready),
+            weights=weights.without(emptied),
+            mapping=guess,
         )
         for group_id in emptied.keys() & deleted.keys():
             done[group_id] = _of_emptied(deleted[group_id])

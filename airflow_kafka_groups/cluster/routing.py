@@ -8,7 +8,7 @@ Kafka-compatible brokers may hash otherwise, so an answer here is a guess that t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_groups.cluster.java_hash import java_hash, java_hashes
@@ -40,9 +40,11 @@ class OffsetsTopic:
 
     def route(self, group_ids: Sequence[GroupId]) -> dict[GroupId, BrokerId]:
         """Guess the coordinators of many groups; those without a leader are left out (and asked for)."""
+        return self.leaders_of(dict(zip(group_ids, offsets_partitions(group_ids, len(self.leaders)), strict=True)))
+
+    def leaders_of(self, partitions: Mapping[GroupId, int]) -> dict[GroupId, BrokerId]:
+        """Do so where the groups' partitions have been computed."""
         leaders = self.leaders
         return {
-            group_id: leader
-            for group_id, partition in zip(group_ids, offsets_partitions(group_ids, len(leaders)), strict=True)
-            if (leader := leaders[partition]) is not None
+            group_id: leader for group_id, partition in partitions.items() if (leader := leaders[partition]) is not None
         }
