@@ -185,11 +185,11 @@ class ClusterClient:
         self._told[broker.broker_id] = broker
 
     async def any_connection(self) -> BrokerConnection:
-        """Give a connection to the first broker that can be reached, for a question that each of them answers alike.
+        """Give a connection to a broker that can be reached, for a question that each of them answers alike.
 
-        Raises what ``connection`` raises for the last of them when there is none.
+        One that is there comes first. Raises what ``connection`` raises for the last of them when there is none.
         """
-        *others, last = sorted(self.metadata.brokers)
+        *others, last = sorted(self.metadata.brokers, key=lambda broker_id: broker_id not in self._connections)
         for broker_id in others:
             try:
                 return await self.connection(broker_id)

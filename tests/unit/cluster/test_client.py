@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -10,8 +11,9 @@ import pytest
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.exceptions import NoBrokerAvailableError
+from airflow_kafka_groups.exceptions import ConnectionFailedError, NoBrokerAvailableError
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA
+from airflow_kafka_groups.transport.base import BrokerConnection
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster
 
 BROKERS = (1, 2, 3)
@@ -137,3 +139,33 @@ async def test_cancelling_the_bootstrap_leaves_nothing_behind() -> None:
                 pass
         assert len(fake.requests(METADATA)) > 1, "the next server was asked as well"
         assert not {task for task in asyncio.all_tasks() - before if "bootstrap" in task.get_name()}
+
+
+async def test_any_broker_will_do_and_one_that_is_connected_comes_first() -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        assert (await cluster.any_connection()).usable
+        assert opened(fake) == 1
+
+
+async def test_a_broker_that_is_gone_is_passed_over_where_any_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        connection, tried = cluster.connection, []
+
+        async def only_the_last(broker_id: int) -> BrokerConnection:
+            tried.append(broker_id)
+            if len(tried) < len(BROKERS):
+                raise ConnectionFailedError(f"b{broker_id}:9092", "refused")
+            return await connection(broker_id)
+
+        monkeypatch.setattr(cluster, "connection", only_the_last)
+        assert (await cluster.any_connection()).usable
+        assert sorted(tried) == list(BROKERS)
+
+
+async def test_metadata_that_came_just_now_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        assert await cluster.fresh_metadata() is cluster.metadata
+        assert len(fake.requests(METADATA)) == 1
+        monkeypatch.setattr(cluster, "_told_at", time.monotonic() - 1)
+        await cluster.fresh_metadata()
+        assert len(fake.requests(METADATA)) == 2
