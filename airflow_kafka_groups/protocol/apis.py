@@ -30,6 +30,10 @@ class Api:
     def __repr__(self) -> str:
         return self.name
 
+    def is_flexible(self, version: int) -> bool:
+        """Say whether a version has the compact encoding and tagged fields (KIP-482)."""
+        return self.first_flexible is not None and version >= self.first_flexible
+
 
 LIST_OFFSETS = Api(2, "ListOffsets", 1, 9, 6)
 METADATA = Api(3, "Metadata", 1, 12, 9)

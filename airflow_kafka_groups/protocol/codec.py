@@ -45,10 +45,9 @@ def _header_around(api: Api, version: int, client_id: str) -> tuple[bytes, bytes
     """Give what is before and after the correlation id: the only thing in which two headers of a client differ."""
     # By hand: for a message that is written and read by hand, too, kio's classes need not be loaded for its header.
     name = client_id.encode()
-    flexible = api.first_flexible is not None and version >= api.first_flexible
     return (
         api.key.to_bytes(2, "big") + version.to_bytes(2, "big"),
-        len(name).to_bytes(2, "big") + name + (b"\x00" if flexible else b""),
+        len(name).to_bytes(2, "big") + name + (b"\x00" if api.is_flexible(version) else b""),
     )
 
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-RESPONSE_BODY = 4
-"""Where the tagged fields of a response's header begin: after the correlation id."""
-
 
 class CompactReader:
-    """Walk through a frame. ``ValueError`` (``UnicodeDecodeError`` too) and ``IndexError`` mean that it is none."""
+    """Walk through a response frame, from its body on.
+
+    ``ValueError`` (``UnicodeDecodeError`` too) and ``IndexError`` mean that it is none.
+    """
 
     __slots__ = ("_data", "position")
 
-    def __init__(self, data: bytes, position: int = RESPONSE_BODY) -> None:
+    def __init__(self, data: bytes) -> None:
         self._data = data
-        self.position = position
+        self.position = 4  # after the correlation id
+        self.skip_tags()
 
     def uvarint(self) -> int:
         """Read an unsigned number, seven bits a byte."""
@@ -59,8 +60,11 @@ class CompactReader:
         return data
 
     def boolean(self) -> bool:
-        """Read one byte that says yes or no."""
-        return self.take(1) != b"\x00"
+        """Read one byte that says yes or no; any other is refused."""
+        data = self.take(1)
+        if data not in (b"\x00", b"\x01"):
+            raise ValueError("neither yes nor no")
+        return data == b"\x01"
 
     def int16(self) -> int:
         """Read a signed number of two bytes."""

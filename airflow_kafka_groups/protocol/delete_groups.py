@@ -15,8 +15,6 @@ from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 
-FIRST_VERSION_BY_HAND = 2
-
 
 class DeletedGroup(NamedTuple):
     """Be what became of one group."""
@@ -34,7 +32,7 @@ class DeleteGroupsAnswer(NamedTuple):
 
 def build(group_ids: Sequence[str], version: int) -> Message:
     """Make a request."""
-    if version >= FIRST_VERSION_BY_HAND:
+    if DELETE_GROUPS.is_flexible(version):
         return texts(group_ids) + NO_TAGS
     return request_schema(DELETE_GROUPS, version).DeleteGroupsRequest(groups_names=tuple(group_ids))
 
@@ -42,7 +40,6 @@ def build(group_ids: Sequence[str], version: int) -> Message:
 def read(frame: bytes, _version: int) -> DeleteGroupsAnswer:
     """Read a response frame of v2."""
     reader = CompactReader(frame)
-    reader.skip_tags()
     throttle = reader.milliseconds()
     results = []
     for _ in range(reader.length()):

@@ -31,7 +31,6 @@ from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 LAST_VERSION_OF_ABSENT_GROUPS = 5
 """Up to it, the operations of a group that is not there are told, too; brokers go on answering it."""
 _FIRST_OPERATIONS_VERSION = 3
-_FIRST_FLEXIBLE_VERSION = 5
 _MAX_ASSIGNMENT_VERSION = 3
 
 
@@ -46,7 +45,7 @@ class DescriptionAnswer(NamedTuple):
 
 def build(group_ids: Sequence[str], include_authorized_operations: bool, version: int) -> Message:
     """Make a request."""
-    if version >= _FIRST_FLEXIBLE_VERSION:
+    if DESCRIBE_GROUPS.is_flexible(version):
         return texts(group_ids) + (b"\x01" if include_authorized_operations else b"\x00") + NO_TAGS
     request = request_schema(DESCRIBE_GROUPS, version).DescribeGroupsRequest
     if version >= _FIRST_OPERATIONS_VERSION:

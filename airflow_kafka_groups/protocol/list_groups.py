@@ -18,7 +18,6 @@ from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 
 FIRST_STATES_VERSION = 4
 FIRST_TYPES_VERSION = 5
-FIRST_VERSION_BY_HAND = 3
 
 
 class ListedGroup(NamedTuple):
@@ -40,7 +39,7 @@ class ListGroupsAnswer(NamedTuple):
 
 def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int) -> Message:
     """Make a request; a filter that the version does not know is left out, and applied by the caller."""
-    if version < FIRST_VERSION_BY_HAND:
+    if not LIST_GROUPS.is_flexible(version):
         return request_schema(LIST_GROUPS, version).ListGroupsRequest()
     of_states = texts(states) if version >= FIRST_STATES_VERSION else b""
     of_types = texts(types) if version >= FIRST_TYPES_VERSION else b""
@@ -50,7 +49,6 @@ def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int
 def read(frame: bytes, version: int) -> ListGroupsAnswer:
     """Read a response frame of v3 to v5."""
     reader = CompactReader(frame)
-    reader.skip_tags()
     throttle, code = reader.milliseconds(), reader.int16()
     groups = []
     for _ in range(reader.length()):

@@ -40,7 +40,7 @@ class MetadataAnswer:
 
 def build(topics: Sequence[str], version: int, *, include_authorized_operations: bool = False) -> Message:
     """Make a request about some topics (or none); never creates a topic where the version can say so."""
-    if version >= metadata_by_hand.FIRST_VERSION_BY_HAND:
+    if METADATA.is_flexible(version):
         return metadata_by_hand.write(topics, version, include_authorized_operations=include_authorized_operations)
     schema = request_schema(METADATA, version)
     fields: dict[str, Any] = {"topics": tuple(schema.MetadataRequestTopic(name=topic) for topic in topics)}

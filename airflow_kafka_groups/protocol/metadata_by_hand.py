@@ -11,7 +11,6 @@ from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, text, uvarint
 
-FIRST_VERSION_BY_HAND = 9
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 LAST_VERSION_WITH_CLUSTER_OPERATIONS = 10
 """From v11 on they are DescribeCluster's to tell; brokers go on answering v10."""
@@ -76,7 +75,6 @@ def write(topics: Sequence[str], version: int, *, include_authorized_operations:
 def read(frame: bytes, version: int) -> MetadataResponse:
     """Read a response frame of v9 to v12."""
     reader = CompactReader(frame)
-    reader.skip_tags()
     throttle = reader.milliseconds()
     brokers = tuple([_broker(reader) for _ in range(reader.length())])
     cluster_id, controller = reader.optional_text(), reader.int32()

@@ -26,8 +26,6 @@ from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 8
-FIRST_VERSION_READ_BY_HAND = 6
-"""The first one in the compact encoding; the rows of all later ones are alike."""
 
 _ROW_SIZE = 20
 _FIXED = struct.Struct(">iqi")
@@ -80,7 +78,6 @@ def read(frame: bytes, version: int) -> OffsetFetchAnswers:
     Raises ``ValueError``, ``IndexError``, ``struct.error`` or ``UnicodeDecodeError`` when it is not one.
     """
     reader = _Reader(frame)
-    reader.skip_tags()
     throttle = reader.milliseconds()
     if version >= FIRST_BATCHED_VERSION:
         answers = tuple([reader.plain_group() or reader.group() for _ in range(reader.length())])

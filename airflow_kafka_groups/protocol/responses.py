@@ -10,13 +10,13 @@ from airflow_kafka_groups.protocol import delete_groups, list_groups, metadata_b
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, METADATA, OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message, decode_response
 
-_BY_HAND: Mapping[int, tuple[int, Callable[[bytes, int], Message]]] = {
-    OFFSET_FETCH.key: (offset_fetch_reader.FIRST_VERSION_READ_BY_HAND, offset_fetch_reader.read),
-    METADATA.key: (metadata_by_hand.FIRST_VERSION_BY_HAND, metadata_by_hand.read),
-    LIST_GROUPS.key: (list_groups.FIRST_VERSION_BY_HAND, list_groups.read),
-    DELETE_GROUPS.key: (delete_groups.FIRST_VERSION_BY_HAND, delete_groups.read),
+_BY_HAND: Mapping[Api, Callable[[bytes, int], Message]] = {
+    OFFSET_FETCH: offset_fetch_reader.read,
+    METADATA: metadata_by_hand.read,
+    LIST_GROUPS: list_groups.read,
+    DELETE_GROUPS: delete_groups.read,
 }
-"""The first version read by hand, and the function that reads it and all later ones that are used."""
+"""What reads all versions in the compact encoding that are used."""
 
 
 def read_response(api: Api, version: int, frame: bytes) -> Message:
@@ -24,8 +24,8 @@ def read_response(api: Api, version: int, frame: bytes) -> Message:
 
     Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
     """
-    first, read = _BY_HAND.get(api.key, (None, None))
-    if first is None or read is None or version < first:
+    read = _BY_HAND.get(api)
+    if read is None or not api.is_flexible(version):
         return decode_response(api, version, frame)
     try:
         return read(frame, version)

@@ -154,3 +154,16 @@ def test_a_question_for_groups_is_what_kio_writes(
 def test_a_question_to_delete_is_what_kio_writes() -> None:
     request = request_schema(DELETE_GROUPS, 2).DeleteGroupsRequest(groups_names=("g", "ünï", "x" * 200))
     assert delete_groups.build(["g", "ünï", "x" * 200], 2) == encode_body(request)
+
+
+def test_a_yes_or_no_that_is_neither_is_refused() -> None:
+    topic = response_schema(METADATA, 9).MetadataResponseTopic(
+        error_code=ErrorCode.none, name="t", is_internal=True, partitions=()
+    )
+    answer = response_schema(METADATA, 9).MetadataResponse(
+        throttle_time=timedelta(0), brokers=(), cluster_id=None, controller_id=0, topics=(topic,)
+    )
+    frame = b"\x00\x00\x00\x07\x00" + encode_body(answer)
+    assert len(read_response(METADATA, 9, frame).topics) == 1
+    with pytest.raises(RemoteProtocolError, match="neither yes nor no"):
+        read_response(METADATA, 9, frame.replace(b"\x02t\x01", b"\x02t\x02"))
