@@ -13,6 +13,7 @@ from typing import Self, cast
 from airflow_kafka_groups.admin import runner
 from airflow_kafka_groups.admin.driver import AdminDriver
 from airflow_kafka_groups.admin.fates import K, Outcome, V
+from airflow_kafka_groups.admin.garbage import collection_paused
 from airflow_kafka_groups.admin.handler import AdminHandler
 from airflow_kafka_groups.admin.lookup import CoordinatorStrategy
 from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights
@@ -191,8 +192,9 @@ class Calls:
         weights: KeyWeights[str] | None = None,
         mapping: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[V]:
-        driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights, mapping=mapping)
-        return in_order(group_ids, await runner.collect(driver, self._cluster))
+        with collection_paused():
+            driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights, mapping=mapping)
+            return in_order(group_ids, await runner.collect(driver, self._cluster))
 
 
 def in_order(keys: Iterable[str], outcomes: Collection[Outcome[str, V]]) -> GroupResults[V]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_kafka_groups.admin.arguments import commits_of, group_ids_of, partitions_of
 from airflow_kafka_groups.admin.handlers.change_group_offsets import (
@@ -13,7 +13,9 @@ from airflow_kafka_groups.admin.handlers.change_group_offsets import (
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.admin.listing import ListingCalls
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.admin.weights import GroupWeights
+from airflow_kafka_groups.admin.weights import DEFAULT_PARTITIONS, GroupWeights
+from airflow_kafka_groups.cluster.java_hash import java_hashes
+from airflow_kafka_groups.cluster.routing import partitions_of_hashes
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     IncompleteListingError,
@@ -25,8 +27,9 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
 _DELETE_BATCHES = 10
-_TURNS_TO_SEND = 3
-"""Turns of the event loop after which a question is on its way over a connection that is there."""
+_HASHED_AT_ONCE = 1024
+_TURNS_BETWEEN = 4
+"""A third of a millisecond of hashing, then some turns of the event loop: connecting and asking go on meanwhile."""
 
 
 class ChangingCalls(ListingCalls):
@@ -58,18 +61,19 @@ class ChangingCalls(ListingCalls):
         wanted = group_ids_of(group_ids)
         checking = asyncio.create_task(self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types)))
         try:
-            for _ in range(_TURNS_TO_SEND):
-                await asyncio.sleep(0)
             # While the brokers look through their groups: hashing ids is most of what there is to compute.
+            hashes = await _hashed(wanted)
             topic = self._cluster.metadata.offsets_topic
-            weights = GroupWeights(offsets or {}, len(topic.leaders) if topic is not None else None).of(wanted)
-            guess = self._guess(wanted, weights.buckets)
+            partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
+            buckets = dict(zip(wanted, partitions_of_hashes(hashes, partitions), strict=True))
+            weights = GroupWeights(offsets or {}, partitions).of(buckets)
+            guess = self._guess(wanted, buckets)
             kept = await checking
         finally:
             checking.cancel()
             await asyncio.gather(checking, return_exceptions=True)
         emptied = dict[str, GroupResult[None]]()
-        for group_id in wanted:
+        for group_id in wanted if weights.known else ():
             known = weights.known.get(group_id)
             if known is not None and group_id not in kept and not weights.fits(group_id):
                 emptied[group_id] = await self._empty_in_slices(known, weights)
@@ -145,6 +149,15 @@ class ChangingCalls(ListingCalls):
         busy = [group_id for group_id, of_group in wanted.items() if of_group]
         results = await self._ask_coordinators(busy, handler, batch_size=1)
         return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
+
+
+async def _hashed(group_ids: Sequence[str]) -> list[int]:
+    hashes: list[int] = []
+    for start in range(0, len(group_ids), _HASHED_AT_ONCE):
+        for _ in range(_TURNS_BETWEEN):
+            await asyncio.sleep(0)
+        hashes += java_hashes(group_ids[start : start + _HASHED_AT_ONCE])
+    return hashes
 
 
 def _of_emptied(result: GroupResult[None]) -> GroupResult[None]:

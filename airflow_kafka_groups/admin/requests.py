@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, MutableSequence
+from collections.abc import Hashable, Iterable, MutableSequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
@@ -50,12 +50,8 @@ class KeyWeights(Protocol[K_contra]):
         """Give what one request may put into one bucket."""
         ...
 
-    def bucket(self, key: K_contra) -> int:
-        """Give the key's bucket."""
-        ...
-
-    def weight(self, key: K_contra) -> int:
-        """Give what the key puts into its bucket."""
+    def shares(self, keys: Iterable[K_contra]) -> Iterable[tuple[int, int]]:
+        """Give the bucket of each of these keys, and what it puts into that."""
         ...
 
 
@@ -63,9 +59,8 @@ def within_budget(queue: MutableSequence[K], size: int, weights: KeyWeights[K]) 
     """Count how many of the next ``size`` keys fit into one request; at least one."""
     filled: dict[int, int] = {}
     budget = weights.budget
-    for position, key in enumerate(islice(queue, size)):
-        bucket = weights.bucket(key)
-        filled[bucket] = content = filled.get(bucket, 0) + weights.weight(key)
+    for position, (bucket, weight) in enumerate(weights.shares(islice(queue, size))):
+        filled[bucket] = content = filled.get(bucket, 0) + weight
         if content > budget and position > 0:
             return position
     return size

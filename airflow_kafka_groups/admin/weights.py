@@ -8,10 +8,10 @@ at most half of what a batch may hold. What is not known is estimated, and the d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_kafka_groups.cluster.routing import offsets_partition, offsets_partitions
+from airflow_kafka_groups.cluster.routing import offsets_partition
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told otherwise
@@ -20,7 +20,7 @@ _TOMBSTONE_BYTES = 24  # measured: about 18, and a little for the varints of a l
 _GROUP_TOMBSTONE_BYTES = 16
 _DEFAULT_OFFSETS = 50
 _DEFAULT_TOPIC_BYTES = 40
-_DEFAULT_PARTITIONS = 50  # offsets.topic.num.partitions
+DEFAULT_PARTITIONS = 50  # offsets.topic.num.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,41 +28,53 @@ class GroupWeights:
     """Weigh groups for the driver: which bucket their tombstones go to, and how many bytes they are.
 
     :param known: the offsets of groups that have been read; others are estimated.
-    :param partitions: number of partitions of ``__consumer_offsets``; ``None`` when not known.
+    :param partitions: number of partitions of ``__consumer_offsets``.
     :param budget: bytes that one request may make one partition write.
-    :param buckets: the partitions of groups, where they have been computed together; others are computed when needed.
+    :param measured: bucket and bytes of groups, where they have been computed together (``of``).
     """
 
     known: Mapping[str, GroupOffsets]
-    partitions: int | None = None
+    partitions: int = DEFAULT_PARTITIONS
     budget: int = BUDGET_BYTES
-    buckets: Mapping[str, int] = field(default_factory=dict)
+    measured: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
-    def of(self, group_ids: Sequence[str]) -> GroupWeights:
-        """Give the weights with the buckets of these groups, computed together in a quarter of the time."""
-        partitions = offsets_partitions(group_ids, self.partitions or _DEFAULT_PARTITIONS)
-        return replace(self, buckets=dict(zip(group_ids, partitions, strict=True)))
+    def of(self, buckets: Mapping[str, int]) -> GroupWeights:
+        """Give the weights with those of many groups, computed together in a quarter of the time.
 
-    def bucket(self, group_id: str) -> int:
-        """Give the partition that the group's tombstones are written to."""
-        found = self.buckets.get(group_id)
-        return offsets_partition(group_id, self.partitions or _DEFAULT_PARTITIONS) if found is None else found
+        :param buckets: the groups, and the partition of ``__consumer_offsets`` that each is in.
+        """
+        if self.known:
+            weights = [self.weight(group_id) for group_id in buckets]
+        else:
+            weights = [_estimate(len(group_id.encode())) for group_id in buckets]
+        return replace(self, measured=dict(zip(buckets, zip(buckets.values(), weights, strict=True), strict=True)))
+
+    def shares(self, group_ids: Iterable[str]) -> Iterator[tuple[int, int]]:
+        """Give the partition that each group's tombstones are written to, and their bytes."""
+        for group_id in group_ids:
+            yield self.measured.get(group_id) or (self._bucket(group_id), self.weight(group_id))
 
     def weight(self, group_id: str) -> int:
         """Give the bytes of the group's tombstones."""
         size = len(group_id.encode())
         offsets = self.known.get(group_id)
         if offsets is None:
-            return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)
+            return _estimate(size)
         return (
             size
             + _GROUP_TOMBSTONE_BYTES
             + sum(len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics)
         )
 
-    def without(self, emptied: Iterable[str]) -> GroupWeights:
+    def without(self, emptied: Collection[str]) -> GroupWeights:
         """Give the weights after some groups' offsets have been deleted."""
-        return replace(self, known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}})
+        if not emptied:
+            return self
+        return replace(
+            self,
+            known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}},
+            measured={group_id: share for group_id, share in self.measured.items() if group_id not in emptied},
+        )
 
     def fits(self, group_id: str) -> bool:
         """Say whether the group fits into one request."""
@@ -81,3 +93,11 @@ class GroupWeights:
             parts[-1].append(partition)
             filled += weight
         return parts if parts[-1] else []
+
+    def _bucket(self, group_id: str) -> int:
+        return offsets_partition(group_id, self.partitions)
+
+
+def _estimate(size: int) -> int:
+    """Guess the bytes of a group's tombstones from those of its id."""
+    return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)

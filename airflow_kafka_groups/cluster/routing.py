@@ -8,7 +8,7 @@ Kafka-compatible brokers may hash otherwise, so an answer here is a guess that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_groups.cluster.java_hash import java_hash, java_hashes
@@ -25,7 +25,12 @@ def offsets_partition(group_id: GroupId, partitions: int) -> int:
 
 def offsets_partitions(group_ids: Sequence[GroupId], partitions: int) -> list[int]:
     """Give the partition of each of many groups, in their order."""
-    return [_partition(value, partitions) for value in java_hashes(group_ids)]
+    return partitions_of_hashes(java_hashes(group_ids), partitions)
+
+
+def partitions_of_hashes(hashes: Iterable[int], partitions: int) -> list[int]:
+    """Give the partition of each of many groups whose ids have been hashed (``java_hashes``)."""
+    return [_partition(value, partitions) for value in hashes]
 
 
 def _partition(value: int, partitions: int) -> int:

@@ -87,6 +87,25 @@ class CompactReader:
         """Read a text that may not be null."""
         return self.take(self.length()).decode()
 
+    def texts_before(self, tail: bytes, most: int) -> list[str]:
+        """Read texts as long as exactly these bytes follow each: elements that are all alike but for a name.
+
+        Stops before the first that is otherwise, or not short, and leaves it to be read field by field.
+
+        :param most: how many to read at most.
+        """
+        data, position, extra = self._data, self.position, len(tail)
+        found = []
+        for _ in range(most):
+            end = position + data[position]
+            after = end + extra
+            if not position < end < position + 0x80 or data[end:after] != tail:
+                break
+            found.append(data[position + 1 : end].decode())
+            position = after
+        self.position = position
+        return found
+
     def optional_text(self) -> str | None:
         """Read a text that may be null."""
         size = self.uvarint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -49,11 +50,8 @@ class TestTooMuch:
 class ToyWeights:
     budget: int
 
-    def bucket(self, key: str) -> int:
-        return int(key.isupper())
-
-    def weight(self, key: str) -> int:
-        return 10
+    def shares(self, keys: Iterable[str]) -> Iterable[tuple[int, int]]:
+        return [(int(key.isupper()), 10) for key in keys]
 
 
 class TestFailures:
