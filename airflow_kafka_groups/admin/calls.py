@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import aclosing
 from itertools import repeat
 from operator import itemgetter
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import Self, cast
 
 from airflow_kafka_groups.admin import runner
 from airflow_kafka_groups.admin.driver import AdminDriver
-from airflow_kafka_groups.admin.fates import K, Outcome, V
+from airflow_kafka_groups.admin.fates import K, V
 from airflow_kafka_groups.admin.garbage import collection_paused
 from airflow_kafka_groups.admin.handler import AdminHandler
 from airflow_kafka_groups.admin.lookup import CoordinatorStrategy
@@ -194,15 +195,19 @@ class Calls:
     ) -> GroupResults[V]:
         with collection_paused():
             driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights, mapping=mapping)
-            return in_order(group_ids, await runner.collect(driver, self._cluster))
+            return await self._gather(group_ids, driver)
 
-
-def in_order(keys: Iterable[str], outcomes: Collection[Outcome[str, V]]) -> GroupResults[V]:
-    """Give results in the order in which their keys were asked for."""
-    results = dict.fromkeys(keys, cast("GroupResult[V]", None))
-    if len(outcomes) != len(results):
-        raise RuntimeError(f"{len(results)} keys have {len(outcomes)} outcomes; please report this")
-    # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.
-    made = map(tuple.__new__, repeat(GroupResult), outcomes)
-    results.update(zip(map(itemgetter(0), outcomes), made, strict=True))
-    return GroupResults.of(results)
+    async def _gather(self, keys: Collection[str], driver: AdminDriver[str, V]) -> GroupResults[V]:
+        """Drive a call to its end and give the results in the order in which their keys were asked for."""
+        results = dict.fromkeys(keys, cast("GroupResult[V]", None))
+        asked, outcomes = len(results), 0
+        with collection_paused():
+            async with aclosing(runner.batches(driver, self._cluster)) as batches:
+                async for batch in batches:
+                    outcomes += len(batch)
+                    # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.
+                    made = map(tuple.__new__, repeat(GroupResult), batch)
+                    results.update(zip(map(itemgetter(0), batch), made, strict=True))
+        if not asked == outcomes == len(results):
+            raise RuntimeError(f"{asked} keys have {outcomes} outcomes; please report this")
+        return GroupResults.of(results)

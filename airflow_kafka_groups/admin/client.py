@@ -17,7 +17,6 @@ from airflow_kafka_groups.admin.arguments import (
     one_or_many,
     partition_specs_of,
 )
-from airflow_kafka_groups.admin.calls import in_order
 from airflow_kafka_groups.admin.changes import ChangingCalls
 from airflow_kafka_groups.admin.driver import AdminDriver
 from airflow_kafka_groups.admin.handlers.describe_groups import (
@@ -69,7 +68,7 @@ class AdminClient(ChangingCalls):
         wanted = group_ids_of(keys, "keys")
         lookup = CoordinatorStrategy(CoordinatorType(key_type))
         driver: AdminDriver[str, Broker] = self._driver(wanted, lookup=lookup, handler=None)
-        return in_order(wanted, await runner.collect(driver, self._cluster))
+        return await self._gather(wanted, driver)
 
     async def describe_consumer_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False

@@ -32,7 +32,7 @@ async def stream(
 
     :param progress: told how far the call is, each time something came. Default: nobody is told.
     """
-    async with aclosing(_steps(driver, cluster, progress)) as steps:
+    async with aclosing(batches(driver, cluster, progress)) as steps:
         async for results in steps:
             for result in results:
                 yield result
@@ -42,15 +42,19 @@ async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Out
     """Drive a call to its end and give all the results, in the order in which they came."""
     gathered: list[Outcome[K, V]] = []
     with collection_paused():
-        async with aclosing(_steps(driver, cluster)) as steps:
+        async with aclosing(batches(driver, cluster)) as steps:
             async for results in steps:
                 gathered.extend(results)
     return gathered
 
 
-async def _steps(
+async def batches(
     driver: AdminDriver[K, V], cluster: ClusterClient, progress: Progress | None = None
 ) -> AsyncGenerator[list[Outcome[K, V]], None]:
+    """Drive a call to its end and give the results as they are known: of each step, and of some there are none.
+
+    Close it when leaving early: what is under way ends then.
+    """
     clock = asyncio.get_running_loop().time
     total = driver.remaining
     exchanges = _Exchanges(driver, cluster)

@@ -30,7 +30,7 @@ def offsets_partitions(group_ids: Sequence[GroupId], partitions: int) -> list[in
 
 def partitions_of_hashes(hashes: Iterable[int], partitions: int) -> list[int]:
     """Give the partition of each of many groups whose ids have been hashed (``java_hashes``)."""
-    return [_partition(value, partitions) for value in hashes]
+    return [abs(value) % partitions if value != _MIN_INT else 0 for value in hashes]
 
 
 def _partition(value: int, partitions: int) -> int:

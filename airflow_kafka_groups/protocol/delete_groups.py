@@ -5,7 +5,7 @@ v0 many groups · v1 throttle before answer · v2 flexible
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import repeat
 from typing import NamedTuple
@@ -59,7 +59,8 @@ def read(frame: bytes, _version: int) -> DeleteGroupsAnswer:
     return DeleteGroupsAnswer(throttle, tuple(results))
 
 
-def parse(response: Message) -> Iterator[tuple[str, ErrorCode]]:
+def parse(response: Message) -> Sequence[tuple[str, ErrorCode]]:
     """Give each group's outcome."""
-    for result in response.results:
-        yield result.group_id, result.error_code
+    if isinstance(response, DeleteGroupsAnswer):
+        return response.results
+    return [(result.group_id, result.error_code) for result in response.results]
