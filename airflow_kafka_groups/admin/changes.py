@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin.arguments import commits_of, group_ids_of, partitions_of
 from airflow_kafka_groups.admin.handlers.change_group_offsets import (
@@ -62,12 +62,8 @@ class ChangingCalls(ListingCalls):
         checking = asyncio.create_task(self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types)))
         try:
             # While the brokers look through their groups: hashing ids is most of what there is to compute.
-            hashes = await _hashed(wanted)
-            topic = self._cluster.metadata.offsets_topic
-            partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
-            buckets = dict(zip(wanted, partitions_of_hashes(hashes, partitions), strict=True))
-            weights = GroupWeights(offsets or {}, partitions).of(buckets)
-            guess = self._guess(wanted, buckets)
+            weights = await self._weights(wanted, offsets or {})
+            guess = self._guess(wanted, weights.buckets)
             kept = await checking
         finally:
             checking.cancel()
@@ -85,7 +81,7 @@ class ChangingCalls(ListingCalls):
             # A broker works on one request of a connection at a time and waits for the replicas of each deletion: fewer
             # and larger requests wait less often. What is too large the weights see to.
             batch_size=_DELETE_BATCHES * self._config.groups_in_request(len(ready)),
-            weights=weights.without(emptied),
+            weights=weights.without(emptied) if emptied else weights,
             mapping=guess,
         )
         for group_id in emptied.keys() & deleted.keys():
@@ -93,6 +89,17 @@ class ChangingCalls(ListingCalls):
         if not done:  # as nearly always
             return deleted
         return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
+
+    async def _weights(self, group_ids: list[str], offsets: Mapping[str, GroupOffsets]) -> GroupWeights:
+        hashes: list[int] = []
+        for start in range(0, len(group_ids), _HASHED_AT_ONCE):
+            for _ in range(_TURNS_BETWEEN):
+                await asyncio.sleep(0)
+            hashes += java_hashes(group_ids[start : start + _HASHED_AT_ONCE])
+        topic = self._cluster.metadata.offsets_topic
+        partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
+        buckets = dict(zip(group_ids, partitions_of_hashes(hashes, partitions), strict=True))
+        return GroupWeights(offsets, partitions, buckets=buckets)
 
     async def _of_other_types(self, wanted: list[str], types: frozenset[GroupType]) -> dict[str, GroupResult[None]]:
         """Give the groups that are not to be touched: of another type, or of one that could not be learnt."""
@@ -149,15 +156,6 @@ class ChangingCalls(ListingCalls):
         busy = [group_id for group_id, of_group in wanted.items() if of_group]
         results = await self._ask_coordinators(busy, handler, batch_size=1)
         return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
-
-
-async def _hashed(group_ids: Sequence[str]) -> list[int]:
-    hashes: list[int] = []
-    for start in range(0, len(group_ids), _HASHED_AT_ONCE):
-        for _ in range(_TURNS_BETWEEN):
-            await asyncio.sleep(0)
-        hashes += java_hashes(group_ids[start : start + _HASHED_AT_ONCE])
-    return hashes
 
 
 def _of_emptied(result: GroupResult[None]) -> GroupResult[None]:

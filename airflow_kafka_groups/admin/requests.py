@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, MutableSequence
+from collections.abc import Hashable, Iterable, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
@@ -50,7 +50,7 @@ class KeyWeights(Protocol[K_contra]):
         """Give what one request may put into one bucket."""
         ...
 
-    def shares(self, keys: Iterable[K_contra]) -> Iterable[tuple[int, int]]:
+    def shares(self, keys: Sequence[K_contra]) -> Iterable[tuple[int, int]]:
         """Give the bucket of each of these keys, and what it puts into that."""
         ...
 
@@ -59,7 +59,7 @@ def within_budget(queue: MutableSequence[K], size: int, weights: KeyWeights[K]) 
     """Count how many of the next ``size`` keys fit into one request; at least one."""
     filled: dict[int, int] = {}
     budget = weights.budget
-    for position, (bucket, weight) in enumerate(weights.shares(islice(queue, size))):
+    for position, (bucket, weight) in enumerate(weights.shares(list(islice(queue, size)))):
         filled[bucket] = content = filled.get(bucket, 0) + weight
         if content > budget and position > 0:
             return position

@@ -8,8 +8,9 @@ at most half of what a batch may hold. What is not known is estimated, and the d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from airflow_kafka_groups.cluster.routing import offsets_partition
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
@@ -30,29 +31,20 @@ class GroupWeights:
     :param known: the offsets of groups that have been read; others are estimated.
     :param partitions: number of partitions of ``__consumer_offsets``.
     :param budget: bytes that one request may make one partition write.
-    :param measured: bucket and bytes of groups, where they have been computed together (``of``).
+    :param buckets: the partitions of groups, where they have been computed together; others are computed when needed.
     """
 
     known: Mapping[str, GroupOffsets]
     partitions: int = DEFAULT_PARTITIONS
     budget: int = BUDGET_BYTES
-    measured: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    buckets: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, buckets: Mapping[str, int]) -> GroupWeights:
-        """Give the weights with those of many groups, computed together in a quarter of the time.
-
-        :param buckets: the groups, and the partition of ``__consumer_offsets`` that each is in.
-        """
-        if self.known:
-            weights = [self.weight(group_id) for group_id in buckets]
-        else:
-            weights = [_estimate(len(group_id.encode())) for group_id in buckets]
-        return replace(self, measured=dict(zip(buckets, zip(buckets.values(), weights, strict=True), strict=True)))
-
-    def shares(self, group_ids: Iterable[str]) -> Iterator[tuple[int, int]]:
+    def shares(self, group_ids: Sequence[str]) -> Iterable[tuple[int, int]]:
         """Give the partition that each group's tombstones are written to, and their bytes."""
-        for group_id in group_ids:
-            yield self.measured.get(group_id) or (self._bucket(group_id), self.weight(group_id))
+        buckets: list[int | None] = list(map(self.buckets.get, group_ids))
+        weights = map(self.weight, group_ids) if self.known else map(_estimate, map(len, map(str.encode, group_ids)))
+        for group_id, bucket, weight in zip(group_ids, buckets, weights, strict=True):
+            yield offsets_partition(group_id, self.partitions) if bucket is None else bucket, weight
 
     def weight(self, group_id: str) -> int:
         """Give the bytes of the group's tombstones."""
@@ -66,15 +58,9 @@ class GroupWeights:
             + sum(len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics)
         )
 
-    def without(self, emptied: Collection[str]) -> GroupWeights:
+    def without(self, emptied: Iterable[str]) -> GroupWeights:
         """Give the weights after some groups' offsets have been deleted."""
-        if not emptied:
-            return self
-        return replace(
-            self,
-            known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}},
-            measured={group_id: share for group_id, share in self.measured.items() if group_id not in emptied},
-        )
+        return replace(self, known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}})
 
     def fits(self, group_id: str) -> bool:
         """Say whether the group fits into one request."""
@@ -94,10 +80,8 @@ class GroupWeights:
             filled += weight
         return parts if parts[-1] else []
 
-    def _bucket(self, group_id: str) -> int:
-        return offsets_partition(group_id, self.partitions)
 
-
+@cache
 def _estimate(size: int) -> int:
     """Guess the bytes of a group's tombstones from those of its id."""
     return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)

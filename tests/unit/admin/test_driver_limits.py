@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -50,7 +50,7 @@ class TestTooMuch:
 class ToyWeights:
     budget: int
 
-    def shares(self, keys: Iterable[str]) -> Iterable[tuple[int, int]]:
+    def shares(self, keys: Sequence[str]) -> Iterable[tuple[int, int]]:
         return [(int(key.isupper()), 10) for key in keys]
 
 
