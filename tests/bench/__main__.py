@@ -72,11 +72,12 @@ def measure(scenarios: Sequence[Scenario]) -> list[str]:
     for peer in run.peers.values():
         run.say(f"{peer.name} {peer.version}{f': {peer.missing}' if peer.missing else ''}")
     wrong = []
-    for label, of_kind in groupby(scenarios, key=lambda scenario: scenario.broker):
+    for label, grouped in groupby(scenarios, key=lambda scenario: scenario.broker):
+        of_kind = list(grouped)
         kind = BROKER_KINDS[label]
         run.say(f"Starting Kafka {kind.version}, {kind.round_trip_ms} ms away …")
         with running(kind, BUILD / "groups") as cluster:
-            warm_up(run, cluster)
+            warm_up(run, cluster, of_kind)
             for scenario in of_kind:
                 run.say(f"{time.monotonic() - begin:5.0f} s  {scenario.name}")
                 load = os.getloadavg()[0]
