@@ -123,11 +123,14 @@ class _Rounds:
                 self._end(name)
 
     def _cold_round(self, *, keep: bool) -> None:
-        names = [name for name, result in self.results.items() if not result.skipped and not result.failed]
+        names = [
+            name
+            for name, result in self.results.items()
+            # One cold call of a slow peer is enough: its process is kept.
+            if not result.skipped and not result.failed and name not in self.processes
+        ]
         files = self._files(names)
         for name in self._shuffled(names):
-            if name in self.processes:
-                continue  # one cold call of a slow peer is enough
             self._start(name)
             if name in self.processes:
                 self._call(name, files[name])
