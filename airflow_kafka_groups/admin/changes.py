@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin.arguments import commits_of, group_ids_of, partitions_of
+from airflow_kafka_groups.admin.garbage import collection_paused
 from airflow_kafka_groups.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
@@ -59,10 +60,17 @@ class ChangingCalls(ListingCalls):
         ``PartlyDeletedError``.
         """
         wanted = group_ids_of(group_ids)
-        checking = asyncio.create_task(self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types)))
+        kinds = frozenset(GroupType(kind) for kind in types)
+        with collection_paused():
+            return await self._delete(wanted, offsets or {}, kinds)
+
+    async def _delete(
+        self, wanted: list[str], offsets: Mapping[str, GroupOffsets], types: frozenset[GroupType]
+    ) -> GroupResults[None]:
+        checking = asyncio.create_task(self._of_other_types(wanted, types))
         try:
             # While the brokers look through their groups: hashing ids is most of what there is to compute.
-            weights = await self._weights(wanted, offsets or {})
+            weights = await self._weights(wanted, offsets)
             guess = self._guess(wanted, weights.buckets)
             kept = await checking
         finally:
@@ -74,7 +82,7 @@ class ChangingCalls(ListingCalls):
             if known is not None and group_id not in kept and not weights.fits(group_id):
                 emptied[group_id] = await self._empty_in_slices(known, weights)
         done = kept | {group_id: result for group_id, result in emptied.items() if not result.ok}
-        ready = [group_id for group_id in wanted if group_id not in done]
+        ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
         deleted = await self._ask_coordinators(
             ready,
             DeleteGroupsHandler(),

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import cast
 
-from airflow_kafka_groups.cluster.routing import offsets_partition
+from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told otherwise
@@ -41,10 +42,11 @@ class GroupWeights:
 
     def shares(self, group_ids: Sequence[str]) -> Iterable[tuple[int, int]]:
         """Give the partition that each group's tombstones are written to, and their bytes."""
-        buckets: list[int | None] = list(map(self.buckets.get, group_ids))
+        buckets = list(map(self.buckets.get, group_ids))
+        if None in buckets:
+            buckets = [*offsets_partitions(group_ids, self.partitions)]
         weights = map(self.weight, group_ids) if self.known else map(_estimate, map(len, map(str.encode, group_ids)))
-        for group_id, bucket, weight in zip(group_ids, buckets, weights, strict=True):
-            yield offsets_partition(group_id, self.partitions) if bucket is None else bucket, weight
+        return zip(cast("list[int]", buckets), weights, strict=True)
 
     def weight(self, group_id: str) -> int:
         """Give the bytes of the group's tombstones."""

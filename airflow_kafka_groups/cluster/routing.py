@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from airflow_kafka_groups.cluster.java_hash import java_hash, java_hashes
 from airflow_kafka_groups.models import BrokerId, GroupId
@@ -49,7 +50,7 @@ class OffsetsTopic:
 
     def leaders_of(self, partitions: Mapping[GroupId, int]) -> dict[GroupId, BrokerId]:
         """Do so where the groups' partitions have been computed."""
-        leaders = self.leaders
-        return {
-            group_id: leader for group_id, partition in partitions.items() if (leader := leaders[partition]) is not None
-        }
+        guesses = dict(zip(partitions, map(self.leaders.__getitem__, partitions.values()), strict=True))
+        if None in self.leaders:
+            return {group_id: leader for group_id, leader in guesses.items() if leader is not None}
+        return cast("dict[GroupId, BrokerId]", guesses)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from itertools import repeat
 from typing import NamedTuple
 
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS
@@ -19,18 +18,12 @@ from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 _NO_ERROR = b"\x00\x00" + NO_TAGS
 
 
-class DeletedGroup(NamedTuple):
-    """Be what became of one group."""
-
-    group_id: str
-    error_code: ErrorCode
-
-
 class DeleteGroupsAnswer(NamedTuple):
-    """Be an answer, read by hand."""
+    """Be an answer, read by hand: the groups that were deleted, and those that were not."""
 
     throttle_time: timedelta
-    results: tuple[DeletedGroup, ...]
+    deleted: Sequence[str]
+    failed: Sequence[tuple[str, ErrorCode]]
 
 
 def build(group_ids: Sequence[str], version: int) -> Message:
@@ -44,23 +37,36 @@ def read(frame: bytes, _version: int) -> DeleteGroupsAnswer:
     """Read a response frame of v2."""
     reader = CompactReader(frame)
     throttle = reader.milliseconds()
-    count = reader.length()
-    results: list[DeletedGroup] = []
-    while len(results) < count:
-        deleted = reader.texts_before(_NO_ERROR, count - len(results))
-        # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.
-        results += map(tuple.__new__, repeat(DeletedGroup), zip(deleted, repeat(ErrorCode.none), strict=False))
-        if len(results) < count:
-            group_id, code = reader.text(), reader.int16()
-            results.append(DeletedGroup(group_id, ErrorCode(code) if code else ErrorCode.none))
-            reader.skip_tags()
+    deleted: list[str] = []
+    failed: list[tuple[str, ErrorCode]] = []
+    left = reader.length()
+    while left:
+        alike = reader.texts_before(_NO_ERROR, left)
+        deleted += alike
+        left -= len(alike)
+        if left:
+            _read_one(reader, deleted, failed)
+            left -= 1
     reader.skip_tags()
     reader.end()
-    return DeleteGroupsAnswer(throttle, tuple(results))
+    return DeleteGroupsAnswer(throttle, deleted, failed)
 
 
-def parse(response: Message) -> Sequence[tuple[str, ErrorCode]]:
-    """Give each group's outcome."""
+def _read_one(reader: CompactReader, deleted: list[str], failed: list[tuple[str, ErrorCode]]) -> None:
+    group_id, code = reader.text(), reader.int16()
+    reader.skip_tags()
+    if code:
+        failed.append((group_id, ErrorCode(code)))
+    else:
+        deleted.append(group_id)
+
+
+def parse(response: Message) -> tuple[Sequence[str], Sequence[tuple[str, ErrorCode]]]:
+    """Give the groups that were deleted, and the others with what came of them."""
     if isinstance(response, DeleteGroupsAnswer):
-        return response.results
-    return [(result.group_id, result.error_code) for result in response.results]
+        return response.deleted, response.failed
+    answers = [(result.group_id, result.error_code) for result in response.results]
+    return (
+        [group_id for group_id, code in answers if code is ErrorCode.none],
+        [(group_id, code) for group_id, code in answers if code is not ErrorCode.none],
+    )

@@ -31,11 +31,9 @@ class DeleteGroupsHandler:
 
     def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, None]:
         """Sort the groups by fate. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final: their meaning is the caller's."""
-        fates: Fates[str, None] = Fates()
-        for group_id, code in delete_groups.parse(response):
-            if code is ErrorCode.none:  # as nearly always
-                fates.completed[group_id] = None
-                continue
+        deleted, failed = delete_groups.parse(response)
+        fates: Fates[str, None] = Fates(completed=dict.fromkeys(deleted))
+        for group_id, code in failed:
             error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
             if code is ErrorCode.unknown_server_error:
                 # More tombstones than one batch holds (weights.py): all groups of an offsets partition fail together.
