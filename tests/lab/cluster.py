@@ -39,7 +39,7 @@ class KafkaCluster(Service):
         themselves are not delayed.
     :param keep: leave the folder with data and logs where it is, and say where with ``folder``.
     :param heap_mb: heap limit of each broker.
-    :param full_jit: let the JVM optimise fully: a slower start, more speed later. For benchmarks.
+    :param full_jit: let the JVM optimise fully and take all its heap: a slower start, more speed later. For benchmarks.
     :param sasl_users: names and passwords of who may log in at ``sasl_bootstrap`` (SASL_PLAINTEXT: PLAIN, or
         OAUTHBEARER with an unsigned token); default: there is no such listener.
     :param java_options: further options of the brokers' JVMs, such as ``-Dname=value``.
