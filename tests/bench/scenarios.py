@@ -98,7 +98,7 @@ def _deletes(broker: str, sizes: Sequence[int], traffic: Sequence[int] = ()) -> 
             "delete",
             broker,
             size,
-            colds=9 if size == 10_000 else 1,
+            colds=13 if size == 10_000 else 1,
             warms=1 if size > 10_000 else 3,
             traffic=size in traffic,
             budget_s=180.0,
