@@ -193,9 +193,8 @@ class Calls:
         weights: KeyWeights[str] | None = None,
         mapping: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[V]:
-        with collection_paused():
-            driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights, mapping=mapping)
-            return await self._gather(group_ids, driver)
+        driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights, mapping=mapping)
+        return await self._gather(group_ids, driver)
 
     async def _gather(self, keys: Collection[str], driver: AdminDriver[str, V]) -> GroupResults[V]:
         """Drive a call to its end and give the results in the order in which their keys were asked for."""

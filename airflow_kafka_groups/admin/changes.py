@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin.arguments import commits_of, group_ids_of, partitions_of
-from airflow_kafka_groups.admin.garbage import collection_paused
 from airflow_kafka_groups.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
@@ -60,17 +59,10 @@ class ChangingCalls(ListingCalls):
         ``PartlyDeletedError``.
         """
         wanted = group_ids_of(group_ids)
-        kinds = frozenset(GroupType(kind) for kind in types)
-        with collection_paused():
-            return await self._delete(wanted, offsets or {}, kinds)
-
-    async def _delete(
-        self, wanted: list[str], offsets: Mapping[str, GroupOffsets], types: frozenset[GroupType]
-    ) -> GroupResults[None]:
-        checking = asyncio.create_task(self._of_other_types(wanted, types))
+        checking = asyncio.create_task(self._of_other_types(wanted, frozenset(GroupType(kind) for kind in types)))
         try:
             # While the brokers look through their groups: hashing ids is most of what there is to compute.
-            weights = await self._weights(wanted, offsets)
+            weights = await self._weights(wanted, offsets or {})
             guess = self._guess(wanted, weights.buckets)
             kept = await checking
         finally:
@@ -99,6 +91,7 @@ class ChangingCalls(ListingCalls):
         return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
 
     async def _weights(self, group_ids: list[str], offsets: Mapping[str, GroupOffsets]) -> GroupWeights:
+        """Hash the ids, and let other tasks go on meanwhile: all at once held up the questions to the brokers."""
         hashes: list[int] = []
         for start in range(0, len(group_ids), _HASHED_AT_ONCE):
             for _ in range(_TURNS_BETWEEN):

@@ -21,7 +21,7 @@ _MIN_INT = -(2**31)
 
 def offsets_partition(group_id: GroupId, partitions: int) -> int:
     """Give the partition of ``__consumer_offsets`` that holds a group."""
-    return _partition(java_hash(group_id), partitions)
+    return partitions_of_hashes([java_hash(group_id)], partitions)[0]
 
 
 def offsets_partitions(group_ids: Sequence[GroupId], partitions: int) -> list[int]:
@@ -32,10 +32,6 @@ def offsets_partitions(group_ids: Sequence[GroupId], partitions: int) -> list[in
 def partitions_of_hashes(hashes: Iterable[int], partitions: int) -> list[int]:
     """Give the partition of each of many groups whose ids have been hashed (``java_hashes``)."""
     return [abs(value) % partitions if value != _MIN_INT else 0 for value in hashes]
-
-
-def _partition(value: int, partitions: int) -> int:
-    return (0 if value == _MIN_INT else abs(value)) % partitions
 
 
 @dataclass(frozen=True, slots=True)
