@@ -81,7 +81,7 @@ class ChangingCalls(ListingCalls):
             # A broker works on one request of a connection at a time and waits for the replicas of each deletion: fewer
             # and larger requests wait less often. What is too large the weights see to.
             batch_size=_DELETE_BATCHES * self._config.groups_in_request(len(ready)),
-            weights=weights.without(emptied) if emptied else weights,
+            weights=weights.without(emptied),
             mapping=guess,
         )
         for group_id in emptied.keys() & deleted.keys():
