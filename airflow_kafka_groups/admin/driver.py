@@ -21,7 +21,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, repeat
 from typing import Any, Generic
 
@@ -128,8 +128,11 @@ class AdminDriver(Generic[K, V]):
 
     # What to send
 
-    def poll(self, now: float) -> list[RequestSpec[K]]:
-        """Give the requests to send now; at the deadline, fail what is left."""
+    def poll(self, now: float, at_once: int | None = None) -> list[RequestSpec[K]]:
+        """Give the requests to send now; at the deadline, fail what is left.
+
+        :param at_once: stop when the requests have so many keys; there may be more to send then. Default: all of them.
+        """
         if now >= self._deadline:
             self._expire()
             return []
@@ -137,17 +140,27 @@ class AdminDriver(Generic[K, V]):
             _, _, broker_id, keys = heapq.heappop(self._paused)
             self._enqueue(broker_id, keys)
         specs: list[RequestSpec[K]] = []
+        cut = 0
+        for spec in self._ready(now):
+            specs.append(spec)
+            cut += len(spec.keys)
+            if at_once is not None and cut >= at_once:
+                break
+        return specs
+
+    def _ready(self, now: float) -> Iterator[RequestSpec[K]]:
+        """Cut one request after the other, as long as there is room for them; the least busy brokers come first."""
         if self._lookup is not None:
             while self._lookup_queue and (chosen := self._lookup_broker(now)) is not None:
-                specs.append(self._cut(chosen, self._lookup_queue, self._lookup, is_lookup=True))
+                yield self._cut(chosen, self._lookup_queue, self._lookup, is_lookup=True)
         if self._handler is not None:
             for broker_id, halves in self._halves.items():
                 while halves and self._has_room(broker_id, False, now):
-                    specs.append(self._launch(broker_id, halves.popleft(), self._handler, is_lookup=False))
-            for broker_id, queue in self._queues.items():
+                    yield self._launch(broker_id, halves.popleft(), self._handler, is_lookup=False)
+            for broker_id in sorted(self._queues, key=lambda broker_id: self._in_flight[broker_id, False]):
+                queue = self._queues[broker_id]
                 while queue and self._has_room(broker_id, False, now):
-                    specs.append(self._cut(broker_id, queue, self._handler, is_lookup=False))
-        return specs
+                    yield self._cut(broker_id, queue, self._handler, is_lookup=False)
 
     def _enqueue(self, broker_id: BrokerId | None, keys: Iterable[K]) -> None:
         if broker_id is None:

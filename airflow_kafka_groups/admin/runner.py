@@ -21,6 +21,8 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 log = logging.getLogger(__name__)
 
+_KEYS_AT_ONCE = 512
+
 Progress = Callable[[int, int], None]
 """Called with (keys done, keys in all) after every step."""
 
@@ -60,8 +62,12 @@ async def batches(
     exchanges = _Exchanges(driver, cluster)
     try:
         while not driver.done:
-            for spec in driver.poll(clock()):
-                exchanges.begin(spec)
+            while specs := driver.poll(clock(), _KEYS_AT_ONCE):
+                for spec in specs:
+                    exchanges.begin(spec)
+                # The first turn makes the requests, the second writes them: they are on their way while more are cut.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
             if not driver.done:
                 await exchanges.wait(driver.wake_at(clock()) - clock())
             yield driver.take_results()

@@ -11,8 +11,10 @@ import contextlib
 import logging
 import random
 import time
+from collections import Counter
 from types import TracebackType
 
+from airflow_kafka_groups.cluster.bootstrap import Bootstrap
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
@@ -30,9 +32,6 @@ from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.transport.connection import open_connection
 
 log = logging.getLogger(__name__)
-
-_NEXT_SERVER_AFTER = 0.5
-"""Seconds after which the next bootstrap server is asked as well."""
 
 _JUST_NOW = 1.0
 """Seconds for which metadata is as good as what would be on its way by then if it were asked for again."""
@@ -111,61 +110,24 @@ class ClusterClient:
         return await self._bootstrap()
 
     async def _bootstrap(self) -> ClusterMetadata:
-        """Ask one bootstrap server after the other, and no later than ``_NEXT_SERVER_AFTER`` the next one, too.
-
-        A server that is gone without a word is thus waited for by nobody, where another one answers.
-        """
-        servers = self.config.bootstrap_servers
-        waiting = random.sample(servers, len(servers))
-        tasks: list[asyncio.Task[ClusterMetadata]] = []
-        asked: set[asyncio.Task[ClusterMetadata]] = set()
-        failures = []
-        try:
-            while waiting or asked:
-                if waiting:
-                    host, port = waiting.pop()
-                    task = asyncio.create_task(self._ask_server(host, port), name=f"bootstrap from {host}:{port}")
-                    tasks.append(task)
-                    asked.add(task)
-                patience = _NEXT_SERVER_AFTER if waiting else None
-                done, asked = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    try:
-                        return task.result()
-                    except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
-                        raise
-                    except KafkaGroupsError as error:
-                        failures.append(str(error))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        raise NoBrokerAvailableError(self._servers(), "no Kafka broker could be used: " + "; ".join(failures))
-
-    async def _ask_server(self, host: str, port: int) -> ClusterMetadata:
-        connection = await self._connect(host, port)
-        kept = False
-        try:
-            metadata = await self._ask_metadata(connection)
-            kept = self._keep(connection, host, port)
-            return metadata
-        finally:
-            if not kept:
-                await connection.aclose()
-
-    def _keep(self, connection: BrokerConnection, host: str, port: int) -> bool:
-        """Keep a bootstrap connection if it goes to a broker's own address, and say whether.
+        """Ask the bootstrap servers, and keep the connections to those that are brokers.
 
         Brokers are known by their id from here on, and a bootstrap address may be a load balancer's: only where exactly
         one broker says that it is to be found at that very address is it the connection that would be opened next.
         """
-        there = [
-            broker.broker_id for broker in self.metadata.brokers.values() if (broker.host, broker.port) == (host, port)
-        ]
-        if len(there) != 1 or there[0] in self._connections or there[0] in self._opening:
-            return False
-        self._connections[there[0]] = connection
-        return True
+        bootstrap = Bootstrap(self.config, self._connect, self._ask_metadata)
+        try:
+            metadata = await bootstrap.metadata()
+            times = Counter((broker.host, broker.port) for broker in metadata.brokers.values())
+            for broker_id, broker in metadata.brokers.items():
+                here = broker.host, broker.port
+                if times[here] > 1 or broker_id in self._connections or broker_id in self._opening:
+                    continue
+                if (opening := bootstrap.take(here)) is not None:
+                    self._share(broker_id, opening)
+            return metadata
+        finally:
+            await bootstrap.aclose()
 
     def _servers(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
@@ -210,10 +172,17 @@ class ClusterClient:
         task = self._opening.get(broker_id)
         if task is None:
             task = asyncio.create_task(self._open_broker(broker_id), name=f"connect to broker {broker_id}")
-            self._opening[broker_id] = task
-            task.add_done_callback(lambda done: self._opened(broker_id, done))
+            self._share(broker_id, task)
         # Shielded: others may wait for the same opening when the one who began it is cancelled.
         return await asyncio.shield(task)
+
+    def _share(self, broker_id: BrokerId, opening: asyncio.Task[BrokerConnection]) -> None:
+        """Let all who ask for this broker wait for the same opening."""
+        self._opening[broker_id] = opening
+        if opening.done():
+            self._opened(broker_id, opening)
+        else:
+            opening.add_done_callback(lambda done: self._opened(broker_id, done))
 
     def _opened(self, broker_id: BrokerId, task: asyncio.Task[BrokerConnection]) -> None:
         if self._opening.get(broker_id) is task:

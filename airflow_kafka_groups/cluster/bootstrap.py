@@ -1,0 +1,130 @@
+"""The first question: what the cluster is, asked of bootstrap servers, and connections opened ahead meanwhile.
+
+Most bootstrap servers are brokers that a call is going to ask anyway. Connections to some of them are opened side by
+side while the first is still saying what the cluster is: two round trips less in every client's first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConfigurationError,
+    KafkaGroupsError,
+    NoBrokerAvailableError,
+)
+from airflow_kafka_groups.transport.base import BrokerConnection, Connector
+
+Address = tuple[str, int]
+
+_NEXT_SERVER_AFTER = 0.5
+"""Seconds after which the next bootstrap server is asked as well."""
+
+_CONNECTED_TO_AT_ONCE = 3
+"""A client with one question needs no connection to each of a dozen servers."""
+
+
+class Bootstrap:
+    """Ask bootstrap servers what the cluster is. Close it afterwards: that closes the connections nobody took.
+
+    :param config: which servers there are.
+    :param connect: opens a connection.
+    :param ask: asks for the metadata on a connection.
+    """
+
+    def __init__(
+        self, config: ClientConfig, connect: Connector, ask: Callable[[BrokerConnection], Awaitable[ClusterMetadata]]
+    ) -> None:
+        servers = [*dict.fromkeys(config.bootstrap_servers)]
+        self._order = random.sample(servers, len(servers))
+        self._has_password = config.security.sasl_mechanism is not None
+        self._connect = connect
+        self._ask = ask
+        self._openings: dict[Address, asyncio.Task[BrokerConnection]] = {}
+
+    async def metadata(self) -> ClusterMetadata:
+        """Ask one server after the other, and no later than ``_NEXT_SERVER_AFTER`` the next one, too.
+
+        A server that is gone without a word is thus waited for by nobody, where another one answers. Raises
+        ``NoBrokerAvailableError`` with what each of them said when none does, or what no other broker would do better.
+        """
+        if not self._has_password:
+            self._connect_ahead()
+        waiting = self._order.copy()
+        tasks: list[asyncio.Task[ClusterMetadata]] = []
+        asked: set[asyncio.Task[ClusterMetadata]] = set()
+        failures = []
+        try:
+            while waiting or asked:
+                if waiting:
+                    host, port = waiting.pop(0)
+                    task = asyncio.create_task(self._ask_server((host, port)), name=f"bootstrap from {host}:{port}")
+                    tasks.append(task)
+                    asked.add(task)
+                patience = _NEXT_SERVER_AFTER if waiting else None
+                done, asked = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    try:
+                        return task.result()
+                    except (AuthenticationFailedError, ConfigurationError):
+                        raise
+                    except KafkaGroupsError as error:
+                        failures.append(str(error))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        servers = ",".join(f"{host}:{port}" for host, port in self._order)
+        raise NoBrokerAvailableError(servers, "no Kafka broker could be used: " + "; ".join(failures))
+
+    def take(self, address: Address) -> asyncio.Task[BrokerConnection] | None:
+        """Take the opening of the connection to a server; ``None`` if there is none, or if it failed."""
+        opening = self._openings.get(address)
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
+            return None
+        return self._openings.pop(address)
+
+    async def aclose(self) -> None:
+        """End what is being opened and close what was opened."""
+        openings = list(self._openings.values())
+        self._openings.clear()
+        for opening in openings:
+            opening.cancel()
+        opened = await asyncio.gather(*openings, return_exceptions=True)
+        await asyncio.gather(*(each.aclose() for each in opened if not isinstance(each, BaseException)))
+
+    async def _ask_server(self, address: Address) -> ClusterMetadata:
+        opening = self._opening(address)
+        connection = await opening
+        if self._has_password:
+            # Not before one has let us in: where three wrong passwords lock an account, this is one.
+            self._connect_ahead()
+        answered = False
+        try:
+            metadata = await self._ask(connection)
+            answered = True
+            return metadata
+        finally:
+            if not answered:
+                del self._openings[address]
+                await connection.aclose()
+
+    def _connect_ahead(self) -> None:
+        for address in self._order[:_CONNECTED_TO_AT_ONCE]:
+            self._opening(address)
+
+    def _opening(self, address: Address) -> asyncio.Task[BrokerConnection]:
+        opening = self._openings.get(address)
+        if opening is None:
+            host, port = address
+            opening = asyncio.create_task(self._open(host, port), name=f"bootstrap connection to {host}:{port}")
+            self._openings[address] = opening
+        return opening
+
+    async def _open(self, host: str, port: int) -> BrokerConnection:
+        return await self._connect(host, port)

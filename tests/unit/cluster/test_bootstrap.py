@@ -1,0 +1,115 @@
+"""Which bootstrap servers are connected to, and when, told by a connector that keeps a diary."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from airflow_kafka_groups.cluster.bootstrap import Bootstrap
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConnectionFailedError, NoBrokerAvailableError
+from airflow_kafka_groups.transport.base import BrokerConnection
+
+SERVERS = ("a:1", "b:1", "c:1", "d:1")
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
+CLUSTER = ClusterMetadata()
+
+
+class Connection:
+    def __init__(self, diary: list[str], name: str) -> None:
+        self._diary, self.name = diary, name
+
+    async def aclose(self) -> None:
+        self._diary.append(f"close {self.name}")
+
+
+class Scene:
+    """Open connections and ask, each as it is told, and write down what happened."""
+
+    def __init__(self, *servers: str, settings: dict[str, str] | None = None) -> None:
+        self.diary: list[str] = []
+        self.refuses: dict[str, Exception] = {}
+        self.says_nothing: set[str] = set()
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": ",".join(servers), **(settings or {})})
+        self.bootstrap = Bootstrap(config, self.connect, self.ask)
+
+    async def connect(self, host: str, port: int) -> BrokerConnection:
+        self.diary.append(f"connect {host}")
+        await asyncio.sleep(0)
+        if host in self.refuses:
+            raise self.refuses[host]
+        return cast(BrokerConnection, Connection(self.diary, host))
+
+    async def ask(self, connection: Any) -> ClusterMetadata:
+        self.diary.append(f"ask {connection.name}")
+        await asyncio.sleep(0.01)
+        if connection.name in self.says_nothing:
+            raise ConnectionFailedError(connection.name, "hung up")
+        return CLUSTER
+
+
+@pytest.fixture(autouse=True)
+def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.sample", lambda population, k: list(population)[:k])
+
+
+async def test_three_servers_are_connected_to_at_once_and_one_is_asked() -> None:
+    scene = Scene(*SERVERS)
+    assert await scene.bootstrap.metadata() is CLUSTER
+    assert scene.diary == ["connect a", "connect b", "connect c", "ask a"]
+    for host in "abc":
+        opening = scene.bootstrap.take((host, 1))
+        assert opening is not None
+        assert cast(Connection, await opening).name == host
+        assert scene.bootstrap.take((host, 1)) is None, "taken once"
+    assert scene.bootstrap.take(("d", 1)) is None
+    await scene.bootstrap.aclose()
+    assert len(scene.diary) == 4, "what was taken is not closed"
+
+
+async def test_with_a_password_the_others_wait_until_one_has_let_us_in() -> None:
+    scene = Scene(*SERVERS, settings=SASL)
+    await scene.bootstrap.metadata()
+    assert scene.diary == ["connect a", "ask a", "connect b", "connect c"]
+    await scene.bootstrap.aclose()
+
+
+async def test_a_wrong_password_is_tried_once() -> None:
+    scene = Scene(*SERVERS, settings=SASL)
+    scene.refuses = dict.fromkeys("abcd", AuthenticationFailedError("a:1", "wrong password"))
+    with pytest.raises(AuthenticationFailedError):
+        await scene.bootstrap.metadata()
+    assert scene.diary == ["connect a"]
+
+
+async def test_what_nobody_takes_is_closed() -> None:
+    scene = Scene(*SERVERS)
+    await scene.bootstrap.metadata()
+    assert scene.bootstrap.take(("b", 1)) is not None
+    await scene.bootstrap.aclose()
+    assert sorted(scene.diary[4:]) == ["close a", "close c"]
+
+
+async def test_one_that_failed_is_not_given_and_not_asked_again() -> None:
+    scene = Scene(*SERVERS)
+    scene.refuses = {"a": ConnectionFailedError("a:1", "refused"), "c": ConnectionFailedError("c:1", "refused")}
+    assert await scene.bootstrap.metadata() is CLUSTER
+    assert scene.diary == ["connect a", "connect b", "connect c", "ask b"]
+    assert scene.bootstrap.take(("a", 1)) is None
+    assert scene.bootstrap.take(("c", 1)) is None
+    assert scene.bootstrap.take(("b", 1)) is not None
+    await scene.bootstrap.aclose()
+
+
+@pytest.mark.parametrize("servers", [("a:1", "b:1"), ("a:1", "a:1", "b:1", "a:1")], ids=["two", "named-twice"])
+async def test_each_server_is_asked_once_and_closed_when_none_answers(servers: tuple[str, ...]) -> None:
+    scene = Scene(*servers)
+    scene.says_nothing = {"a", "b"}
+    with pytest.raises(NoBrokerAvailableError, match="hung up") as failed:
+        await scene.bootstrap.metadata()
+    await scene.bootstrap.aclose()
+    assert sorted(scene.diary) == ["ask a", "ask b", "close a", "close b", "connect a", "connect b"]
+    assert str(failed.value).count("hung up") == 2
