@@ -134,9 +134,10 @@ class AdminClient(ChangingCalls):
         """
         wanted, specs = one_or_many(groups)
         driver = self._group_driver(wanted, ListGroupOffsetsHandler(specs, require_stable))
-        async with aclosing(runner.stream(driver, self._cluster, progress)) as results:
-            async for outcome in results:
-                yield GroupResult(*outcome)
+        stream = runner.stream(driver, self._cluster, progress)
+        async with aclosing(stream) as outcomes:
+            async for group_id, offsets, error in outcomes:
+                yield GroupResult(group_id, offsets, error)
 
     async def list_consumer_group_lag(self, groups: GroupSpecs) -> GroupResults[GroupLag]:
         """List how far groups are behind, partition by partition, each with a flag (see ``admin.lag``).

@@ -22,13 +22,14 @@ import heapq
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, repeat
+from itertools import count, islice, repeat
+from math import ceil
 from typing import Any, Generic
 
 from airflow_kafka_groups.admin.fallback import Fallback
 from airflow_kafka_groups.admin.fates import Fates, K, Outcome, V
 from airflow_kafka_groups.admin.handler import AdminHandler
-from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec, within_budget
+from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConnectionFailedError,
@@ -171,9 +172,10 @@ class AdminDriver(Generic[K, V]):
     def _cut(
         self, broker_id: BrokerId, queue: deque[K], handler: AdminHandler[K, Any], *, is_lookup: bool
     ) -> RequestSpec[K]:
-        size = min(self._fallback.keys_in_request(broker_id, is_lookup=is_lookup), len(queue))
+        most = self._fallback.keys_in_request(broker_id, is_lookup=is_lookup)
+        size = ceil(len(queue) / ceil(len(queue) / most))  # of equal size, rather than a small one at the end
         if self._weights is not None and not is_lookup:
-            size = within_budget(queue, size, self._weights)
+            size = self._weights.fit(list(islice(queue, size)))
         popleft = queue.popleft
         return self._launch(broker_id, tuple([popleft() for _ in range(size)]), handler, is_lookup=is_lookup)
 
@@ -206,7 +208,7 @@ class AdminDriver(Generic[K, V]):
         self._landed(spec)
         asked = set(spec.keys)
         if not spec.is_lookup and fates.all_completed(asked):  # as nearly always
-            self._finish_all(fates.completed)
+            self._finish_all(spec.keys, map(fates.completed.__getitem__, spec.keys))
             return
         answered = {*fates.completed, *fates.failed, *fates.unmapped, *fates.retry, *fates.too_much}
         for key in spec.keys:
@@ -267,16 +269,15 @@ class AdminDriver(Generic[K, V]):
     def _finish(self, key: K, value: V | None, error: KafkaGroupsError | None) -> None:
         if key in self._open:  # an answer that comes after the deadline changes nothing any more
             self._open.discard(key)
-            self._results.append(Outcome(key, value, error))
+            self._results.append((key, value, error))
 
-    def _finish_all(self, completed: Mapping[K, V]) -> None:
-        """Do what ``_finish`` does for all the keys of an answer at once."""
-        if not self._open.issuperset(completed):  # some of them were given up before
-            completed = {key: value for key, value in completed.items() if key in self._open}
-        # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.
-        parts = zip(completed, completed.values(), repeat(None), strict=False)
-        self._results.extend(map(tuple.__new__, repeat(Outcome), parts))
-        self._open.difference_update(completed)
+    def _finish_all(self, keys: Sequence[K], values: Iterable[V]) -> None:
+        """Do what ``_finish`` does for all the keys of a request at once."""
+        finished: Iterable[Outcome[K, V]] = zip(keys, values, repeat(None), strict=False)
+        if not self._open.issuperset(keys):  # some of them were given up before
+            finished = [outcome for outcome in finished if outcome[0] in self._open]
+        self._results.extend(finished)
+        self._open.difference_update(keys)
 
     def _fail_all(self, keys: Iterable[K], error: KafkaGroupsError) -> None:
         for key in keys:

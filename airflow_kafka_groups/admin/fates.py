@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -35,12 +35,8 @@ class Fate(Enum):
     RETRY = "retry"
 
 
-class Outcome(NamedTuple, Generic[K, V]):
-    """Be the end of one key: a value, or an error."""
-
-    key: K
-    value: V | None
-    error: KafkaGroupsError | None
+Outcome = tuple[K, V | None, KafkaGroupsError | None]
+"""The end of one key: the key, and its value or an error."""
 
 
 @dataclass(slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, MutableSequence, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.fates import K
@@ -45,22 +44,6 @@ class RequestSpec(Generic[K]):
 class KeyWeights(Protocol[K_contra]):
     """Weigh keys, so that no request makes a broker write more than it can."""
 
-    @property
-    def budget(self) -> int:
-        """Give what one request may put into one bucket."""
+    def fit(self, keys: Sequence[K_contra]) -> int:
+        """Count how many of these keys, from the first on, fit into one request; at least one."""
         ...
-
-    def shares(self, keys: Sequence[K_contra]) -> Iterable[tuple[int, int]]:
-        """Give the bucket of each of these keys, and what it puts into that."""
-        ...
-
-
-def within_budget(queue: MutableSequence[K], size: int, weights: KeyWeights[K]) -> int:
-    """Count how many of the next ``size`` keys fit into one request; at least one."""
-    filled: dict[int, int] = {}
-    budget = weights.budget
-    for position, (bucket, weight) in enumerate(weights.shares(list(islice(queue, size)))):
-        filled[bucket] = content = filled.get(bucket, 0) + weight
-        if content > budget and position > 0:
-            return position
-    return size

@@ -8,6 +8,7 @@ at most half of what a batch may hold. What is not known is estimated, and the d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -27,7 +28,7 @@ DEFAULT_PARTITIONS = 50  # offsets.topic.num.partitions
 
 @dataclass(frozen=True, slots=True)
 class GroupWeights:
-    """Weigh groups for the driver: which bucket their tombstones go to, and how many bytes they are.
+    """Weigh groups for the driver: which partition their tombstones go to, and how many bytes they are.
 
     :param known: the offsets of groups that have been read; others are estimated.
     :param partitions: number of partitions of ``__consumer_offsets``.
@@ -40,13 +41,23 @@ class GroupWeights:
     budget: int = BUDGET_BYTES
     buckets: Mapping[str, int] = field(default_factory=dict)
 
-    def shares(self, group_ids: Sequence[str]) -> Iterable[tuple[int, int]]:
-        """Give the partition that each group's tombstones are written to, and their bytes."""
+    def fit(self, group_ids: Sequence[str]) -> int:
+        """Count how many of these groups, from the first on, fit into one request; at least one."""
+        buckets = self._buckets(group_ids)
+        if not self.known:
+            heaviest = max(map(len, map(str.encode, group_ids)))
+            if max(Counter(buckets).values()) * _estimate(heaviest) <= self.budget:  # as mostly
+                return len(group_ids)
+        filled: dict[int, int] = {}
+        for position, (bucket, weight) in enumerate(zip(buckets, map(self.weight, group_ids), strict=True)):
+            filled[bucket] = content = filled.get(bucket, 0) + weight
+            if content > self.budget and position > 0:
+                return position
+        return len(group_ids)
+
+    def _buckets(self, group_ids: Sequence[str]) -> list[int]:
         buckets = list(map(self.buckets.get, group_ids))
-        if None in buckets:
-            buckets = [*offsets_partitions(group_ids, self.partitions)]
-        weights = map(self.weight, group_ids) if self.known else map(_estimate, map(len, map(str.encode, group_ids)))
-        return zip(cast("list[int]", buckets), weights, strict=True)
+        return [*offsets_partitions(group_ids, self.partitions)] if None in buckets else cast("list[int]", buckets)
 
     def weight(self, group_id: str) -> int:
         """Give the bytes of the group's tombstones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -45,13 +45,32 @@ class TestTooMuch:
         talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), weights=ToyWeights(budget=5))
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b"), ("ask", 1, "c")]
 
+    def test_requests_are_of_equal_size_rather_than_with_a_small_one_at_the_end(self) -> None:
+        talk = Dialogue("abcdefghijk", mapping=dict.fromkeys("abcdefghijk", 1))
+        assert talk.asks() == [("ask", 1, "abcdef"), ("ask", 1, "ghijk")], "at most ten each"
+
+    def test_requests_come_in_portions_and_those_of_idle_brokers_first(self) -> None:
+        talk = Dialogue("abcdef", mapping=dict(zip("abcdef", [1, 1, 2, 2, 3, 3], strict=True)), limits=SMALL)
+        portions = []
+        while specs := talk.driver.poll(talk.now, 1):
+            portions.append(["".join(spec.keys) for spec in specs])
+        assert portions == [["a"], ["c"], ["e"], ["b"], ["d"], ["f"]]
+
+
+SMALL = DriverLimits(batch_size=1, batches_in_flight=2)
+
 
 @dataclass(frozen=True)
 class ToyWeights:
     budget: int
 
-    def shares(self, keys: Sequence[str]) -> Iterable[tuple[int, int]]:
-        return [(int(key.isupper()), 10) for key in keys]
+    def fit(self, keys: Sequence[str]) -> int:
+        sizes = range(len(keys), 0, -1)
+        return next((size for size in sizes if 10 * max(self._filled(keys[:size])) <= self.budget), 1)
+
+    def _filled(self, keys: Sequence[str]) -> tuple[int, int]:
+        upper = sum(key.isupper() for key in keys)
+        return upper, len(keys) - upper
 
 
 class TestFailures:

@@ -33,14 +33,29 @@ def test_a_group_is_weighed_by_its_offsets_where_they_are_known_and_guessed_wher
     assert weights.without(["big"]).fits("big")
 
 
-@given(st.text(min_size=1, max_size=20), st.integers(1, 100))
-def test_buckets_are_the_partitions_of_the_offsets_topic(group_id: str, partitions: int) -> None:
-    weights = GroupWeights({}, partitions)
-    bucket = offsets_partition(group_id, partitions)
-    assert list(weights.shares([group_id])) == [(bucket, weights.weight(group_id))]
-    told = GroupWeights({}, partitions, buckets={group_id: 7})
-    assert list(told.shares([group_id])) == [(7, weights.weight(group_id))]
-    assert list(told.shares([group_id, ""])) == [(bucket, weights.weight(group_id)), (0, weights.weight(""))]
+@given(
+    st.lists(st.text(max_size=20), min_size=1, max_size=30, unique=True),
+    st.integers(1, 5),
+    st.integers(1, 40_000),
+    st.booleans(),
+    st.booleans(),
+)
+def test_as_many_fit_as_no_partition_gets_more_than_the_budget_of(
+    group_ids: list[str], partitions: int, budget: int, some_known: bool, placed: bool
+) -> None:
+    known = {group_ids[-1]: offsets_of(group_ids[-1], 100)} if some_known else {}
+    places = {group_id: offsets_partition(group_id, partitions) for group_id in group_ids}
+    weights = GroupWeights(known, partitions, budget, buckets=places if placed else {})
+    fitting = weights.fit(group_ids)
+
+    def heaviest(count: int) -> int:
+        filled = dict.fromkeys(range(partitions), 0)
+        for group_id in group_ids[:count]:
+            filled[places[group_id]] += weights.weight(group_id)
+        return max(filled.values())
+
+    assert fitting == 1 or heaviest(fitting) <= budget
+    assert fitting == len(group_ids) or heaviest(fitting + 1) > budget
 
 
 @given(st.integers(0, 300), st.integers(100, 3000))
