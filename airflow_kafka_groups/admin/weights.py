@@ -21,8 +21,8 @@ MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told
 BUDGET_BYTES = MAX_BATCH_BYTES // 2
 _TOMBSTONE_BYTES = 24  # measured: about 18, and a little for the varints of a long batch
 _GROUP_TOMBSTONE_BYTES = 16
-_DEFAULT_OFFSETS = 50
-_DEFAULT_TOPIC_BYTES = 40
+_DEFAULT_OFFSETS = 30
+_DEFAULT_TOPIC_BYTES = 30
 DEFAULT_PARTITIONS = 50  # offsets.topic.num.partitions
 
 

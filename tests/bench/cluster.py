@@ -12,7 +12,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics
 
-HEAP_MB = 768
+HEAP_MB = 1024  # what Kafka's own start script gives a broker
 OFFSETS = {(TOPIC, partition): 1_000_000 + partition for partition in range(PARTITIONS)}
 CHECKSUM_OF_GROUP = sum(OFFSETS.values())
 _numbers = count()
