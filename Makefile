@@ -51,7 +51,8 @@ demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one delete
 	@$(BIN)/python -m tests.demo.two_cleanups
 
 test: lint ## Run all checks and all tests, on real brokers, a real Airflow and a real Spark
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --hypothesis-profile thorough tests/unit
+	@$(BIN)/python -m pytest --hypothesis-profile thorough --ignore tests/unit
 
 OLDEST := build/airflow-3.2
 $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
@@ -62,8 +63,8 @@ $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
-	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/unit/hooks tests/unit/operators tests/unit/plugins tests/unit/sensors \
-	  tests/unit/triggers tests/dags/test_dag_files.py
+	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators plugins sensors triggers)
+	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/dags/test_dag_files.py
 
 test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster mode (66 MB of downloads, 3 minutes)
 	@$(BIN)/python -m pytest tests/spark/clusters/yarn.py

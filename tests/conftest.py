@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,19 @@ from tests.lab.topics import Repeated
 pytest_plugins = ["tests.lab.fixtures"]
 
 # How long an example takes says something about the machine, not about the code.
-settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("project")
+settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.load_profile("quick")  # `make test` asks for the thorough one (--hypothesis-profile)
 
 _OUTSIDE = frozenset({"integration", "dags", "spark", "ui"})
+_HERE = Path(__file__).parent
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Spread whole folders of unit tests over the processors; what has real programs beside it runs in one process."""
+    folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
+    all_quick = all(folder.is_dir() and folder.is_relative_to(_HERE / "unit") for folder in folders)
+    return len(os.sched_getaffinity(0)) if all_quick and hasattr(os, "sched_getaffinity") else 0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,9 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Brokers, Airflow, Spark and a browser share two processors in some places, and a time-out there says little. Tests
     of what must never happen (marked ``safety``) get no second chance, and those without real programs need none.
     """
-    here = Path(__file__).parent
     for item in items:
-        kind = item.path.relative_to(here).parts[0]
+        kind = item.path.relative_to(_HERE).parts[0]
         if kind in _OUTSIDE and item.get_closest_marker("safety") is None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 

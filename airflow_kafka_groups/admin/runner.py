@@ -62,13 +62,14 @@ async def batches(
     exchanges = _Exchanges(driver, cluster)
     try:
         while not driver.done:
-            while specs := driver.poll(clock(), _KEYS_AT_ONCE):
-                for spec in specs:
-                    exchanges.begin(spec)
+            specs = driver.poll(clock(), _KEYS_AT_ONCE)
+            for spec in specs:
+                exchanges.begin(spec)
+            if specs:
                 # The first turn makes the requests, the second writes them: they are on their way while more are cut.
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-            if not driver.done:
+            elif not driver.done:
                 await exchanges.wait(driver.wake_at(clock()) - clock())
             yield driver.take_results()
             if progress is not None:

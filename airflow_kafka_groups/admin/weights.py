@@ -51,8 +51,8 @@ class GroupWeights:
         filled: dict[int, int] = {}
         for position, (bucket, weight) in enumerate(zip(buckets, map(self.weight, group_ids), strict=True)):
             filled[bucket] = content = filled.get(bucket, 0) + weight
-            if content > self.budget and position > 0:
-                return position
+            if content > self.budget:
+                return max(position, 1)
         return len(group_ids)
 
     def _buckets(self, group_ids: Sequence[str]) -> list[int]:
