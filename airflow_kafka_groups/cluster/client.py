@@ -30,6 +30,7 @@ from airflow_kafka_groups.protocol import metadata as metadata_api
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.transport.connection import open_connection
+from airflow_kafka_groups.transport.tls import TlsContext
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class ClusterClient:
         self.config = config
         self.metadata = ClusterMetadata()
         self._connect = connect or self._open
+        self._tls = TlsContext(config.security)
         self._connections: dict[BrokerId, BrokerConnection] = {}
         self._told: dict[BrokerId, Broker] = {}
         self._unreached: set[BrokerId] = set()
@@ -219,6 +221,7 @@ class ClusterClient:
             host,
             port,
             security=self.config.security,
+            tls=self._tls,
             client_id=self.config.client_id,
             timeout=self.config.connect_timeout,
         )

@@ -35,6 +35,7 @@ from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_hea
 from airflow_kafka_groups.protocol.responses import read_response
 from airflow_kafka_groups.transport.gathering import GatheringWriter
 from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.transport.tls import TlsContext
 
 _HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _PROBE_SECONDS = 1.0
@@ -82,11 +83,12 @@ class AiokafkaConnection:
 
 
 async def open_connection(
-    host: str, port: int, *, security: SecurityConfig, client_id: str, timeout: float
+    host: str, port: int, *, security: SecurityConfig, client_id: str, timeout: float, tls: TlsContext | None = None
 ) -> AiokafkaConnection:
     """Open, authenticate and negotiate a connection.
 
     :param timeout: seconds for all of it.
+    :param tls: gives the context of ``security``, for one of many connections. Default: it is made for this one.
 
     Raises ``AuthenticationFailedError`` when retrying cannot help, else ``ConnectionFailedError``.
     """
@@ -97,7 +99,7 @@ async def open_connection(
         client_id=client_id,
         # Every request carries its own timeout; aiokafka's must not be the shorter one.
         request_timeout_ms=600_000,
-        ssl_context=security.ssl_context(),
+        ssl_context=await (tls or TlsContext(security)).get(),
         security_protocol=security.protocol,
         sasl_mechanism=security.sasl_mechanism,
         sasl_plain_username=security.username,

@@ -1,0 +1,64 @@
+"""How often a TLS context is made."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.transport import tls
+from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.transport.tls import TlsContext
+
+TLS = SecurityConfig(protocol="SSL")
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[ssl.SSLContext]:
+    contexts: list[ssl.SSLContext] = []
+
+    def make(_: SecurityConfig) -> ssl.SSLContext:
+        contexts.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return contexts[-1]
+
+    monkeypatch.setattr(SecurityConfig, "ssl_context", make)
+    return contexts
+
+
+async def test_connections_that_are_opened_together_share_one(made: list[ssl.SSLContext]) -> None:
+    shared = TlsContext(TLS)
+    given = await asyncio.gather(*(shared.get() for _ in range(5)))
+    assert [*given, await shared.get()] == made * 6
+    assert len(made) == 1
+
+
+async def test_certificates_are_read_again_after_a_while(
+    made: list[ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = TlsContext(TLS)
+    first = await shared.get()
+    monkeypatch.setattr(tls, "_FRESH", -1.0)
+    assert await shared.get() is not first
+    assert len(made) == 2
+
+
+async def test_plain_text_needs_none(made: list[ssl.SSLContext]) -> None:
+    assert await TlsContext(SecurityConfig()).get() is None
+    assert not made
+
+
+async def test_one_that_cannot_be_made_is_tried_again() -> None:
+    shared = TlsContext(SecurityConfig(protocol="SSL", ca_file="nowhere.pem"))
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
+            await shared.get()
+
+
+async def test_one_who_gives_up_leaves_it_to_the_others(made: list[ssl.SSLContext]) -> None:
+    shared = TlsContext(TLS)
+    first, second = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())
+    await asyncio.sleep(0)
+    first.cancel()
+    assert [await second] == made
