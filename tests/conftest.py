@@ -23,7 +23,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Spread whole folders of unit tests over the processors; what has real programs beside it runs in one process."""
     folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
     all_quick = all(folder.is_dir() and folder.is_relative_to(_HERE / "unit") for folder in folders)
-    return len(os.sched_getaffinity(0)) if all_quick and hasattr(os, "sched_getaffinity") else 0
+    if not all_quick:
+        return 0
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

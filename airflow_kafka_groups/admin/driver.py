@@ -5,8 +5,8 @@ A key goes through two stages, as in Kafka's own AdminApiDriver: *lookup* (which
 leave by ``take_results`` as they are known. ``wake_at`` says when to poll again if nothing happens before.
 
 1. Keys with a known or guessed coordinator start in that broker's queue; the others in the lookup queue.
-2. A broker's queue is cut into requests of ``batch_size`` keys, ``batches_in_flight`` at a time. A broker whose version
-   takes one key a request (``NoBatchedRequestError``) gets requests of one key from then on (fallback.py).
+2. A broker's queue is cut into even requests of at most ``batch_size`` keys, ``batches_in_flight`` at a time. A broker
+   whose version takes one key a request (``NoBatchedRequestError``) gets them one by one from then on (fallback.py).
 3. Every answer sorts its keys by fate (handler.py). A key that the broker left out is an error with its name.
 4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
    most of a first answer is NOT_COORDINATOR, the guesses are wrong for this cluster: the rest are looked up too.

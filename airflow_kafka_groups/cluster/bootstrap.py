@@ -42,7 +42,7 @@ class Bootstrap:
     ) -> None:
         servers = [*dict.fromkeys(config.bootstrap_servers)]
         self._order = random.sample(servers, len(servers))
-        self._has_password = config.security.sasl_mechanism is not None
+        self._logs_in = config.security.uses_sasl
         self._connect = connect
         self._ask = ask
         self._openings: dict[Address, asyncio.Task[BrokerConnection]] = {}
@@ -53,7 +53,7 @@ class Bootstrap:
         A server that is gone without a word is thus waited for by nobody, where another one answers. Raises
         ``NoBrokerAvailableError`` with what each of them said when none does, or what no other broker would do better.
         """
-        if not self._has_password:
+        if not self._logs_in:
             self._connect_ahead()
         waiting = self._order.copy()
         tasks: list[asyncio.Task[ClusterMetadata]] = []
@@ -101,7 +101,7 @@ class Bootstrap:
     async def _ask_server(self, address: Address) -> ClusterMetadata:
         opening = self._opening(address)
         connection = await opening
-        if self._has_password:
+        if self._logs_in:
             # Not before one has let us in: where three wrong passwords lock an account, this is one.
             self._connect_ahead()
         answered = False

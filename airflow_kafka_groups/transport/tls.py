@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 
 from airflow_kafka_groups.transport.security import SecurityConfig
 
@@ -19,7 +20,8 @@ class TlsContext:
 
     def __init__(self, security: SecurityConfig) -> None:
         self._security = security
-        self._making: asyncio.Task[ssl.SSLContext | None] | None = None
+        self._lock = asyncio.Lock()
+        self._context: ssl.SSLContext | None = None
         self._made_at = 0.0
 
     async def get(self) -> ssl.SSLContext | None:
@@ -29,13 +31,8 @@ class TlsContext:
         """
         if not self._security.uses_tls:
             return None
-        now = asyncio.get_running_loop().time()
-        if self._making is None or now - self._made_at > _FRESH or _failed(self._making):
-            self._making = asyncio.create_task(asyncio.to_thread(self._security.ssl_context), name="TLS context")
-            self._made_at = now
-        # Shielded: others wait for the same context when the one who began it is cancelled.
-        return await asyncio.shield(self._making)
-
-
-def _failed(making: asyncio.Task[ssl.SSLContext | None]) -> bool:
-    return making.done() and (making.cancelled() or making.exception() is not None)
+        async with self._lock:
+            if self._context is None or time.monotonic() - self._made_at > _FRESH:
+                self._context = await asyncio.to_thread(self._security.ssl_context)
+                self._made_at = time.monotonic()
+            return self._context

@@ -66,7 +66,15 @@ async def test_what_is_not_surely_a_brokers_own_address_is_let_go(
 async def test_connections_that_are_opened_ahead_and_go_to_no_known_broker_are_closed() -> None:
     async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake:
         fake.control(METADATA, lambda _, version, __: fake.metadata(version, ports=elsewhere(fake._ports)))
-        async with client(fake) as cluster:
+        one, made = client(fake), []
+        connect = one._connect
+
+        async def remember(host: str, port: int) -> BrokerConnection:
+            made.append(await connect(host, port))  # or the garbage collector might close it
+            return made[-1]
+
+        one._connect = remember
+        async with one as cluster:
             assert not cluster._connections
             assert not cluster._opening
             await asyncio.sleep(0.2)  # until the other end has noticed
