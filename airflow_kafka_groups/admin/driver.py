@@ -5,8 +5,8 @@ A key goes through two stages, as in Kafka's own AdminApiDriver: *lookup* (which
 leave by ``take_results`` as they are known. ``wake_at`` says when to poll again if nothing happens before.
 
 1. Keys with a known or guessed coordinator start in that broker's queue; the others in the lookup queue.
-2. A broker's queue is cut into even requests of at most ``batch_size`` keys, ``batches_in_flight`` at a time. A broker
-   whose version takes one key a request (``NoBatchedRequestError``) gets them one by one from then on (fallback.py).
+2. Queues are cut into requests (outbox.py). A broker whose version takes one key a request (``NoBatchedRequestError``)
+   gets them one by one from then on (fallback.py).
 3. Every answer sorts its keys by fate (handler.py). A key that the broker left out is an error with its name.
 4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
    most of a first answer is NOT_COORDINATOR, the guesses are wrong for this cluster: the rest are looked up too.
@@ -18,17 +18,15 @@ leave by ``take_results`` as they are known. ``wake_at`` says when to poll again
 
 from __future__ import annotations
 
-import heapq
 import random
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice, repeat
-from math import ceil
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Generic
 
-from airflow_kafka_groups.admin.fallback import Fallback
 from airflow_kafka_groups.admin.fates import Fates, K, Outcome, V
 from airflow_kafka_groups.admin.handler import AdminHandler
+from airflow_kafka_groups.admin.outbox import Outbox
 from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
@@ -73,18 +71,7 @@ class AdminDriver(Generic[K, V]):
         self._lookup, self._handler = lookup, handler
         self._deadline = deadline
         self._limits = limits or DriverLimits()
-        self._weights = weights
-        self._brokers = list(brokers)
-        random.shuffle(self._brokers)  # so that many clients do not all ask the same broker first
-        self._lookup_queue: deque[K] = deque()
-        self._queues: dict[BrokerId, deque[K]] = {}
-        self._halves: dict[BrokerId, deque[tuple[K, ...]]] = {}
-        self._paused: list[tuple[float, int, BrokerId | None, tuple[K, ...]]] = []
-        self._order = count()
-        self._in_flight: Counter[tuple[BrokerId, bool]] = Counter()
-        self._flying: set[RequestSpec[K]] = set()
-        self._fallback = Fallback(self._limits)
-        self._silent_until: dict[BrokerId, float] = {}
+        self._outbox = Outbox(brokers, lookup, handler, self._limits, weights)
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._results: list[Outcome[K, V]] = []
@@ -97,7 +84,7 @@ class AdminDriver(Generic[K, V]):
         for key, broker_id in zip(unique, map(known.get, unique), strict=True):
             by_broker[broker_id].append(key)
         for broker_id, of_broker in by_broker.items():
-            self._enqueue(broker_id, of_broker)
+            self._outbox.add(broker_id, of_broker)
 
     @property
     def done(self) -> bool:
@@ -121,11 +108,7 @@ class AdminDriver(Generic[K, V]):
 
     def wake_at(self, now: float) -> float:
         """Give the time at which ``poll`` may have something new to say, if nothing happens before."""
-        times = [self._deadline]
-        if self._paused:
-            times.append(self._paused[0][0])
-        times.extend(until for until in self._silent_until.values() if until > now)
-        return min(times)
+        return min([self._deadline, *self._outbox.wake_times(now)])
 
     # What to send
 
@@ -137,65 +120,7 @@ class AdminDriver(Generic[K, V]):
         if now >= self._deadline:
             self._expire()
             return []
-        while self._paused and self._paused[0][0] <= now:
-            _, _, broker_id, keys = heapq.heappop(self._paused)
-            self._enqueue(broker_id, keys)
-        specs: list[RequestSpec[K]] = []
-        cut = 0
-        for spec in self._ready(now):
-            specs.append(spec)
-            cut += len(spec.keys)
-            if at_once is not None and cut >= at_once:
-                break
-        return specs
-
-    def _ready(self, now: float) -> Iterator[RequestSpec[K]]:
-        """Cut one request after the other, as long as there is room for them; the least busy brokers come first."""
-        if self._lookup is not None:
-            while self._lookup_queue and (chosen := self._lookup_broker(now)) is not None:
-                yield self._cut(chosen, self._lookup_queue, self._lookup, is_lookup=True)
-        if self._handler is not None:
-            for broker_id, halves in self._halves.items():
-                while halves and self._has_room(broker_id, False, now):
-                    yield self._launch(broker_id, halves.popleft(), self._handler, is_lookup=False)
-            for broker_id in sorted(self._queues, key=lambda broker_id: self._in_flight[broker_id, False]):
-                queue = self._queues[broker_id]
-                while queue and self._has_room(broker_id, False, now):
-                    yield self._cut(broker_id, queue, self._handler, is_lookup=False)
-
-    def _enqueue(self, broker_id: BrokerId | None, keys: Iterable[K]) -> None:
-        if broker_id is None:
-            self._lookup_queue.extend(keys)
-        else:
-            self._queues.setdefault(broker_id, deque()).extend(keys)
-
-    def _cut(
-        self, broker_id: BrokerId, queue: deque[K], handler: AdminHandler[K, Any], *, is_lookup: bool
-    ) -> RequestSpec[K]:
-        most = self._fallback.keys_in_request(broker_id, is_lookup=is_lookup)
-        size = ceil(len(queue) / ceil(len(queue) / most))  # of equal size, rather than a small one at the end
-        if self._weights is not None and not is_lookup:
-            size = self._weights.fit(list(islice(queue, size)))
-        popleft = queue.popleft
-        return self._launch(broker_id, tuple([popleft() for _ in range(size)]), handler, is_lookup=is_lookup)
-
-    def _launch(
-        self, broker_id: BrokerId, keys: tuple[K, ...], handler: AdminHandler[K, Any], *, is_lookup: bool
-    ) -> RequestSpec[K]:
-        spec = RequestSpec(broker_id, keys, handler, is_lookup)
-        self._flying.add(spec)
-        self._in_flight[broker_id, is_lookup] += 1
-        return spec
-
-    def _has_room(self, broker_id: BrokerId, is_lookup: bool, now: float) -> bool:
-        room = self._fallback.requests_in_flight(broker_id, is_lookup=is_lookup)
-        return self._in_flight[broker_id, is_lookup] < room and self._silent_until.get(broker_id, 0.0) <= now
-
-    def _lookup_broker(self, now: float) -> BrokerId | None:
-        """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""
-        free = [broker_id for broker_id in self._brokers if self._has_room(broker_id, True, now)]
-        best = self._fallback.best_for_lookups(free)
-        return min(best, key=lambda broker_id: self._in_flight[broker_id, True], default=None)
+        return self._outbox.take(now, at_once)
 
     # What came of it
 
@@ -204,8 +129,8 @@ class AdminDriver(Generic[K, V]):
         fates: Fates[K, Any] = spec.handler.parse(spec.broker_id, spec.keys, version, response)
         throttle = getattr(response, "throttle_time", None)
         if throttle:  # brokers answer first and expect the client to keep quiet for this long (KIP-219)
-            self._silent_until[spec.broker_id] = now + throttle.total_seconds()
-        self._landed(spec)
+            self._outbox.keep_quiet(spec.broker_id, now + throttle.total_seconds())
+        self._outbox.landed(spec)
         asked = set(spec.keys)
         if not spec.is_lookup and fates.all_completed(asked):  # as nearly always
             self._finish_all(spec.keys, map(fates.completed.__getitem__, spec.keys))
@@ -231,10 +156,10 @@ class AdminDriver(Generic[K, V]):
 
         :param sent: whether some of it may have reached the broker. Default false.
         """
-        self._landed(spec)
+        self._outbox.landed(spec)
         if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1:
-            self._fallback.revert(spec.broker_id, is_lookup=spec.is_lookup)
-            self._enqueue(None if spec.is_lookup else spec.broker_id, spec.keys)
+            self._outbox.send_one_by_one(spec.broker_id, is_lookup=spec.is_lookup)
+            self._outbox.add(None if spec.is_lookup else spec.broker_id, spec.keys)
         elif isinstance(error, AuthenticationFailedError | LocalProtocolError):
             self._fail_all(spec.keys, error)
         elif sent and not spec.handler.resend_after_loss:
@@ -243,17 +168,13 @@ class AdminDriver(Generic[K, V]):
             self._fail_all(spec.keys, lost)
         elif isinstance(error, ConnectionFailedError | RequestTimeoutError):
             if spec.is_lookup:
-                self._silent_until[spec.broker_id] = now + self._limits.longest_pause
+                self._outbox.keep_quiet(spec.broker_id, now + self._limits.longest_pause)
             elif self._lookup and isinstance(error, ConnectionFailedError):
                 # The rest of its keys need not find out one request after the other.
-                self._lookup_queue.extend(self._queues.pop(spec.broker_id, ()))
+                self._outbox.look_up(spec.broker_id)
             self._pause(now, spec, dict.fromkeys(spec.keys, error), None if self._lookup else spec.broker_id)
         else:
             self._fail_all(spec.keys, error)
-
-    def _landed(self, spec: RequestSpec[K]) -> None:
-        self._flying.discard(spec)
-        self._in_flight[spec.broker_id, spec.is_lookup] -= 1
 
     def _complete(self, spec: RequestSpec[K], key: K, value: Any) -> None:
         if not spec.is_lookup:
@@ -264,7 +185,7 @@ class AdminDriver(Generic[K, V]):
         if self._handler is None:
             self._finish(key, value, None)
         else:
-            self._enqueue(broker.broker_id, (key,))
+            self._outbox.add(broker.broker_id, (key,))
 
     def _finish(self, key: K, value: V | None, error: KafkaGroupsError | None) -> None:
         if key in self._open:  # an answer that comes after the deadline changes nothing any more
@@ -290,20 +211,19 @@ class AdminDriver(Generic[K, V]):
                 self._finish(key, None, too_much[key])
             return
         middle = (len(keys) + 1) // 2
-        self._halves.setdefault(spec.broker_id, deque()).extend(half for half in (keys[:middle], keys[middle:]) if half)
+        for half in (keys[:middle], keys[middle:]):
+            self._outbox.add_request(spec.broker_id, half)
 
     def _apply_unmapped(self, now: float, spec: RequestSpec[K], unmapped: dict[K, KafkaGroupsError]) -> None:
         if self._guessed and 2 * len(unmapped) > len(spec.keys):
             self._guessed = False
-            for queue in self._queues.values():
-                self._lookup_queue.extend(queue)
-                queue.clear()
+            self._outbox.look_up_all()
         first_time = tuple(key for key in unmapped if key not in self._failures)
         for key in first_time:
             self._failures[key] += 1
             self._last_error[key] = unmapped.pop(key)
         home = None if self._lookup else spec.broker_id
-        self._enqueue(home, first_time)
+        self._outbox.add(home, first_time)
         self._pause(now, spec, unmapped, home)
 
     def _pause(
@@ -327,10 +247,10 @@ class AdminDriver(Generic[K, V]):
         home = None if spec.is_lookup else broker_id
         for pause, keys in by_pause.items():
             jittered = now + pause * random.uniform(0.8, 1.2)  # noqa: S311  # spreads load, guards nothing
-            heapq.heappush(self._paused, (jittered, next(self._order), home, tuple(keys)))
+            self._outbox.put_aside(jittered, home, tuple(keys))
 
     def _expire(self) -> None:
-        waiting = {key: spec for spec in self._flying for key in spec.keys}
+        waiting = {key: spec for spec in self._outbox.flying for key in spec.keys}
         for key in list(self._open):
             spec = waiting.get(key)
             where = f"; waiting for broker {spec.broker_id} to answer {spec.handler.api.name}" if spec else ""
