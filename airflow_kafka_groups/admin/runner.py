@@ -22,6 +22,7 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 log = logging.getLogger(__name__)
 
 _KEYS_AT_ONCE = 512
+"""Keys whose requests are cut before these are sent and the next are cut."""
 
 Progress = Callable[[int, int], None]
 """Called with (keys done, keys in all) after every step."""

@@ -45,8 +45,8 @@ class GroupWeights:
         """Count how many of these groups, from the first on, fit into one request; at least one."""
         buckets = self._buckets(group_ids)
         if not self.known:
-            heaviest = max(map(len, map(str.encode, group_ids)))
-            if max(Counter(buckets).values()) * _estimate(heaviest) <= self.budget:  # as mostly
+            longest = max(map(len, map(str.encode, group_ids)))
+            if max(Counter(buckets).values()) * _estimate(longest) <= self.budget:  # as mostly
                 return len(group_ids)
         filled: dict[int, int] = {}
         for position, (bucket, weight) in enumerate(zip(buckets, map(self.weight, group_ids), strict=True)):

@@ -42,6 +42,7 @@ class Bootstrap:
     ) -> None:
         servers = [*dict.fromkeys(config.bootstrap_servers)]
         self._order = random.sample(servers, len(servers))
+        self._servers = config.servers
         self._logs_in = config.security.uses_sasl
         self._connect = connect
         self._ask = ask
@@ -79,8 +80,7 @@ class Bootstrap:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        servers = ",".join(f"{host}:{port}" for host, port in self._order)
-        raise NoBrokerAvailableError(servers, "no Kafka broker could be used: " + "; ".join(failures))
+        raise NoBrokerAvailableError(self._servers, "no Kafka broker could be used: " + "; ".join(failures))
 
     def take(self, address: Address) -> asyncio.Task[BrokerConnection] | None:
         """Take the opening of the connection to a server; ``None`` if there is none, or if it failed."""

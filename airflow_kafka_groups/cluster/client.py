@@ -89,8 +89,8 @@ class ClusterClient:
             async with asyncio.timeout(limit):
                 return await self._ask_anyone()
         except TimeoutError as error:
-            told = f"none of {self._servers()} said within {limit:g} s what the cluster is"
-            raise NoBrokerAvailableError(self._servers(), told) from error
+            told = f"none of {self.config.servers} said within {limit:g} s what the cluster is"
+            raise NoBrokerAvailableError(self.config.servers, told) from error
 
     async def fresh_metadata(self) -> ClusterMetadata:
         """Give the metadata if it came just now, as it did where the client is new, or else ask for it again.
@@ -130,9 +130,6 @@ class ClusterClient:
             return metadata
         finally:
             await bootstrap.aclose()
-
-    def _servers(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
 
     async def _ask_metadata(self, connection: BrokerConnection) -> ClusterMetadata:
         version = connection.versions.choose(METADATA)

@@ -60,6 +60,11 @@ class ClientConfig:
             if given is not None and given < 1:
                 raise ConfigurationError(name, getattr(self, name), "give a whole number of at least 1")
 
+    @property
+    def servers(self) -> str:
+        """Give the bootstrap servers as one text, as they are named in errors."""
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap_servers)
+
     def groups_in_request(self, groups: int) -> int:
         """Give how many groups a request of a call for so many groups takes."""
         return self.batch_size or (_LARGE_BATCH if groups >= _MANY_GROUPS else _BATCH)
