@@ -14,6 +14,7 @@ _OPERATORS = (
     "coordinators",
     "deletion",
     "drill",
+    "file_pruning",
     "groups",
     "lag",
     "offset_changes",
@@ -21,7 +22,6 @@ _OPERATORS = (
     "offsets",
     "plan",
     "report",
-    "retention",
     "spark",
 )
 

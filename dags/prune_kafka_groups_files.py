@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from airflow.sdk import DAG
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, dry_run_argument, scope_arguments
-from airflow_kafka_groups.operators.retention import PruneFilesOperator
+from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 
 RETENTION = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 

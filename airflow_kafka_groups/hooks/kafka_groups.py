@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.cluster.config import ClientConfig
-    from airflow_kafka_groups.maintenance.lease import LeaseGuard
+    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
     from airflow_kafka_groups.models import (
         Broker,
         CoordinatorType,
@@ -166,7 +166,7 @@ class KafkaGroupsHook(BaseHook):
 
         Entering raises ``LeaseNotAcquiredError`` naming the holder.
         """
-        from airflow_kafka_groups.maintenance.lease import deletion_lease
+        from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 
         group_id = self.settings.lease_group_id
         return deletion_lease(self.client_config(), group_id=group_id, owner=owner, wait_seconds=wait_seconds)

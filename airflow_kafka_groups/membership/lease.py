@@ -36,12 +36,13 @@ from airflow_kafka_groups.exceptions import (
     LeaseLostError,
     LeaseNotAcquiredError,
 )
-from airflow_kafka_groups.membership import clock, grants
-from airflow_kafka_groups.membership.grants import Bid
+from airflow_kafka_groups.membership import clock
+from airflow_kafka_groups.membership import lease_assignor as grants
+from airflow_kafka_groups.membership.actions import Phase, Synced
+from airflow_kafka_groups.membership.lease_assignor import Bid
 from airflow_kafka_groups.membership.member import GroupMember, GroupProtocol, JoinedMember
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.membership.session import MemberSession
-from airflow_kafka_groups.membership.steps import Phase, Synced
 from airflow_kafka_groups.transport.base import Connector
 
 log = logging.getLogger(__name__)

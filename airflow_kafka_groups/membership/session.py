@@ -15,7 +15,8 @@ from typing import Any, Self
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
-from airflow_kafka_groups.membership import clock, steps
+from airflow_kafka_groups.membership import actions as steps
+from airflow_kafka_groups.membership import clock
 from airflow_kafka_groups.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.membership.member import GroupMember
 from airflow_kafka_groups.membership.options import MemberOptions

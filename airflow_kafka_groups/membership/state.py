@@ -28,11 +28,11 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     MembershipError,
 )
-from airflow_kafka_groups.membership import steps
-from airflow_kafka_groups.membership.fates import Fate, fate, group_error
+from airflow_kafka_groups.membership import actions as steps
+from airflow_kafka_groups.membership.actions import Phase, Synced
+from airflow_kafka_groups.membership.error_actions import Fate, fate, group_error
 from airflow_kafka_groups.membership.member import GroupProtocol, JoinedMember, check_protocols
 from airflow_kafka_groups.membership.options import MemberOptions
-from airflow_kafka_groups.membership.steps import Phase, Synced
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.join_group import JoinAnswer, JoinRequest

@@ -17,7 +17,7 @@ from airflow_kafka_groups.operators.base import StoredOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""
@@ -94,7 +94,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     def execute(self, context: Context) -> Any:
         """Ask, if somebody has to be asked."""
         from airflow_kafka_groups.hooks.arguments import read_flag, read_text
-        from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
         from airflow_kafka_groups.operators.report import make_report
 
         dry_run = read_flag("dry_run", self.dry_run)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 
 ALWAYS, ABOVE_CAP, NEVER = "always", "above_cap", "never"
 RULES = (ALWAYS, ABOVE_CAP, NEVER)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.maintenance.backup_file import Backup
+    from airflow_kafka_groups.maintenance.backup.file import Backup
 
 
 class BackupGroupOffsetsOperator(StoredOperator):
@@ -73,7 +73,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Back up with one client."""
-        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
 
         backup = self.hook.run(self._named() if self.plan_id is None else self._planned())
         self.log.info(
@@ -90,8 +90,8 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def _planned(self) -> Callable[[AdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.hooks.arguments import read_text
-        from airflow_kafka_groups.maintenance.backup import backup_groups
-        from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
+        from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
         layout = self.layout()
@@ -100,7 +100,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def _named(self) -> Callable[[AdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.hooks.arguments import read_patterns, read_strings
-        from airflow_kafka_groups.maintenance.backup_named import backup_named
+        from airflow_kafka_groups.maintenance.backup.named import backup_named
         from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 
         ids = (
@@ -112,6 +112,6 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Say which topics the backup is about, and which file it is; ``None`` if there is none."""
-        from airflow_kafka_groups.operators.seeing import offsets_lineage
+        from airflow_kafka_groups.operators.telemetry import offsets_lineage
 
         return None if self._backup is None else offsets_lineage(self.hook, str(self._backup.path), self._backup.rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.literals import check_argument, check_rendered
+from airflow_kafka_groups.hooks.argument_validation import check_argument, check_rendered
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from airflow_kafka_groups.operators.deletion_lease import owner_name, read_terms
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.deletion import DeletionOptions
-    from airflow_kafka_groups.maintenance.outcomes import DeletionReport
+    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+    from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
+    from airflow_kafka_groups.maintenance.deletion.verify import Verification
     from airflow_kafka_groups.maintenance.storage import StoragePath
-    from airflow_kafka_groups.maintenance.verify import Verification
     from airflow_kafka_groups.operators.deletion_runs import Run
 
 
@@ -134,11 +134,11 @@ class DeleteGroupsOperator(StoredOperator):
         from airflow.sdk.exceptions import AirflowSkipException
 
         from airflow_kafka_groups.hooks.arguments import read_flag
-        from airflow_kafka_groups.maintenance.audit import audit_record, write_audit
-        from airflow_kafka_groups.maintenance.plan import load_plan
+        from airflow_kafka_groups.maintenance.deletion.audit import audit_record, write_audit
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
         from airflow_kafka_groups.maintenance.storage import new_id, utc_now
         from airflow_kafka_groups.operators.deletion_runs import ExplicitRun, PlannedRun
-        from airflow_kafka_groups.operators.seeing import tell_deletion
+        from airflow_kafka_groups.operators.telemetry import tell_deletion
 
         dry_run = read_flag("dry_run", self.dry_run)
         terms = read_terms(self, dry_run)
@@ -192,7 +192,7 @@ class DeleteGroupsOperator(StoredOperator):
 
     def options(self, run: Run) -> DeletionOptions:
         """Say how the deletion goes about it."""
-        from airflow_kafka_groups.maintenance.deletion import DeletionOptions
+        from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
 
         return DeletionOptions(
             progress=self.log_progress,
@@ -203,7 +203,7 @@ class DeleteGroupsOperator(StoredOperator):
         )
 
     def _finish(self, report: DeletionReport, verification: Verification | None, audit_path: str) -> dict[str, Any]:
-        from airflow_kafka_groups.maintenance.outcomes import Outcome
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 
         counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count)
         self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else "Deletion", counts, audit_path)

@@ -15,12 +15,12 @@ from airflow_kafka_groups.operators.base import FIRST_FAILURES
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.maintenance.backup_file import Backup
-    from airflow_kafka_groups.maintenance.lease import LeaseGuard
-    from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome
-    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.backup.file import Backup
+    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
+    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome
+    from airflow_kafka_groups.maintenance.deletion.verify import Verification
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.storage import Layout
-    from airflow_kafka_groups.maintenance.verify import Verification
     from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 
 
@@ -60,8 +60,8 @@ class Run:
 
     async def delete_and_verify(self, admin: AdminClient) -> tuple[DeletionReport, Verification | None]:
         """Delete, under the lease if there is to be one, and look whether what was deleted is gone."""
-        from airflow_kafka_groups.maintenance.outcomes import Outcome
-        from airflow_kafka_groups.maintenance.verify import settle, verify_deleted
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+        from airflow_kafka_groups.maintenance.deletion.verify import settle, verify_deleted
 
         self.kafka_cluster_id = await admin.cluster_id()
         async with self.take_lease() as self.lease:
@@ -97,8 +97,8 @@ class Run:
             raise
 
     def _so_far(self, code: str, why: str) -> DeletionReport:
-        from airflow_kafka_groups.maintenance.lease import lease_record
-        from airflow_kafka_groups.maintenance.outcomes import DeletionReport, GroupOutcome, Outcome
+        from airflow_kafka_groups.maintenance.deletion.lease import lease_record
+        from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
         from airflow_kafka_groups.maintenance.storage import utc_now
 
         known = {item.group_id for item in self.noted}
@@ -130,9 +130,9 @@ class PlannedRun(Run):
 
     def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
         from airflow_kafka_groups.hooks.arguments import read_text
-        from airflow_kafka_groups.maintenance.audit import deleted_by, load_audits
-        from airflow_kafka_groups.maintenance.backup_file import load_backup
-        from airflow_kafka_groups.maintenance.plan import check_digest, load_plan
+        from airflow_kafka_groups.maintenance.backup.file import load_backup
+        from airflow_kafka_groups.maintenance.deletion.audit import deleted_by, load_audits
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
 
         super().__init__(operator, layout, dry_run)
         self.digest = check_digest("plan_digest", operator.plan_digest)
@@ -169,7 +169,7 @@ class PlannedRun(Run):
 
     async def delete(self, admin: AdminClient) -> DeletionReport:
         """Delete what is planned, approved and backed up."""
-        from airflow_kafka_groups.maintenance.deletion import delete_planned
+        from airflow_kafka_groups.maintenance.deletion.planned import delete_planned
 
         assert self.plan is not None  # noqa: S101 - set by the constructor
         report = await delete_planned(
@@ -184,7 +184,7 @@ class PlannedRun(Run):
 
     def _explained(self, item: GroupOutcome) -> GroupOutcome:
         """Say of a group that was to be kept in any case why it was."""
-        from airflow_kafka_groups.maintenance.outcomes import Outcome
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 
         if item.outcome is not Outcome.KEPT:
             return item
@@ -211,7 +211,7 @@ class ExplicitRun(Run):
 
     async def delete(self, admin: AdminClient) -> DeletionReport:
         """Watch the groups, back them up, delete them."""
-        from airflow_kafka_groups.maintenance.explicit import delete_explicit
+        from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
 
         listed = (await admin.list_groups()).require_complete()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.maintenance.drill import DrillReport
+    from airflow_kafka_groups.maintenance.restore.drill import DrillReport
 
 
 class RestoreDrillOperator(StoredOperator):
@@ -52,8 +52,8 @@ class RestoreDrillOperator(StoredOperator):
         """Rehearse with one client."""
         from airflow_kafka_groups.exceptions import MaintenanceError
         from airflow_kafka_groups.hooks.arguments import read_integer, read_text
-        from airflow_kafka_groups.maintenance.drill import rehearse_restore
-        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+        from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore
+        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
 
         backup_id = read_text("plan_id", self.plan_id)
         groups = read_integer("max_groups", self.max_groups, minimum=1)

@@ -82,8 +82,8 @@ class ListGroupsOperator(_ListingOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """List with one client."""
+        from airflow_kafka_groups.hooks.argument_validation import read_state_names, read_type_names
         from airflow_kafka_groups.hooks.arguments import read_patterns
-        from airflow_kafka_groups.hooks.literals import read_state_names, read_type_names
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
         wanted = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))

@@ -81,7 +81,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
 
     def _summary(self, context: Context, found: GroupResults[GroupLag], max_lag: int) -> dict[str, Any]:
         from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
-        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
 
         lags: dict[str, int] = {}
         unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.literals import is_template
+from airflow_kafka_groups.hooks.argument_validation import is_template
 from airflow_kafka_groups.operators.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.maintenance.commits import Change, ChangeResult
+    from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
 
 
 class _OffsetChangeOperator(StoredOperator):
@@ -35,7 +35,7 @@ class _OffsetChangeOperator(StoredOperator):
     ) -> dict[str, Any]:
         """Do it, in this order, and give the summary. Fails when a change failed or nobody knows what became of it."""
         from airflow_kafka_groups.hooks.arguments import read_flag
-        from airflow_kafka_groups.maintenance.commits import ChangeOutcome, apply_changes, counts_of
+        from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes, counts_of
         from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
 
         dry_run = read_flag("dry_run", self.dry_run)
@@ -133,7 +133,7 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Reset with one client."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer
-        from airflow_kafka_groups.maintenance.reset import ResetTarget, propose_reset
+        from airflow_kafka_groups.maintenance.restore.reset import ResetTarget, propose_reset
 
         group_ids, _ = read_group_ids(self.group_ids)
         topics = None if self.topics is None else read_group_ids(self.topics, field="topics")[0]
@@ -175,7 +175,7 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Set the offsets with one client."""
         from airflow_kafka_groups.hooks.arguments import read_partition_offsets
-        from airflow_kafka_groups.maintenance.reset import propose_alter
+        from airflow_kafka_groups.maintenance.restore.reset import propose_alter
 
         offsets = read_partition_offsets("offsets", self.offsets)
         return self.change("alter", lambda admin: propose_alter(admin, offsets), may_be_absent=self.create)
@@ -210,7 +210,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore with one client."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids, read_text
-        from airflow_kafka_groups.maintenance.restore import propose_restore
+        from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 
         plan_id = read_text("plan_id", self.plan_id)
         group_ids = None if self.group_ids is None else read_group_ids(self.group_ids)[0]

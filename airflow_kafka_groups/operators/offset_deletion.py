@@ -46,7 +46,7 @@ class DeleteGroupOffsetsOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Read, record, delete, with one client."""
         from airflow_kafka_groups.hooks.arguments import read_flag, read_group_ids
-        from airflow_kafka_groups.maintenance.commits import Change, commits_in, committed_of
+        from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in, committed_of
         from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
 
         dry_run = read_flag("dry_run", self.dry_run)

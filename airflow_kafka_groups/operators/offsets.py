@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.maintenance.manifest import SnapshotSummary
+    from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotSummary
 
 
 class ListGroupOffsetsOperator(StoredOperator):
@@ -58,7 +58,7 @@ class ListGroupOffsetsOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids, read_patterns
-        from airflow_kafka_groups.maintenance.snapshot import take_snapshot
+        from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 
         layout = self.layout()
         group_ids = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
@@ -82,13 +82,13 @@ class ListGroupOffsetsOperator(StoredOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Say which topics the snapshot is about, and which files it is; ``None`` if there is none."""
-        from airflow_kafka_groups.operators.seeing import offsets_lineage
+        from airflow_kafka_groups.operators.telemetry import offsets_lineage
 
         summary = self._summary
         return None if summary is None else offsets_lineage(self.hook, summary.data, summary.rows)
 
     def _tell(self, context: Context, summary: SnapshotSummary) -> None:
-        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
 
         self._summary = summary
         for broker, groups in summary.coordinators.items():

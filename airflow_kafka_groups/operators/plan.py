@@ -12,8 +12,8 @@ from airflow_kafka_groups.operators.base import StoredOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan import DeletionPlan
-    from airflow_kafka_groups.maintenance.policy import PlanPolicy
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 FIRST_GROUPS = 20
 """How many planned groups go to XCom and into the log."""
@@ -92,15 +92,15 @@ class PlanCleanupOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.hooks.arguments import read_text
-        from airflow_kafka_groups.maintenance.audit import deleted_since
-        from airflow_kafka_groups.maintenance.plan import save_plan
-        from airflow_kafka_groups.maintenance.planning import make_plan
-        from airflow_kafka_groups.maintenance.policy import YEAR_SECONDS
-        from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader, latest_manifest
+        from airflow_kafka_groups.maintenance.deletion.audit import deleted_since
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
+        from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+        from airflow_kafka_groups.maintenance.plan.policy import YEAR_SECONDS
+        from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+        from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
-        from airflow_kafka_groups.maintenance.verdicts import load_verdicts
         from airflow_kafka_groups.operators.report import make_report
-        from airflow_kafka_groups.operators.seeing import gauges, tell_outlets
+        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
 
         policy = self.policy()
         layout = self.layout()
@@ -122,7 +122,7 @@ class PlanCleanupOperator(StoredOperator):
         """Build the policy from the arguments and the connection's protected groups."""
         from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number, read_patterns
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-        from airflow_kafka_groups.maintenance.policy import PlanPolicy
+        from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
         protected = DEFAULT_PROTECTED if self.protected is None else read_patterns("protected", self.protected)
         return PlanPolicy(

@@ -12,7 +12,7 @@ from airflow_kafka_groups.operators.base import StoredOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.storage import Layout
 
 
@@ -42,7 +42,7 @@ class CleanupReportOperator(StoredOperator):
         from airflow.sdk.exceptions import AirflowSkipException
 
         from airflow_kafka_groups.hooks.arguments import read_text
-        from airflow_kafka_groups.maintenance.plan import load_plan
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         if self.plan_id == "":
             raise AirflowSkipException("There is no plan to report on: a task before it failed")
@@ -56,8 +56,8 @@ class CleanupReportOperator(StoredOperator):
 
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and all its runs so far; give its path and the runs' records."""
-    from airflow_kafka_groups.maintenance.audit import load_audits
-    from airflow_kafka_groups.maintenance.report import render_report, write_report
+    from airflow_kafka_groups.maintenance.deletion.audit import load_audits
+    from airflow_kafka_groups.maintenance.report.html import render_report, write_report
     from airflow_kafka_groups.maintenance.storage import utc_now
 
     records = load_audits(layout, plan.plan_id)
@@ -67,7 +67,7 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
 
 
 def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, str]:
-    from airflow_kafka_groups.maintenance.explicit import EXPLICIT_SNAPSHOT
+    from airflow_kafka_groups.maintenance.deletion.ad_hoc import EXPLICIT_SNAPSHOT
 
     paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_data(plan.plan_id)}
     if plan.snapshot_id != EXPLICIT_SNAPSHOT:
@@ -77,7 +77,7 @@ def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, s
 
 
 def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:
-    from airflow_kafka_groups.maintenance.report import merge_outcomes
+    from airflow_kafka_groups.maintenance.report.html import merge_outcomes
 
     real = [record for record in records if not record["dry_run"]]
     used = real or records

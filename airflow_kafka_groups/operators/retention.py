@@ -1,97 +1,14 @@
-"""Remove old files: snapshots, plans, backups, reports, records."""
+"""The former module of ``PruneFilesOperator``, kept so that existing DAGs go on working."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
+import warnings
+from typing import Any
 
 
-class PruneFilesOperator(StoredOperator):
-    """Remove this package's files that are older than their retention. A dry run unless told otherwise.
+def __getattr__(name: str) -> Any:
+    """Return a public name of ``operators.file_pruning``, with a deprecation warning."""
+    from airflow_kafka_groups.operators import file_pruning
 
-    Files that belong together go together: a snapshot with its verdicts, a plan with its backup, records and report.
-    The newest of each kind are kept whatever their age, and so is whatever this package did not write. No cluster is
-    asked. A backup is the only copy of the offsets of what was deleted: keep clean-ups as long as somebody may ask.
-
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param snapshot_days: how long snapshots are kept, in days, at least 1; longer than groups have to be idle to be
-        stale. Default 60 (templated).
-    :param cleanup_days: how long plans, backups, audit records and reports are kept, in days. Default 730 (templated).
-    :param change_days: how long records of changed offsets, and long listings, are kept, in days. Default 365
-        (templated).
-    :param keep_newest: how many of each kind are kept whatever their age, at least 1, default 10 (templated).
-    :param dry_run: say what would be removed and remove nothing; default true (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default``; only its id is used (templated).
-
-    Returns ``{"dry_run", "removed": {kind: count}, "files", "kept": {kind: count}, "foreign": {set: reason}}`` with the
-    first 20 sets that are old and were left alone because something in them is not of this package.
-    """
-
-    template_fields: Sequence[str] = (
-        *StoredOperator.template_fields,
-        "snapshot_days",
-        "cleanup_days",
-        "change_days",
-        "keep_newest",
-        "dry_run",
-    )
-    ui_color = "#e4e4e4"
-
-    def __init__(
-        self,
-        *,
-        snapshot_days: float | str = 60,
-        cleanup_days: float | str = 730,
-        change_days: float | str = 365,
-        keep_newest: int | str = 10,
-        dry_run: bool | str = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.snapshot_days = snapshot_days
-        self.cleanup_days = cleanup_days
-        self.change_days = change_days
-        self.keep_newest = keep_newest
-        # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-        self.dry_run = dry_run  # type: ignore[method-assign,assignment]
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Look at the files, and remove the old ones."""
-        from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
-        from airflow_kafka_groups.maintenance.retention import FileKind, Retention, prune
-        from airflow_kafka_groups.maintenance.storage import utc_now
-        from airflow_kafka_groups.operators.seeing import tell_outlets
-
-        dry_run = read_flag("dry_run", self.dry_run)
-        change_days = _days("change_days", self.change_days)
-        retention = Retention(
-            days={
-                FileKind.SNAPSHOT: _days("snapshot_days", self.snapshot_days),
-                FileKind.CLEANUP: _days("cleanup_days", self.cleanup_days),
-                FileKind.CHANGE: change_days,
-                FileKind.LISTING: change_days,
-            },
-            keep_newest=read_integer("keep_newest", self.keep_newest, minimum=1),
-        )
-        report = prune(self.layout(), retention, now=utc_now(), dry_run=dry_run)
-        for kind, ids in report.removed.items():
-            if ids:
-                verb = "Would remove" if dry_run else "Removed"
-                self.log.info("%s %d of kind %s, %s to %s", verb, len(ids), kind, ids[0], ids[-1])
-        found = report.to_json()
-        for name, reason in first_failures(found["foreign"]).items():
-            self.log.warning("Left alone: %s: %s", name, reason)
-        tell_outlets(self, context, {"dry_run": dry_run, "files": report.files})
-        return {**found, "foreign": first_failures(found["foreign"])}
-
-
-def _days(field: str, value: Any) -> float:
-    from airflow_kafka_groups.hooks.arguments import read_number
-
-    return read_number(field, value, minimum=1, maximum=36_500)
+    if name != "PruneFilesOperator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("import PruneFilesOperator from airflow_kafka_groups.operators.file_pruning", stacklevel=2)
+    return file_pruning.PruneFilesOperator

@@ -47,8 +47,8 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshot, write the file."""
         from airflow_kafka_groups.hooks.arguments import read_text
-        from airflow_kafka_groups.maintenance.backlog import write_backlog
-        from airflow_kafka_groups.maintenance.snapshot_reader import latest_manifest
+        from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
+        from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
 
         layout = self.layout()
@@ -171,7 +171,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         """Read the result, commit, read back."""
         from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.maintenance.backlog import read_result
+        from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
 
         processed = read_result(open_path("result_path", self.result_path), read_text("backlog_id", self.backlog_id))
 

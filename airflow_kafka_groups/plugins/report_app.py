@@ -18,7 +18,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Response
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.report_style import STYLE
+from airflow_kafka_groups.maintenance.report.style import STYLE
 from airflow_kafka_groups.plugins.report_files import NamedReport, named_reports, read_report
 
 _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)

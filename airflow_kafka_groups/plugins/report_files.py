@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.links import REPORT_XCOM
-from airflow_kafka_groups.maintenance.report import HEAD
+from airflow_kafka_groups.maintenance.report.html import HEAD
 from airflow_kafka_groups.maintenance.storage import check_id
 
 if TYPE_CHECKING:

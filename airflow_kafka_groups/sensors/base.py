@@ -19,7 +19,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.hooks.literals import check_argument, check_rendered
+from airflow_kafka_groups.hooks.argument_validation import check_argument, check_rendered
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     def _deleted(self) -> list[str]:
         from airflow_kafka_groups.exceptions import MaintenanceError
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.maintenance.outcomes import DeletionReport, Outcome
+        from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, Outcome
         from airflow_kafka_groups.maintenance.storage import read_json
 
         record = read_json(open_path("audit_path", self.audit_path), "the audit record", MaintenanceError)

@@ -33,7 +33,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
 from airflow_kafka_groups.protocol.responses import read_response
-from airflow_kafka_groups.transport.gathering import GatheringWriter
+from airflow_kafka_groups.transport.coalescing_writer import GatheringWriter
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 

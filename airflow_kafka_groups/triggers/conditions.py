@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.lag import group_lag
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
-from airflow_kafka_groups.triggers.logs import read_logs
+from airflow_kafka_groups.triggers.log_offsets import read_logs
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -81,7 +81,7 @@ class GroupsGone:
 
     async def check(self, admin: AdminClient) -> PollResult:
         """List all groups and describe the named ones; both must say that a group is gone."""
-        from airflow_kafka_groups.maintenance.verify import verify_deleted
+        from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 
         found = await verify_deleted(admin, self.group_ids)
         waiting = {**found.present, **found.unclear}

@@ -12,9 +12,9 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
-from airflow_kafka_groups.maintenance.deletion import DeletionOptions
-from airflow_kafka_groups.maintenance.explicit import delete_explicit
-from airflow_kafka_groups.maintenance.lease import LeaseGuard, deletion_lease
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
+from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.membership import ClusterClient, MaintenanceLease
 from airflow_kafka_groups.membership.coordinator import CoordinatorLink

@@ -11,9 +11,9 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.explicit import delete_explicit
-from airflow_kafka_groups.maintenance.snapshot import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.integration.conftest import config_of

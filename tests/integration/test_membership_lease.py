@@ -19,7 +19,7 @@ import confluent_kafka.admin
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, LeaseLostError, LeaseNotAcquiredError
-from airflow_kafka_groups.maintenance.lease import deletion_lease
+from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 from airflow_kafka_groups.membership import ClientConfig, ClusterClient, MaintenanceLease, clock
 from tests.integration.conftest import config_of
 from tests.integration.test_membership import MEMBERSHIP_CLUSTERS, until

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.maintenance.backup_file import load_backup
-from airflow_kafka_groups.maintenance.backup_named import backup_named
-from airflow_kafka_groups.maintenance.restore import propose_restore
+from airflow_kafka_groups.maintenance.backup.file import load_backup
+from airflow_kafka_groups.maintenance.backup.named import backup_named
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.integration.conftest import config_of

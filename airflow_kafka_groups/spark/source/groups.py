@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.snapshot import OTHER_PROGRAMS
+from airflow_kafka_groups.maintenance.snapshot.collect import OTHER_PROGRAMS
 from airflow_kafka_groups.models import GroupListing
 from airflow_kafka_groups.spark.source.filters import GROUP_ID, KIND_COLUMNS, PushedFilters
 

@@ -26,7 +26,7 @@ from airflow_kafka_groups.exceptions import (
     PartitionOffsetsError,
 )
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.snapshot import list_log_offsets
+from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
 from airflow_kafka_groups.spark.source.columns import GroupRows
 from airflow_kafka_groups.spark.source.filters import TOPIC, PushedFilters

@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import (
     PartlyDeletedError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.maintenance.outcomes import Outcome, of_deletion
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome, of_deletion
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
 WIDE = "w" * 200

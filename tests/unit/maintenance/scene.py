@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from airflow_kafka_groups.maintenance.backup import backup_groups
-from airflow_kafka_groups.maintenance.backup_file import Backup
-from airflow_kafka_groups.maintenance.plan import DeletionPlan
-from airflow_kafka_groups.maintenance.planning import make_plan
-from airflow_kafka_groups.maintenance.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.snapshot import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot_reader import SnapshotReader
+from airflow_kafka_groups.maintenance.backup.file import Backup
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.maintenance.verdicts import Verdict
 from airflow_kafka_groups.models import GroupState
 from tests.unit.maintenance.fake import NOW, FakeAdmin, Ticking
 

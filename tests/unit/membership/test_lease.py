@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
-from airflow_kafka_groups.membership import ClientConfig, JoinedMember, MaintenanceLease, grants
-from airflow_kafka_groups.membership.grants import Bid
+from airflow_kafka_groups.membership import ClientConfig, JoinedMember, MaintenanceLease
+from airflow_kafka_groups.membership import lease_assignor as grants
+from airflow_kafka_groups.membership.lease_assignor import Bid
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.unit.membership.group import ScriptedGroup, until

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MembershipError
-from airflow_kafka_groups.membership import GroupProtocol, JoinedMember, MemberOptions, Phase, steps
-from airflow_kafka_groups.membership.fates import Fate, fate
+from airflow_kafka_groups.membership import GroupProtocol, JoinedMember, MemberOptions, Phase
+from airflow_kafka_groups.membership import actions as steps
+from airflow_kafka_groups.membership.error_actions import Fate, fate
 from airflow_kafka_groups.membership.state import Membership
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode

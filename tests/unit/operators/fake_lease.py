@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.maintenance.lease import LeaseGuard
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from tests.unit.maintenance.fake_lease import ScriptedLease
 
 

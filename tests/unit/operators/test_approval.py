@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.maintenance.plan import load_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator, question
 from airflow_kafka_groups.operators.approval_rules import why_approval

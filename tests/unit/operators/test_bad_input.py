@@ -12,6 +12,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_integer
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offset_changes import (
@@ -21,7 +22,6 @@ from airflow_kafka_groups.operators.offset_changes import (
 )
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.retention import PruneFilesOperator
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from airflow_kafka_groups.sensors.groups import GroupsStalledSensor

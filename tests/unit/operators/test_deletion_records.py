@@ -67,7 +67,7 @@ def test_a_run_that_cannot_be_recorded_deletes_nothing(
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.audit.write_json", full)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.deletion.audit.write_json", full)
     with pytest.raises(OSError, match="No space left"):
         apply(tmp_path, backed_up)
     assert admin.deleted == []
@@ -158,7 +158,7 @@ def test_when_the_record_cannot_be_written_the_log_has_it(
         raise OSError(28, "No space left on device", "audit")
 
     async def storage_fails(group_ids: Any, **_: Any) -> Any:
-        monkeypatch.setattr("airflow_kafka_groups.maintenance.audit.write_json", full)
+        monkeypatch.setattr("airflow_kafka_groups.maintenance.deletion.audit.write_json", full)
         return await real(group_ids)
 
     monkeypatch.setattr(admin, "delete_consumer_groups", storage_fails)

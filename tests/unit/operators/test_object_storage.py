@@ -14,8 +14,8 @@ from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
-from airflow_kafka_groups.operators.retention import PruneFilesOperator
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.unit.operators import scene
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup

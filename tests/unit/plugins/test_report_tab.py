@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.links import REPORT_XCOM, TAB_ROUTE, CleanupReportLink, report_url
-from airflow_kafka_groups.maintenance.report import HEAD
+from airflow_kafka_groups.maintenance.report.html import HEAD
 from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
 
 DAG, OTHER = "cleanup", "other_team"

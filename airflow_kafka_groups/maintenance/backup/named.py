@@ -1,0 +1,103 @@
+"""Back up groups without a plan: before a migration, or as a drill. Nothing can be deleted by such a backup.
+
+The file is that of a planned backup, so that a restore knows no difference; only its digest says that there is no plan.
+Groups in use are taken as they are at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.maintenance.backup.file import Backup, BackupEntry
+from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, write_and_verify
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
+from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.snapshot.collect import OTHER_PROGRAMS
+from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
+from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, new_id, utc_now
+from airflow_kafka_groups.models import GroupListing
+
+NO_PLAN = "no plan"
+"""Stands for the plan's digest in a backup that is of no plan."""
+
+
+async def backup_named(
+    admin: GroupAdmin,
+    layout: Layout,
+    *,
+    group_ids: Sequence[str] | None = None,
+    groups: GroupFilter | None = None,
+    now: Clock = utc_now,
+    progress: Progress = ignore_progress,
+) -> Backup:
+    """Back up groups by name or by pattern; the backup's ``plan_id`` is an id of its own.
+
+    :param group_ids: the groups; one that does not exist is in ``not_backed_up``.
+    :param groups: or the patterns of the groups; ``None`` for all.
+    :param now: gives the time.
+    :param progress: called with (stage, done, total).
+
+    Groups that cannot be backed up are in ``not_backed_up``. Raises ``IncompleteListingError`` when a broker did not
+    answer, and ``BackupError`` when the cluster has no id or the file does not read back as it was written.
+    """
+    cluster_id = await admin.cluster_id()
+    if not cluster_id:
+        raise BackupError("the cluster does not say its id, so a backup could not be told from another cluster's")
+    listed = (await admin.list_groups()).require_complete()
+    if group_ids is None:
+        chosen = groups or GroupFilter()
+        wanted = sorted(group_id for group_id in listed if chosen.selects(group_id))
+    else:
+        wanted = check_group_ids("group_ids", group_ids)
+    not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not(listed.get(id_))) is not None}
+    asked = [group_id for group_id in wanted if group_id not in not_backed_up]
+    started_at = now()
+    columns = OffsetColumns()
+    entries: dict[str, BackupEntry] = {}
+    async for result in read_offsets(admin, asked, require_stable=True):
+        facts = _facts(listed[result.group_id])
+        if result.value is None:
+            not_backed_up[result.group_id] = f"could not be read: {result.error}"
+        elif not committed_partitions(result.value):
+            not_backed_up[result.group_id] = "no committed offset is visible"
+        else:
+            columns.add(facts, now(), result.value)
+            entries[result.group_id] = entry_of(facts, result.value)
+        progress("backup", len(entries) + len(not_backed_up), len(wanted))
+    topic_ids = await add_topics(admin, columns)
+    backup_id = new_id(started_at)
+    backup = Backup(
+        plan_id=backup_id,
+        plan_digest=NO_PLAN,
+        cluster=layout.cluster,
+        kafka_cluster_id=cluster_id,
+        created_at=started_at,
+        path=str(layout.backup_data(backup_id)),
+        rows=len(columns),
+        entries=entries,
+        not_backed_up=not_backed_up,
+        topic_ids=topic_ids,
+    )
+    return await asyncio.to_thread(write_and_verify, layout, backup, columns)
+
+
+def _why_not(listing: GroupListing | None) -> str | None:
+    if listing is None:
+        return "it does not exist"
+    if listing.type.value in OTHER_PROGRAMS or listing.protocol_type in OTHER_PROGRAMS:
+        return f"it is a {listing.type.value} group, which keeps its progress elsewhere"
+    return None
+
+
+def _facts(listing: GroupListing) -> GroupFacts:
+    return GroupFacts(
+        group_id=listing.group_id,
+        group_type=listing.type.value,
+        protocol_type=listing.protocol_type,
+        state=listing.state.value,
+        members=None,
+        coordinator=listing.coordinator,
+    )

@@ -1,0 +1,200 @@
+"""Back up the committed offsets of every planned group: read again now, written, read back and compared.
+
+Only what is in a verified backup can be deleted. So a group that cannot be read, has moved since the plan, or shows no
+offsets any more is simply not in the backup, and is named in the manifest's ``not_backed_up``.
+
+A whole backup is never overwritten, also not by a run that began before it was there. When a run is repeated after
+groups were deleted, a fresh reading would find nothing and replace the only copy of their offsets: the backup that is
+there is verified and used instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.maintenance.backup.file import (
+    Backup,
+    BackupEntry,
+    backup_schema,
+    entries_of,
+    load_backup,
+    manifest_json,
+)
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, require_applicable
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
+from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
+from airflow_kafka_groups.maintenance.storage import (
+    Clock,
+    Layout,
+    Progress,
+    ignore_progress,
+    utc_now,
+    write_file,
+    write_json,
+)
+from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
+
+
+async def backup_groups(
+    admin: GroupAdmin,
+    layout: Layout,
+    plan: DeletionPlan,
+    *,
+    approved_digest: str | None = None,
+    now: Clock = utc_now,
+    progress: Progress = ignore_progress,
+) -> Backup:
+    """Back up every group of the plan, or verify and give the backup that the plan has already.
+
+    :param approved_digest: the plan's digest as it was approved; another plan is refused.
+    :param now: gives the time.
+    :param progress: called with (stage, done, total).
+
+    Groups that cannot be backed up are in ``not_backed_up``. Raises ``PlanError`` when the plan may not be applied, and
+    ``BackupError`` when the file does not read back as it was written.
+    """
+    if plan.cluster != layout.cluster:
+        raise BackupError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
+    require_applicable(plan, kafka_cluster_id=await admin.cluster_id(), now=now(), approved_digest=approved_digest)
+    if layout.backup_manifest(plan.plan_id).exists():
+        return require_backup_of(await asyncio.to_thread(load_backup, layout, plan.plan_id), plan)
+    started_at = now()
+    columns = OffsetColumns()
+    entries: dict[str, BackupEntry] = {}
+    not_backed_up: dict[str, str] = {}
+    planned = {group.group_id: group for group in plan.groups}
+    done = 0
+    async for result in read_offsets(admin, list(planned), require_stable=True):
+        group = planned[result.group_id]
+        reason = _why_not(group, result)
+        if reason is None and result.value is not None:
+            columns.add(_facts(group), now(), result.value)
+            entries[group.group_id] = entry_of(_facts(group), result.value)
+        else:
+            not_backed_up[group.group_id] = reason or "no offsets came"
+        done += 1
+        progress("backup", done, len(planned))
+    topic_ids = await add_topics(admin, columns)
+    if layout.backup_manifest(plan.plan_id).exists():
+        # Another run of the same task was faster, and groups may be deleted by its backup: what this one has just read
+        # may lack them, and must not replace it.
+        return require_backup_of(await asyncio.to_thread(load_backup, layout, plan.plan_id), plan)
+    backup = Backup(
+        plan_id=plan.plan_id,
+        plan_digest=plan.digest,
+        cluster=plan.cluster,
+        kafka_cluster_id=plan.kafka_cluster_id,
+        created_at=started_at,
+        path=str(layout.backup_data(plan.plan_id)),
+        rows=len(columns),
+        entries=entries,
+        not_backed_up=not_backed_up,
+        topic_ids=topic_ids,
+    )
+    return await asyncio.to_thread(write_and_verify, layout, backup, columns)
+
+
+def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
+    """Give the backup itself, or raise ``BackupError`` when it is not of this very plan."""
+    if (backup.plan_id, backup.plan_digest, backup.cluster, backup.kafka_cluster_id) != (
+        plan.plan_id,
+        plan.digest,
+        plan.cluster,
+        plan.kafka_cluster_id,
+    ):
+        raise BackupError(f"the backup in {backup.path} is not of plan {plan.plan_id} with the digest {plan.digest}")
+    return backup
+
+
+def _why_not(group: PlannedGroup, result: GroupResult[GroupOffsets]) -> str | None:
+    if result.error is not None:
+        return f"could not be read: {result.error}"
+    if result.value is None or committed_partitions(result.value) == 0:
+        return "no committed offset is visible any more"
+    if fingerprint(result.value) != group.fingerprint:
+        return "its offsets moved since the plan was made"
+    return None
+
+
+def _facts(group: PlannedGroup) -> GroupFacts:
+    return GroupFacts(
+        group_id=group.group_id,
+        group_type=group.group_type,
+        protocol_type=group.protocol_type,
+        state=group.state,
+        members=0,
+        coordinator=None,
+    )
+
+
+def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
+    """Say what a backup holds of a group."""
+    return BackupEntry(
+        group_id=facts.group_id,
+        group_type=facts.group_type,
+        protocol_type=facts.protocol_type,
+        partitions=committed_partitions(offsets),
+        fingerprint=fingerprint(offsets),
+    )
+
+
+async def add_topics(admin: GroupAdmin, columns: OffsetColumns) -> Mapping[str, str]:
+    """Ask where the logs of all partitions start and end, and give the ids of their topics, as far as they are told."""
+    partitions = columns.partitions()
+    topics = sorted({partition.topic for partition in partitions})
+    topic_ids = await admin.topic_ids(topics) if topics else {}
+    starts = await list_log_offsets(admin, partitions, OffsetSpec.earliest())
+    columns.set_log_ends(starts, await list_log_offsets(admin, partitions, OffsetSpec.latest()))
+    return topic_ids
+
+
+def write_and_verify(layout: Layout, backup: Backup, columns: OffsetColumns) -> Backup:
+    """Write the rows, read them back, compare each group with memory, and only then write the manifest."""
+    data = _parquet(columns, backup)
+    path = write_file(layout.root / "backups", layout.backup_data(backup.plan_id).name, data)
+    _require_same(backup.entries.values(), entries_of(path, path.read_bytes(), backup).values(), str(path))
+    digest = hashlib.sha256(data).hexdigest()
+    manifest = layout.backup_manifest(backup.plan_id)
+    write_json(layout.root / "backups", manifest.name, manifest_json(backup, digest, len(data)))
+    read_back = load_backup(layout, backup.plan_id)
+    _require_same(backup.entries.values(), read_back.entries.values(), str(manifest))
+    return read_back
+
+
+def _require_same(memory: Iterable[BackupEntry], file: Iterable[BackupEntry], path: str) -> None:
+    wanted = {entry.group_id: entry for entry in memory}
+    found = {entry.group_id: entry for entry in file}
+    if wanted != found:
+        differ = [group_id for group_id in wanted | found if wanted.get(group_id) != found.get(group_id)]
+        raise BackupError(f"{path} does not read back as it was written, for {len(differ)} group(s): {differ[:3]}")
+
+
+def _parquet(columns: OffsetColumns, backup: Backup) -> bytes:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    schema = backup_schema(pa)
+    ids = pa.array(list(backup.entries), pa.string())
+    prints = pa.array([entry.fingerprint for entry in backup.entries.values()], pa.string())
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, schema, compression="zstd", use_dictionary=True) as writer:
+        for table in columns.tables():
+            added: dict[str, Any] = {
+                "cluster": pa.repeat(backup.cluster, len(table)),
+                "kafka_cluster_id": pa.repeat(backup.kafka_cluster_id, len(table)),
+                "plan_id": pa.repeat(backup.plan_id, len(table)),
+                "fingerprint": prints.take(pc.index_in(table["group_id"], value_set=ids)),
+            }
+            for name, column in added.items():
+                table = table.append_column(name, column)
+            writer.write_table(table.select(schema.names).cast(schema))
+    return buffer.getvalue()

@@ -1,0 +1,200 @@
+"""Delete groups named by hand: no plan and no history, so the group is watched for a while before it is believed.
+
+Every group is read twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the fence
+is the same as for a plan. With a ``layout``, a small plan and a backup are written first, and only what is backed up is
+deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.backup.file import Backup
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.checks import check_seconds
+from airflow_kafka_groups.maintenance.deletion.lease import lease_record
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, kept, of_decision
+from airflow_kafka_groups.maintenance.deletion.planned import DEFAULT_OPTIONS, DeletionOptions, DeletionRun, read_groups
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.patterns import (
+    ALWAYS_PROTECTED,
+    DEFAULT_PROTECTED,
+    EVERYTHING,
+    GroupFilter,
+    check_group_ids,
+    check_patterns,
+)
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
+from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.storage import Layout, new_id
+from airflow_kafka_groups.models import GroupState, GroupType
+
+OBSERVE_SECONDS = 10.0
+EXPLICIT_SNAPSHOT = "explicit"
+"""Stands for the snapshot's id in a plan of groups named by hand."""
+
+
+async def delete_explicit(
+    admin: GroupAdmin,
+    group_ids: Iterable[str],
+    *,
+    dry_run: bool,
+    observe_seconds: float = OBSERVE_SECONDS,
+    protected: Iterable[str] = DEFAULT_PROTECTED,
+    may_lack_offsets: bool = False,
+    allow_hidden_topics: bool = False,
+    layout: Layout | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    options: DeletionOptions = DEFAULT_OPTIONS,
+) -> DeletionReport:
+    """Delete these groups if they are empty and do not move while they are watched.
+
+    :param group_ids: the groups; duplicates count once.
+    :param dry_run: do everything except for deleting.
+    :param observe_seconds: time between the two readings, in seconds, above 0. Default 10.
+    :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
+    :param may_lack_offsets: delete groups that show no committed offsets, too. Default false: some may be hidden.
+    :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
+        offsets that nobody here has seen or backed up. Default false.
+    :param layout: where to write a plan and a backup before deleting. Without it there is no backup.
+    :param sleep: waits.
+    :param options: chunk size, clocks and callbacks.
+
+    Raises ``ConfigurationError``, ``PlanError`` (hidden topics) or ``IncompleteListingError`` before anything is
+    deleted. Afterwards it never raises for a group: each has its outcome.
+    """
+    ids = check_group_ids("group_ids", group_ids)
+    seconds = check_seconds("observe_seconds", observe_seconds)
+    patterns = GroupFilter(EVERYTHING, (), (*ALWAYS_PROTECTED, *check_patterns("protected", protected)))
+    started_at = options.now()
+    if not (allow_hidden_topics or await admin.sees_all_topics()):
+        raise PlanError(HIDDEN_TOPICS)
+    outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
+    listings = (await admin.list_groups()).require_complete()
+    asked = [group_id for group_id in ids if group_id not in outcomes]
+    expected = await _observe(admin, listings, asked, may_lack_offsets, options.chunk_size, outcomes)
+    warnings: list[str] = []
+    plan, backup = None, None
+    if expected:
+        await sleep(seconds)
+        if layout is not None and not dry_run:
+            plan, backup = await _back_up(admin, layout, expected, listings, options)
+        listings = (await admin.list_groups()).require_complete()
+        entries = backup.entries if backup is not None else {}
+        run = DeletionRun(admin, options, listings, entries, dry_run=dry_run)
+        needed = [_with_backup(group, backup is not None) for group in expected]
+        outcomes.update({outcome.group_id: outcome for outcome in await run.delete(needed)})
+        warnings = run.warnings
+    return DeletionReport(
+        plan_id=plan.plan_id if plan else None,
+        plan_digest=plan.digest if plan else None,
+        cluster=layout.cluster if layout else None,
+        dry_run=dry_run,
+        started_at=started_at,
+        finished_at=options.now(),
+        outcomes=tuple(outcomes[group_id] for group_id in ids),
+        backup=backup.path if backup else None,
+        warnings=tuple(warnings),
+        lease=lease_record(options.lease, dry_run=dry_run),
+    )
+
+
+async def _observe(
+    admin: GroupAdmin,
+    listings: GroupListings,
+    group_ids: list[str],
+    may_lack_offsets: bool,
+    chunk_size: int,
+    outcomes: dict[str, GroupOutcome],
+) -> list[Expected]:
+    """Read each group once: give what the safe ones have to look like still, and note the outcome of the others."""
+    expected: list[Expected] = []
+    for start in range(0, len(group_ids), chunk_size):
+        chunk = group_ids[start : start + chunk_size]
+        described, offsets = await read_groups(admin, chunk)
+        for group_id in chunk:
+            listing, of_group = listings.get(group_id), offsets.get(group_id)
+            group = Expected(
+                group_id=group_id,
+                group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
+                protocol_type=listing.protocol_type if listing else "",
+                fingerprint=fingerprint(of_group.value) if of_group and of_group.value is not None else "",
+                needs_backup=False,
+                may_lack_offsets=may_lack_offsets,
+            )
+            reading = Reading(listing=listing, description=described.get(group_id), offsets=of_group)
+            decision = decide(group, reading, None)
+            if decision.action is Action.DELETE:
+                expected.append(group)
+            else:
+                outcomes[group_id] = of_decision(group_id, decision)
+    return expected
+
+
+async def _back_up(
+    admin: GroupAdmin, layout: Layout, expected: Sequence[Expected], listings: GroupListings, options: DeletionOptions
+) -> tuple[DeletionPlan, Backup]:
+    now = options.now()
+    cluster_id = await admin.cluster_id()
+    if not cluster_id:
+        raise PlanError("the cluster does not say its id, so a backup could not be told from another cluster's")
+    plan = _plan(layout.cluster, cluster_id, expected, listings, now)
+    await asyncio.to_thread(save_plan, layout, plan)
+    return plan, await backup_groups(admin, layout, plan, now=options.now, progress=options.progress)
+
+
+def _plan(
+    cluster: str, kafka_cluster_id: str, expected: Sequence[Expected], listings: GroupListings, now: datetime
+) -> DeletionPlan:
+    groups = tuple(
+        PlannedGroup(
+            group_id=group.group_id,
+            group_type=group.group_type,
+            protocol_type=group.protocol_type,
+            state=GroupState.EMPTY.value,
+            partitions=0,
+            lag=None,
+            idle_since=None,
+            idle_seconds=None,
+            reason="named by hand",
+            fingerprint=group.fingerprint,
+        )
+        for group in expected
+    )
+    return DeletionPlan(
+        plan_id=new_id(now),
+        cluster=cluster,
+        kafka_cluster_id=kafka_cluster_id,
+        snapshot_id=EXPLICIT_SNAPSHOT,
+        created_at=now,
+        expires_at=now + timedelta(seconds=DAY_SECONDS),
+        policy=PlanPolicy(max_groups=max(len(groups), 1), max_share=1.0),
+        counts={"found": len(listings), "planned": len(groups)},
+        warnings=(),
+        groups=groups,
+        kept=(),
+    )
+
+
+def _with_backup(group: Expected, needs_backup: bool) -> Expected:
+    # A group without offsets has nothing to back up, and is in no backup: it needs none.
+    lacks_offsets = group.may_lack_offsets and group.fingerprint == _NO_OFFSETS
+    return Expected(
+        group_id=group.group_id,
+        group_type=group.group_type,
+        protocol_type=group.protocol_type,
+        fingerprint=group.fingerprint,
+        needs_backup=needs_backup and not lacks_offsets,
+        may_lack_offsets=group.may_lack_offsets,
+    )
+
+
+_NO_OFFSETS = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+"""The fingerprint of a group without committed offsets: SHA-256 of nothing."""

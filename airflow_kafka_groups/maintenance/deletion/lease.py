@@ -1,0 +1,184 @@
+"""The lease in a deletion: one run deletes on a cluster at a time, and one that has lost the lease deletes no more.
+
+The lease is asked three times: before a chunk is read (it may come back after a moment's doubt, so that is waited for),
+right before the delete request, and all the time while that request is under way. Once lost it stays lost for this run:
+another may have begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    ConfigurationError,
+    DeadlineExceededError,
+    LeaseLostError,
+)
+from airflow_kafka_groups.maintenance.checks import check_number
+from airflow_kafka_groups.maintenance.protocols import DeletionLease
+from airflow_kafka_groups.membership.lease import MaintenanceLease
+
+T = TypeVar("T")
+
+MARGIN_SECONDS = 1.0
+"""How long the lease has to be certain still when a delete request leaves."""
+JOIN_SECONDS = 60.0
+"""How long the group of the lease may take to answer, beside the time for which its holder is waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """Be what the record of a run says of its lease.
+
+    :param generations: the generations of the group by which this run held the lease when it sent delete requests, in
+        order: a run with a higher one came later. The first is that in which it was acquired.
+    :param lost: why it was lost, ``None`` if it was not.
+    """
+
+    group_id: str
+    owner: str
+    member_id: str
+    generations: tuple[int, ...]
+    lost: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain JSON."""
+        return {
+            "group_id": self.group_id,
+            "owner": self.owner,
+            "member_id": self.member_id,
+            "generations": list(self.generations),
+            "lost": self.lost,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> LeaseRecord:
+        """Read ``to_json()`` back."""
+        return cls(**{**data, "generations": tuple(data["generations"])})
+
+
+class LeaseGuard:
+    """Hold a deletion to its lease, and remember what there is to record.
+
+    :param lease: the lease, held already.
+    """
+
+    def __init__(self, lease: DeletionLease) -> None:
+        self._lease = lease
+        self._term = lease.term
+        self._generations = {lease.generation: None}
+        self._member_id = lease.member_id
+        self.lost: str | None = None
+
+    async def why_lost(self) -> str | None:
+        """Say why nothing may be deleted any more, or give ``None`` while the lease is held."""
+        if self.lost is None:
+            with suppress(LeaseLostError), self._noted():
+                await self._lease.confirm(MARGIN_SECONDS)
+                self._require(MARGIN_SECONDS)
+        return self.lost
+
+    def check(self) -> None:
+        """Note the generation under which the next request is sent. Raises ``LeaseLostError`` if it must not be."""
+        with self._noted():
+            self._require(MARGIN_SECONDS)
+        self._generations[self._lease.generation] = None
+
+    async def run_while_held(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work, and give it up as soon as the lease ends.
+
+        Raises ``LeaseLostError``: the work may or may not be done then.
+        """
+        task = asyncio.ensure_future(work())
+        try:
+            with self._noted():
+                while not task.done():
+                    self._require(0.0)
+                    await asyncio.wait({task}, timeout=max(self._lease.remaining, 0.01))
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def record(self) -> LeaseRecord:
+        """Give what there is to record; also after the lease was given back."""
+        return LeaseRecord(
+            group_id=self._lease.group_id,
+            owner=self._lease.owner,
+            member_id=self._member_id,
+            generations=tuple(self._generations),
+            lost=self.lost,
+        )
+
+    def _require(self, at_least: float) -> None:
+        self._lease.check(at_least)
+        if self._lease.term != self._term:
+            raise LeaseLostError(self._lease.group_id, "the lease was lost and came back: another may have had it")
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except LeaseLostError as error:
+            self.lost = error.reason
+            raise
+
+
+def lease_record(guard: LeaseGuard | None, *, dry_run: bool) -> LeaseRecord | None:
+    """Give what a report says of the lease: nothing for a dry run, which needs none."""
+    return None if guard is None or dry_run else guard.record()
+
+
+@asynccontextmanager
+async def deletion_lease(
+    config: ClientConfig, *, group_id: str, owner: str, wait_seconds: float
+) -> AsyncIterator[LeaseGuard]:
+    """Hold the lease of a cluster for a deletion, and give it back afterwards.
+
+    :param config: how to reach the cluster.
+    :param group_id: the group that stands for the lease; all runs that are to exclude each other name the same.
+    :param owner: how this run is named to the others.
+    :param wait_seconds: how long a lease that another holds is waited for; 0 takes it only if it is free.
+
+    Raises ``LeaseNotAcquiredError`` naming the holder, ``ConfigurationError`` when this user may not join the group,
+    and ``DeadlineExceededError`` when the group does not answer.
+    """
+    seconds = check_number("lease_wait_seconds", wait_seconds)
+    if seconds < 0:
+        raise ConfigurationError("lease_wait_seconds", wait_seconds, "give 0 or more seconds")
+    lease = MaintenanceLease(config, group_id=group_id, owner=owner)
+    try:
+        await _acquire(lease, seconds)
+        yield LeaseGuard(lease)
+    finally:
+        await lease.aclose()
+
+
+async def _acquire(lease: MaintenanceLease, seconds: float) -> None:
+    limit = seconds + JOIN_SECONDS
+    try:
+        async with asyncio.timeout(limit) as deadline:
+            await lease.acquire(seconds)
+    except BrokerError as error:
+        if error.name != "GROUP_AUTHORIZATION_FAILED":
+            raise
+        raise ConfigurationError(
+            "lease",
+            lease.group_id,
+            "this user may not join the group that stands for the lease, so nothing was deleted. Allow it: "
+            f"kafka-acls.sh --add --allow-principal User:… --operation Read --group {lease.group_id}; or name a group "
+            "it may read with the connection's lease_group_prefix; or switch the lease off with lease=False, if no "
+            f"other run can delete at the same time ({error})",
+        ) from error
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise  # LeaseNotAcquiredError is one, too
+        raise DeadlineExceededError(
+            f"group {lease.group_id!r} gave no answer about the lease within {limit:g} s; nothing was deleted"
+        ) from error

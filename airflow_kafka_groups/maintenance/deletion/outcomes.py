@@ -1,0 +1,164 @@
+"""What became of each group of a deletion, and the sum of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, OutcomeUnknownError, PartlyDeletedError
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason, is_not_found
+
+
+class Outcome(StrEnum):
+    """Say what became of a group."""
+
+    DELETED = "deleted"
+    WOULD_DELETE = "would_delete"
+    KEPT = "kept"
+    GONE = "gone"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOutcome:
+    """Be what became of one group: ``code`` for counting, ``reason`` for people."""
+
+    group_id: str
+    outcome: Outcome
+    code: str
+    reason: str
+
+    def to_json(self) -> dict[str, str]:
+        """Give plain JSON."""
+        return {"group_id": self.group_id, "outcome": self.outcome.value, "code": self.code, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionReport:
+    """Be the result of a deletion: one outcome for each group asked for, in that order.
+
+    :param plan_id: ``None`` for groups named by hand.
+    :param warnings: what went wrong with the run as a whole.
+    :param lease: the lease it held, ``None`` for a dry run, and where the lease is switched off.
+    """
+
+    plan_id: str | None
+    plan_digest: str | None
+    cluster: str | None
+    dry_run: bool
+    started_at: datetime
+    finished_at: datetime
+    outcomes: tuple[GroupOutcome, ...]
+    backup: str | None = None
+    warnings: tuple[str, ...] = ()
+    lease: LeaseRecord | None = None
+
+    def ids(self, *outcomes: Outcome) -> list[str]:
+        """Give the groups with one of these outcomes."""
+        return [item.group_id for item in self.outcomes if item.outcome in outcomes]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the outcomes; every outcome is there."""
+        found = Counter(item.outcome for item in self.outcomes)
+        return {outcome.value: found.get(outcome, 0) for outcome in Outcome}
+
+    @property
+    def kept_reasons(self) -> dict[str, int]:
+        """Count why groups were kept."""
+        return dict(Counter(item.code for item in self.outcomes if item.outcome is Outcome.KEPT))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain JSON with every outcome."""
+        return {
+            **self.summary(),
+            "outcomes": [item.to_json() for item in self.outcomes],
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Give plain JSON without the single outcomes: small enough for XCom."""
+        return {
+            "plan_id": self.plan_id,
+            "plan_digest": self.plan_digest,
+            "cluster": self.cluster,
+            "dry_run": self.dry_run,
+            "started_at": self.started_at.isoformat(),
+            "finished_at": self.finished_at.isoformat(),
+            "backup": self.backup,
+            "counts": self.counts,
+            "kept_reasons": self.kept_reasons,
+            "warnings": list(self.warnings),
+            "lease": None if self.lease is None else self.lease.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DeletionReport:
+        """Read ``to_json()`` back."""
+        return cls(
+            plan_id=data["plan_id"],
+            plan_digest=data["plan_digest"],
+            cluster=data["cluster"],
+            dry_run=data["dry_run"],
+            started_at=datetime.fromisoformat(data["started_at"]),
+            finished_at=datetime.fromisoformat(data["finished_at"]),
+            backup=data["backup"],
+            warnings=tuple(data["warnings"]),
+            lease=None if data.get("lease") is None else LeaseRecord.from_json(data["lease"]),
+            outcomes=tuple(GroupOutcome(**{**item, "outcome": Outcome(item["outcome"])}) for item in data["outcomes"]),
+        )
+
+
+def kept(group_id: str, code: Reason, reason: str) -> GroupOutcome:
+    """Make the outcome of a group that was not touched."""
+    return GroupOutcome(group_id=group_id, outcome=Outcome.KEPT, code=code.value, reason=reason)
+
+
+def of_decision(group_id: str, decision: Decision) -> GroupOutcome:
+    """Make the outcome of a group that the fence held back or found gone."""
+    outcome = Outcome.GONE if decision.action is Action.GONE else Outcome.KEPT
+    return GroupOutcome(group_id=group_id, outcome=outcome, code=decision.code.value, reason=decision.reason)
+
+
+def would_delete(group_id: str, decision: Decision) -> GroupOutcome:
+    """Make the outcome of a group that only the dry run spared."""
+    return GroupOutcome(
+        group_id=group_id, outcome=Outcome.WOULD_DELETE, code=decision.code.value, reason=decision.reason
+    )
+
+
+def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
+    """Tell what the answer to a delete request means; whatever is no clear answer is ``UNKNOWN``: look again."""
+
+    def outcome(what: Outcome, code: str, reason: str) -> GroupOutcome:
+        return GroupOutcome(group_id=group_id, outcome=what, code=code, reason=reason)
+
+    if error is None:
+        return outcome(Outcome.DELETED, Reason.SAFE.value, "deleted")
+    if isinstance(error, PartlyDeletedError):
+        return outcome(
+            Outcome.UNKNOWN, "partly_deleted", f"{error}. If it is there, restore its offsets from the backup"
+        )
+    if not isinstance(error, BrokerError):
+        code = "outcome_unknown" if isinstance(error, OutcomeUnknownError) else "no_answer"
+        return outcome(Outcome.UNKNOWN, code, f"it may or may not be deleted: {error}")
+    match error.name:
+        case "NON_EMPTY_GROUP":
+            return kept(group_id, Reason.CAME_BACK, "it came back to life: the broker says it has members")
+        case _ if is_not_found(error):
+            return outcome(Outcome.GONE, Reason.GONE.value, "it does not exist any more")
+        # The broker says of these that the change may have been made, or does not say at all.
+        case "UNKNOWN_SERVER_ERROR" | "REQUEST_TIMED_OUT" | "NETWORK_EXCEPTION":
+            return outcome(Outcome.UNKNOWN, error.name.lower(), f"it may or may not be deleted: {error}")
+        case _:
+            return outcome(Outcome.FAILED, error.name.lower(), str(error))
+
+
+def with_outcome(item: GroupOutcome, what: Outcome, code: str, reason: str) -> GroupOutcome:
+    """Give the outcome corrected by a later look."""
+    return replace(item, outcome=what, code=code, reason=reason)

@@ -1,0 +1,182 @@
+"""The fence: the last decision before a group is deleted, made of what was read a moment ago. Pure; every doubt keeps.
+
+Kafka itself refuses only to delete a group *with members* (NON_EMPTY_GROUP). A consumer that assigns its own partitions
+(Flink, Spark, ``assign()``) has none, and a share group can be deleted together with its progress: the broker will not
+stop us there, so this has to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
+from airflow_kafka_groups.maintenance.backup.file import BackupEntry
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
+
+DELETABLE_TYPES = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
+DELETABLE_PROTOCOLS = frozenset({"", "consumer"})
+
+
+class Action(StrEnum):
+    """Say what to do with a group."""
+
+    DELETE = "delete"
+    KEEP = "keep"
+    GONE = "gone"
+
+
+class Reason(StrEnum):
+    """Say why, for counting; the sentence for people is beside it."""
+
+    SAFE = "safe"
+    GONE = "gone"
+    NOT_LISTED = "not_listed"
+    NOT_DESCRIBED = "not_described"
+    WRONG_TYPE = "wrong_type"
+    WRONG_PROTOCOL = "wrong_protocol"
+    CHANGED_KIND = "changed_kind"
+    NOT_EMPTY = "not_empty"
+    HAS_MEMBERS = "has_members"
+    UNREADABLE = "unreadable"
+    NO_OFFSETS = "no_offsets"
+    MOVED = "moved"
+    NOT_IN_BACKUP = "not_in_backup"
+    BACKUP_DIFFERS = "backup_differs"
+    # Given by those who call the fence:
+    PROTECTED = "protected"
+    CAME_BACK = "came_back"
+    STOPPED = "stopped"
+    EXPIRED = "expired"
+    TOO_SLOW = "too_slow"
+    LEASE_LOST = "lease_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Be what the fence says of one group."""
+
+    action: Action
+    code: Reason
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """Say what a group has to look like still.
+
+    :param group_type: its type when it was judged; ``unknown`` if the broker did not say.
+    :param protocol_type: its protocol type then.
+    :param fingerprint: of its committed offsets then.
+    :param needs_backup: whether it has to be in a backup.
+    :param may_lack_offsets: whether a group that shows no committed offsets may be deleted.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    fingerprint: str
+    needs_backup: bool = True
+    may_lack_offsets: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Be what was read of one group a moment ago; ``None`` is "no answer", which keeps the group.
+
+    :param listing: the group in a complete listing made at the start of this run.
+    """
+
+    listing: GroupListing | None
+    description: GroupResult[GroupDescription] | None
+    offsets: GroupResult[GroupOffsets] | None
+
+
+def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> Decision:
+    """Decide about one group; the order is that in which a person would want to hear the reasons."""
+    listed_type = GroupType.UNKNOWN if reading.listing is None else reading.listing.type
+    if listed_type not in DELETABLE_TYPES and listed_type is not GroupType.UNKNOWN:
+        return _keep(Reason.WRONG_TYPE, f"it is a {listed_type.value} group, which keeps its progress elsewhere")
+    described = reading.description
+    if described is None or (described.error is None and described.value is None):
+        return _keep(Reason.NOT_DESCRIBED, "its coordinator said nothing about it")
+    if described.error is not None:
+        if reading.listing is None and is_not_found(described.error):
+            return Decision(Action.GONE, Reason.GONE, "it does not exist any more")
+        return _keep(Reason.NOT_DESCRIBED, f"its state could not be read: {described.error}")
+    group = described.unwrap()
+    if group.group_id != expected.group_id or described.group_id != expected.group_id:
+        return _keep(Reason.NOT_DESCRIBED, f"the answer is about another group ({group.group_id!r})")
+    if group.state is GroupState.DEAD:
+        return Decision(Action.GONE, Reason.GONE, "it does not exist any more")
+    if reading.listing is None:
+        return _keep(Reason.NOT_LISTED, "no broker lists it, and its coordinator knows it")
+    return (
+        _by_kind(expected, reading.listing, group)
+        or _by_life(group)
+        or _by_offsets(expected, reading.offsets)
+        or _by_backup(expected, backup)
+        or Decision(Action.DELETE, Reason.SAFE, "empty, without members, unmoved, backed up")
+    )
+
+
+def is_not_found(error: KafkaGroupsError) -> bool:
+    """Say whether a broker answered that the group does not exist."""
+    return isinstance(error, BrokerError) and error.name == "GROUP_ID_NOT_FOUND"
+
+
+def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription) -> Decision | None:
+    """Keep what is not ours to delete, or is no longer the kind of group that was judged."""
+    if group.type not in DELETABLE_TYPES:
+        return _keep(Reason.WRONG_TYPE, f"its type is {group.type.value}: only classic and consumer groups are deleted")
+    if expected.group_type not in {kind.value for kind in DELETABLE_TYPES} | {GroupType.UNKNOWN.value}:
+        return _keep(Reason.WRONG_TYPE, f"it was judged as a {expected.group_type} group")
+    for protocol in (listing.protocol_type, group.protocol_type, expected.protocol_type):
+        if protocol not in DELETABLE_PROTOCOLS:
+            return _keep(Reason.WRONG_PROTOCOL, f"its protocol type is {protocol!r}: another program keeps state there")
+    for kind in (listing.type.value, expected.group_type):
+        if kind not in (group.type.value, GroupType.UNKNOWN.value):
+            return _keep(Reason.CHANGED_KIND, f"it was a {kind} group and is a {group.type.value} group now")
+    if listing.protocol_type != expected.protocol_type:
+        now, then = listing.protocol_type, expected.protocol_type
+        return _keep(Reason.CHANGED_KIND, f"its protocol type is {now!r} and was {then!r}: somebody used it")
+    return None
+
+
+def _by_life(group: GroupDescription) -> Decision | None:
+    if group.members:
+        return _keep(Reason.HAS_MEMBERS, f"it has {len(group.members)} member(s), state {group.state.value}")
+    if group.state is not GroupState.EMPTY:
+        return _keep(Reason.NOT_EMPTY, f"its state is {group.state.value}")
+    return None
+
+
+def _by_offsets(expected: Expected, offsets: GroupResult[GroupOffsets] | None) -> Decision | None:
+    if offsets is None or (offsets.error is None and offsets.value is None):
+        return _keep(Reason.UNREADABLE, "its committed offsets did not come")
+    if offsets.error is not None:
+        return _keep(Reason.UNREADABLE, f"its committed offsets could not be read: {offsets.error}")
+    value = offsets.unwrap()
+    if value.group_id != expected.group_id or offsets.group_id != expected.group_id:
+        return _keep(Reason.UNREADABLE, f"the offsets that came are of another group ({value.group_id!r})")
+    if fingerprint(value) != expected.fingerprint:
+        return _keep(Reason.MOVED, "its committed offsets changed since it was judged: somebody uses it")
+    if committed_partitions(value) == 0 and not expected.may_lack_offsets:
+        return _keep(Reason.NO_OFFSETS, "no committed offset is visible; some may be hidden from this user")
+    return None
+
+
+def _by_backup(expected: Expected, backup: BackupEntry | None) -> Decision | None:
+    if not expected.needs_backup and backup is None:
+        return None
+    if backup is None or backup.group_id != expected.group_id:
+        return _keep(Reason.NOT_IN_BACKUP, "it is not in the backup")
+    if backup.fingerprint != expected.fingerprint:
+        return _keep(Reason.BACKUP_DIFFERS, "the backup holds other offsets than the group has")
+    return None
+
+
+def _keep(code: Reason, reason: str) -> Decision:
+    return Decision(Action.KEEP, code, reason)

@@ -1,0 +1,112 @@
+"""Look again after a deletion, whether every group is really gone and none has come back.
+
+A group is gone when a complete listing lacks it and its coordinator does not know it. Anything less is not proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome, with_outcome
+from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
+from airflow_kafka_groups.maintenance.patterns import check_group_ids
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.models import GroupDescription, GroupState
+
+_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Be what was found of groups that should be gone.
+
+    :param gone: proven to be gone.
+    :param present: groups that are there, with what is known of them.
+    :param unclear: groups of which nobody could say, with the reason.
+    """
+
+    gone: tuple[str, ...]
+    present: Mapping[str, str]
+    unclear: Mapping[str, str]
+
+    @property
+    def ok(self) -> bool:
+        """Say whether every group is proven to be gone."""
+        return not self.present and not self.unclear
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain JSON."""
+        return {"gone": len(self.gone), "present": dict(self.present), "unclear": dict(self.unclear)}
+
+
+async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verification:
+    """Look for groups that should be gone. Raises only if the cluster cannot be reached at all."""
+    ids = check_group_ids("group_ids", group_ids, allow_empty=True)
+    gone: list[str] = []
+    present: dict[str, str] = {}
+    unclear: dict[str, str] = {}
+    if not ids:
+        return Verification(gone=(), present={}, unclear={})
+    listings = await admin.list_groups()
+    for start in range(0, len(ids), _AT_ONCE):
+        chunk = ids[start : start + _AT_ONCE]
+        described = await admin.describe_consumer_groups(chunk)
+        for group_id in chunk:
+            there, doubt = _look(group_id, listings, described.get(group_id))
+            if there is not None:
+                present[group_id] = there
+            elif doubt is not None:
+                unclear[group_id] = doubt
+            else:
+                gone.append(group_id)
+    return Verification(gone=tuple(gone), present=present, unclear=unclear)
+
+
+def settle(report: DeletionReport, verification: Verification) -> DeletionReport:
+    """Correct a report by what was found: unknown outcomes become known, and groups that are back become a warning."""
+    gone = frozenset(verification.gone)
+    outcomes = tuple(_settled(item, gone, verification) for item in report.outcomes)
+    warnings = list(report.warnings)
+    back = [item.group_id for item in report.outcomes if item.outcome is Outcome.DELETED]
+    back = [group_id for group_id in back if group_id in verification.present]
+    if back:
+        warnings.append(
+            f"{len(back)} deleted group(s) are there again, first {back[0]!r} ({verification.present[back[0]]}): "
+            "somebody uses them, and their offsets are in the backup"
+        )
+    if verification.unclear:
+        group_id, doubt = next(iter(verification.unclear.items()))
+        warnings.append(f"{len(verification.unclear)} group(s) could not be verified, first {group_id!r}: {doubt}")
+    return replace(report, outcomes=outcomes, warnings=tuple(warnings))
+
+
+def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verification) -> GroupOutcome:
+    if item.outcome is not Outcome.UNKNOWN:
+        return item
+    if item.group_id in gone:
+        return with_outcome(item, Outcome.DELETED, "confirmed", "deleted: it is gone, though its answer was lost")
+    if item.group_id in verification.present:
+        state = verification.present[item.group_id]
+        return with_outcome(item, Outcome.FAILED, "still_there", f"not deleted ({state}): {item.reason}")
+    return item
+
+
+def _look(
+    group_id: str, listings: GroupListings, described: GroupResult[GroupDescription] | None
+) -> tuple[str | None, str | None]:
+    """Give (what is there, what is in doubt); neither is "gone"."""
+    listing = listings.get(group_id)
+    if listing is not None:
+        return f"listed as {listing.type.value}, state {listing.state.value}", None
+    if described is None or (described.error is None and described.value is None):
+        return None, "its coordinator said nothing about it"
+    if described.error is not None and not is_not_found(described.error):
+        return None, str(described.error)
+    if described.value is not None and described.value.state is not GroupState.DEAD:
+        return f"state {described.value.state.value}, {len(described.value.members)} member(s)", None
+    if not listings.complete:
+        return None, "some brokers did not answer the listing"
+    return None, None

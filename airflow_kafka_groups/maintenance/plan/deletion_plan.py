@@ -1,0 +1,204 @@
+"""The plan: which groups to delete and why, fixed by a digest, so that what was approved is what is deleted.
+
+A plan is data. It is made by ``planning.make_plan``, written once, never changed: whoever edits the file breaks its
+digest and it is refused. ``require_applicable`` is asked before anything is backed up or deleted by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.storage import (
+    FORMAT,
+    Layout,
+    StoragePath,
+    canonical_json,
+    parse_time,
+    read_json,
+    write_json,
+)
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedGroup:
+    """Be one group to delete, as it was when it was judged.
+
+    ``forecast`` is what the job foretold (see ``verdicts.py``), for people; nothing is decided by it.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    partitions: int
+    lag: int | None
+    idle_since: str | None
+    idle_seconds: float | None
+    reason: str
+    fingerprint: str
+    forecast: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGroup:
+    """Be one group that is not in the plan, and why.
+
+    ``verdict`` is the job's, or ``protected``, ``excluded``, ``over_cap``, ``doubt`` or ``unjudged`` for a group that
+    was stale for the job and is kept by the plan.
+    """
+
+    group_id: str
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionPlan:
+    """Be a plan; ``digest`` is computed from all the rest when it is made."""
+
+    plan_id: str
+    cluster: str
+    kafka_cluster_id: str
+    snapshot_id: str
+    created_at: datetime
+    expires_at: datetime
+    policy: PlanPolicy
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...]
+    groups: tuple[PlannedGroup, ...]
+    kept: tuple[KeptGroup, ...]
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if len({group.group_id for group in self.groups}) != len(self.groups):
+            raise PlanError(f"plan {self.plan_id} names a group twice")
+        for group in self.groups:
+            if not _SHA256.fullmatch(group.fingerprint):
+                raise PlanError(f"plan {self.plan_id}: group {group.group_id!r} has no fingerprint of its offsets")
+        object.__setattr__(self, "digest", digest_of(self._content()))
+
+    @property
+    def group_ids(self) -> list[str]:
+        """Give the ids of the groups to delete, longest idle first."""
+        return [group.group_id for group in self.groups]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the plan as docs/formats.md shows it."""
+        return {**self._content(), "digest": self.digest}
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "plan_id": self.plan_id,
+            "cluster": self.cluster,
+            "kafka_cluster_id": self.kafka_cluster_id,
+            "snapshot_id": self.snapshot_id,
+            "created_at": self.created_at.isoformat(),
+            "expires_at": self.expires_at.isoformat(),
+            "policy": self.policy.to_json(),
+            "counts": dict(self.counts),
+            "warnings": list(self.warnings),
+            "groups": [_as_json(group) for group in self.groups],
+            "kept": [_as_json(group) for group in self.kept],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DeletionPlan:
+        """Read a plan; raises ``PlanError`` when it was changed after it was made, or a part is missing."""
+        content = {key: value for key, value in data.items() if key != "digest"}
+        if digest_of(content) != data.get("digest"):
+            raise PlanError(
+                f"plan {data.get('plan_id')!r} was changed after it was made (its digest does not fit): make a new plan"
+            )
+        try:
+            plan = cls(
+                plan_id=data["plan_id"],
+                cluster=data["cluster"],
+                kafka_cluster_id=data["kafka_cluster_id"],
+                snapshot_id=data["snapshot_id"],
+                created_at=parse_time(data["created_at"]),
+                expires_at=parse_time(data["expires_at"]),
+                policy=PlanPolicy.from_json(data["policy"]),
+                counts=dict(data["counts"]),
+                warnings=tuple(data["warnings"]),
+                groups=tuple(PlannedGroup(**group) for group in data["groups"]),
+                kept=tuple(KeptGroup(**group) for group in data["kept"]),
+            )
+        except (KeyError, TypeError, ValueError) as exc:
+            raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
+        if plan.digest != data["digest"]:
+            raise PlanError(f"plan {plan.plan_id!r} does not read back as it was written: make a new plan")
+        return plan
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Give the SHA-256 of canonical JSON."""
+    try:
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+    except (TypeError, ValueError) as exc:
+        raise PlanError(f"the plan cannot be written as JSON: {exc}") from exc
+
+
+def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
+    """Write a plan; raises ``PlanError`` when it is of another cluster or there is one with its id."""
+    path = layout.plan(plan.plan_id)
+    if plan.cluster != layout.cluster:
+        raise PlanError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
+    if path.exists():
+        raise PlanError(f"{path} exists: plans are never changed, make a new one")
+    return write_json(layout.root / "plans", path.name, plan.to_json())
+
+
+def load_plan(layout: Layout, plan_id: str) -> DeletionPlan:
+    """Read a plan and check its digest; raises ``PlanError``."""
+    path = layout.plan(plan_id)
+    plan = DeletionPlan.from_json(read_json(path, "the plan", PlanError))
+    if plan.plan_id != plan_id or plan.cluster != layout.cluster:
+        raise PlanError(f"{path} holds plan {plan.plan_id!r} of cluster {plan.cluster!r}")
+    return plan
+
+
+def require_applicable(
+    plan: DeletionPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
+) -> None:
+    """Raise ``PlanError`` unless the plan may be applied here and now.
+
+    :param plan: the plan.
+    :param kafka_cluster_id: what the cluster calls itself now.
+    :param now: the time.
+    :param approved_digest: the digest that was approved, if approval was asked for.
+    """
+    if not kafka_cluster_id or plan.kafka_cluster_id != kafka_cluster_id:
+        raise PlanError(
+            f"plan {plan.plan_id} was made on the Kafka cluster {plan.kafka_cluster_id!r} and this one is "
+            f"{kafka_cluster_id!r}: check the connection"
+        )
+    if now >= plan.expires_at:
+        raise PlanError(
+            f"plan {plan.plan_id} expired at {plan.expires_at.isoformat()}: take a snapshot, make a new one"
+        )
+    if approved_digest is not None and approved_digest != plan.digest:
+        raise PlanError(f"plan {plan.plan_id} is not the one that was approved (its digest differs): approve it again")
+
+
+def check_digest(field_name: str, value: object) -> str:
+    """Give a digest back, or refuse what is none."""
+    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+        raise ConfigurationError(field_name, value, "give the plan's digest: 64 hexadecimal digits")
+    return value
+
+
+def _as_json(item: PlannedGroup | KeptGroup) -> dict[str, Any]:
+    content = {name: getattr(item, name) for name in item.__slots__}
+    if content.get("forecast", True) is None:
+        del content["forecast"]  # so that plans without one keep their digest
+    return content

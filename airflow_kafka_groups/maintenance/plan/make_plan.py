@@ -1,0 +1,239 @@
+"""Make a plan out of verdicts: what the Spark job found stale is checked once more, sorted, and cut to the caps.
+
+A group enters a plan only if all of this holds: its verdict is ``stale``; the verdict is about the snapshot's own
+observation of it; it was idle and observed for as long as the *policy* asks (not only the job); no pattern keeps it; in
+the snapshot it was Empty, without members, of a type we may touch, and read without an error. Whatever fails is kept,
+with the reason.
+
+Caps truncate and never refuse: the longest idle groups come first, so that a big clean-up proceeds run by run. Hitting
+``max_share`` is also a warning on the plan: when most of a cluster looks dead, look twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, KeptGroup, PlannedGroup
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.verdicts import STALE, Verdict
+from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup, SnapshotReader
+from airflow_kafka_groups.maintenance.storage import new_id
+from airflow_kafka_groups.models import GroupState, GroupType
+
+PLANNABLE_TYPES = frozenset({GroupType.CLASSIC.value, GroupType.CONSUMER.value, GroupType.UNKNOWN.value})
+PLANNABLE_PROTOCOLS = frozenset({"", "consumer"})
+
+HIDDEN_TOPICS = (
+    "this user may not describe all topics, and brokers leave the offsets of the others out without a word: groups may "
+    "have more offsets than were seen. Allow it Describe on all topics, or set allow_hidden_topics"
+)
+_SHORT_IDLE_SECONDS = 3_600.0
+_CLOCK_SLACK = timedelta(minutes=5)
+
+
+def make_plan(
+    verdicts: Iterable[Verdict],
+    snapshot: SnapshotReader,
+    policy: PlanPolicy,
+    now: datetime,
+    deleted_at: Mapping[str, datetime] | None = None,
+) -> DeletionPlan:
+    """Make a plan; it may be empty.
+
+    :param verdicts: what the job decided about this snapshot.
+    :param snapshot: the snapshot that was judged.
+    :param policy: what may be planned.
+    :param now: the time, with its zone.
+    :param deleted_at: groups that were deleted before, and when: one that is there again is idle since then at most.
+        Default: none.
+
+    Raises ``PlanError`` when the snapshot is incomplete, too old, or does not know which cluster it is of; or when
+    topics may be hidden from its user.
+    """
+    manifest = snapshot.manifest
+    expires_at = _require_usable(manifest, policy, now)
+    judged = _by_group(verdicts)
+    eligible: dict[str, Verdict] = {}
+    kept: list[KeptGroup] = []
+    for verdict in judged.values():
+        keep = _keep_by_verdict(verdict, policy) or _keep_restored(verdict, policy, deleted_at or {})
+        if keep is None:
+            eligible[verdict.group_id] = verdict
+        else:
+            kept.append(keep)
+    planned: list[PlannedGroup] = []
+    found = set()
+    for group in snapshot.groups(eligible):
+        found.add(group.group_id)
+        verdict = eligible[group.group_id]
+        doubt = _doubt(group, verdict)
+        if doubt is None:
+            planned.append(_planned(group, verdict))
+        else:
+            kept.append(KeptGroup(group_id=group.group_id, verdict="doubt", reason=doubt))
+    strangers = eligible.keys() - found
+    for group_id in strangers:
+        kept.append(KeptGroup(group_id=group_id, verdict="doubt", reason="judged, and not in the snapshot"))
+    unjudged = max(manifest.groups - (len(judged) - len(strangers)), 0)
+    planned, over, warnings = _capped(planned, manifest.groups, policy)
+    if planned and policy.min_idle_seconds < _SHORT_IDLE_SECONDS:
+        warnings.append(
+            f"min_idle_seconds is {policy.min_idle_seconds:g}: groups whose consumers are restarted or down for a "
+            "moment look stale. Are days meant? A week is 604800"
+        )
+    if unjudged:
+        warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
+    kept.extend(over)
+    counts = _counts(manifest, judged.values(), kept, planned, unjudged)
+    return DeletionPlan(
+        plan_id=new_id(now),
+        cluster=manifest.cluster,
+        kafka_cluster_id=manifest.kafka_cluster_id or "",
+        snapshot_id=manifest.snapshot_id,
+        created_at=now,
+        expires_at=expires_at,
+        policy=policy,
+        counts=counts,
+        warnings=tuple(warnings),
+        groups=tuple(planned),
+        kept=tuple(sorted(kept, key=lambda group: group.group_id)),
+    )
+
+
+def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:
+    """Give the time until which the snapshot may be acted on, or raise."""
+    snapshot_id = manifest.snapshot_id
+    if not manifest.complete:
+        missing = ", ".join(manifest.missing_brokers) or "unknown"
+        raise PlanError(
+            f"snapshot {snapshot_id} is incomplete (brokers that did not answer: {missing}): take a new one"
+        )
+    if not manifest.kafka_cluster_id:
+        raise PlanError(
+            f"snapshot {snapshot_id} does not say which Kafka cluster it is of: nothing can be planned by it"
+        )
+    if not (manifest.sees_all_topics or policy.allow_hidden_topics):
+        raise PlanError(f"snapshot {snapshot_id}: {HIDDEN_TOPICS}")
+    if manifest.observed_at > now + _CLOCK_SLACK:
+        raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
+    # The picture ages from when the first thing in it was read, not from when somebody looked at it.
+    expires_at = manifest.started_at + timedelta(seconds=policy.max_plan_age_seconds)
+    if now >= expires_at:
+        raise PlanError(f"snapshot {snapshot_id} is older than max_plan_age_seconds allows: take a new one")
+    return expires_at
+
+
+def _by_group(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+    judged: dict[str, Verdict] = {}
+    for verdict in verdicts:
+        if verdict.group_id in judged:
+            raise PlanError(f"group {verdict.group_id!r} has two verdicts: run the Spark job again")
+        judged[verdict.group_id] = verdict
+    return judged
+
+
+def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
+    def keep(why: str, reason: str) -> KeptGroup:
+        return KeptGroup(group_id=verdict.group_id, verdict=why, reason=reason)
+
+    if verdict.verdict != STALE:
+        return keep(verdict.verdict, verdict.reason)
+    if (reason := policy.groups.why_not(verdict.group_id)) is not None:
+        return keep("protected" if reason.startswith("protected") else "excluded", reason)
+    idle = verdict.idle_seconds
+    if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
+        return keep("doubt", "the verdict does not say how long the group has been idle")
+    # The two have to agree; a job that contradicts itself is believed where it says less.
+    idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
+    if idle < policy.min_idle_seconds:
+        return keep("doubt", f"idle for {idle:.0f} s; the plan's policy asks for {policy.min_idle_seconds:.0f} s")
+    if verdict.observations < policy.min_observations:
+        return keep("doubt", f"seen {verdict.observations} time(s); the policy asks for {policy.min_observations}")
+    return None
+
+
+def _keep_restored(verdict: Verdict, policy: PlanPolicy, deleted_at: Mapping[str, datetime]) -> KeptGroup | None:
+    """Keep what was deleted a short while ago and restored: its history does not show that it was away."""
+    gone = deleted_at.get(verdict.group_id)
+    if gone is None or (verdict.observed_at - gone).total_seconds() >= policy.min_idle_seconds:
+        return None
+    reason = f"it was deleted at {gone:%Y-%m-%d %H:%M:%S %Z} and is there again: it is watched anew since then"
+    return KeptGroup(group_id=verdict.group_id, verdict="doubt", reason=reason)
+
+
+def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:
+    """Give what in the snapshot speaks against deleting the group, or ``None``."""
+    if group.errors:
+        return f"could not be read: {group.errors[0]}"
+    if verdict.observed_at != group.observed_at:
+        return "the verdict is about another observation than the snapshot's"
+    if group.group_type not in PLANNABLE_TYPES:
+        return f"groups of type {group.group_type!r} are not touched"
+    if group.protocol_type not in PLANNABLE_PROTOCOLS:
+        return f"its protocol type is {group.protocol_type!r}: another program keeps its state there"
+    if group.state != GroupState.EMPTY.value:
+        return f"its state was {group.state}"
+    if group.members != 0:
+        return "it had members, or nobody said that it had none"
+    if committed_partitions(group.offsets) == 0:
+        return "no committed offset is visible"
+    return None
+
+
+def _planned(group: SnapshotGroup, verdict: Verdict) -> PlannedGroup:
+    return PlannedGroup(
+        group_id=group.group_id,
+        group_type=group.group_type,
+        protocol_type=group.protocol_type,
+        state=group.state,
+        partitions=committed_partitions(group.offsets),
+        lag=verdict.lag,
+        idle_since=verdict.idle_since.isoformat() if verdict.idle_since else None,
+        idle_seconds=verdict.idle_seconds,
+        reason=verdict.reason,
+        fingerprint=fingerprint(group.offsets),
+        forecast=verdict.forecast,
+    )
+
+
+def _capped(
+    planned: list[PlannedGroup], found: int, policy: PlanPolicy
+) -> tuple[list[PlannedGroup], list[KeptGroup], list[str]]:
+    """Cut to the caps, longest idle first; give what is planned, what is not, and what people should know."""
+    longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
+    by_share = math.floor(found * policy.max_share + 1e-9)
+    allowed = min(policy.max_groups, by_share)
+    warnings = []
+    if len(planned) > by_share:
+        warnings.append(
+            f"{len(planned)} of {found} groups could be deleted, more than max_share {policy.max_share:g} allows: the "
+            f"{allowed} longest idle are planned. Check that the consumers of this cluster are not merely down"
+        )
+    if len(planned) > policy.max_groups:
+        warnings.append(f"{len(planned)} groups could be deleted; max_groups allows {policy.max_groups} in one plan")
+    reason = f"stale, and over the plan's cap of {allowed} group(s): it comes in a later plan"
+    over = [KeptGroup(group_id=g.group_id, verdict="over_cap", reason=reason) for g in longest_first[allowed:]]
+    return longest_first[:allowed], over, warnings
+
+
+def _counts(
+    manifest: SnapshotManifest,
+    verdicts: Iterable[Verdict],
+    kept: list[KeptGroup],
+    planned: list[PlannedGroup],
+    unjudged: int,
+) -> dict[str, int]:
+    by_verdict = Counter(verdict.verdict for verdict in verdicts)
+    by_reason = Counter(group.verdict for group in kept)
+    judged = ("unreadable", "untouchable", "live", "no_offsets", "moving", "settling", STALE)
+    counts = {"found": manifest.groups, **{name: by_verdict.pop(name, 0) for name in judged}}
+    if by_verdict:
+        counts["other"] = sum(by_verdict.values())
+    counts.update({name: by_reason.get(name, 0) for name in ("protected", "excluded", "doubt", "over_cap")})
+    return {**counts, "unjudged": unjudged, "planned": len(planned)}

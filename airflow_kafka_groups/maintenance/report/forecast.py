@@ -1,0 +1,52 @@
+"""Columns of the report that tell where a group was heading when it was judged: the Spark job's own numbers.
+
+A column in which no group has a number is left out, as with verdicts of a job that did not tell any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+from airflow_kafka_groups.maintenance.plan.deletion_plan import PlannedGroup
+
+_COLUMNS = {
+    "lag_trend": "Lag a day",
+    "lost": "Lost unread",
+    "offsets_expire_by": "Offsets expire by",
+    "data_loss_not_before": "Unread safe until",
+}
+
+
+def forecast_columns(groups: Sequence[PlannedGroup]) -> tuple[list[str], list[list[str]]]:
+    """Give the heads of the columns, and the cells of each group.
+
+    :param groups: the rows of the table.
+    """
+    told = [name for name in _COLUMNS if any(name in (group.forecast or {}) for group in groups)]
+    cells = [
+        [_shown((group.forecast or {}).get(name), signed=name == "lag_trend") for name in told] for group in groups
+    ]
+    return [_COLUMNS[name] for name in told], cells
+
+
+def lag_cell(group: PlannedGroup) -> str:
+    """Give a group's lag; "at least" where some of its log ends were not known.
+
+    :param group: a planned group.
+    """
+    if group.lag is None:
+        return "-"
+    return f"at least {group.lag:,}" if (group.forecast or {}).get("lag_unknown") else f"{group.lag:,}"
+
+
+def _shown(value: Any, *, signed: bool) -> str:
+    if isinstance(value, str):
+        at = datetime.fromisoformat(value).astimezone(UTC)
+        return f'<time datetime="{escape(at.isoformat())}">{at:%Y-%m-%d %H:%M}</time>'
+    if value is None:
+        return "-"
+    number = round(value)
+    return f"{number:+,}" if signed and number else f"{number:,}"

@@ -1,0 +1,258 @@
+"""Change committed offsets of groups without members, and see that it was done. Shared by reset and restore.
+
+A change is a proposal: what a group had when it was made, and what it shall have. Each chunk of groups is described and
+read a moment before it is written: a group that has members, is of another kind, or has moved since the proposal is
+kept. Afterwards the offsets are read back and compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
+from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
+from airflow_kafka_groups.models import (
+    GroupDescription,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    ListedOffset,
+    OffsetAndMetadata,
+    OffsetSpec,
+    TopicPartition,
+)
+
+Commits = Mapping[TopicPartition, OffsetAndMetadata]
+Ends = Mapping[TopicPartition, tuple[int, int] | str]
+_AT_ONCE = 200
+_TYPES = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
+
+
+class CommitAdmin(GroupAdmin, Protocol):
+    """Be the part of ``AdminClient`` that this module uses."""
+
+    async def alter_consumer_group_offsets(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], /
+    ) -> GroupResults[None]:
+        """Set committed offsets."""
+
+
+class ChangeOutcome(StrEnum):
+    """Say what became of a proposed change."""
+
+    CHANGED = "changed"
+    WOULD_CHANGE = "would_change"
+    UNCHANGED = "unchanged"
+    KEPT = "kept"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Be a proposal for one group.
+
+    :param before: all its committed offsets when the proposal was made.
+    :param after: what shall be committed; partitions that are not named are left alone.
+    :param skipped: partitions that were left out, with the reason.
+    :param kept: why the group is not to be touched at all.
+    """
+
+    group_id: str
+    before: Commits = field(default_factory=dict)
+    after: Commits = field(default_factory=dict)
+    skipped: Mapping[TopicPartition, str] = field(default_factory=dict)
+    kept: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain JSON: the record by which a change can be taken back."""
+        return {
+            "group_id": self.group_id,
+            "before": _rows(self.before),
+            "after": _rows(self.after),
+            "skipped": {name_of(where): reason for where, reason in self.skipped.items()},
+            "kept": self.kept,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeResult:
+    """Be what became of one group's change: ``partitions`` is how many were (or would be) committed."""
+
+    group_id: str
+    outcome: ChangeOutcome
+    reason: str
+    partitions: int = 0
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain JSON."""
+        return {
+            "group_id": self.group_id,
+            "outcome": self.outcome.value,
+            "reason": self.reason,
+            "partitions": self.partitions,
+            "skipped": dict(self.skipped),
+        }
+
+
+def counts_of(results: Iterable[ChangeResult]) -> dict[str, int]:
+    """Count the outcomes; every outcome is there."""
+    found = Counter(result.outcome for result in results)
+    return {outcome.value: found.get(outcome, 0) for outcome in ChangeOutcome}
+
+
+async def apply_changes(
+    admin: CommitAdmin,
+    changes: Sequence[Change],
+    *,
+    dry_run: bool,
+    may_be_absent: bool = False,
+    progress: Progress = ignore_progress,
+) -> list[ChangeResult]:
+    """Make the changes, chunk by chunk; give one result for each, in order.
+
+    :param dry_run: look at everything, write nothing.
+    :param may_be_absent: also write groups that do not exist: they are created. Default false: such a group is kept.
+    """
+    results: list[ChangeResult] = []
+    for start in range(0, len(changes), _AT_ONCE):
+        chunk = changes[start : start + _AT_ONCE]
+        results += await _apply_chunk(admin, chunk, dry_run, may_be_absent)
+        progress("commit", len(results), len(changes))
+    return results
+
+
+async def committed_of(admin: GroupAdmin, group_ids: Sequence[str]) -> dict[str, GroupResult[GroupOffsets]]:
+    """Read the committed offsets of groups, each with exactly one result."""
+    return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}
+
+
+def commits_in(offsets: GroupOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Give the partitions that have a commit."""
+    return {where: value for where, value in offsets.items() if value is not None}
+
+
+async def log_ends(admin: GroupAdmin, partitions: Iterable[TopicPartition]) -> Ends:
+    """Give (log start, log end) of each partition, or why they are not known."""
+    wanted = list(dict.fromkeys(partitions))
+    if not wanted:
+        return {}
+    starts = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.earliest()))
+    ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest()))
+    found: dict[TopicPartition, tuple[int, int] | str] = {}
+    for where in wanted:
+        start, end = starts.get(where), ends.get(where)
+        if isinstance(start, ListedOffset) and isinstance(end, ListedOffset) and 0 <= start.offset <= end.offset:
+            found[where] = (start.offset, end.offset)
+        else:
+            error = next((item for item in (start, end) if isinstance(item, KafkaGroupsError)), None)
+            found[where] = f"the ends of its log cannot be read: {error or 'no answer'}"
+    return found
+
+
+def name_of(where: TopicPartition) -> str:
+    """Write a partition for people."""
+    return f"{where.topic}[{where.partition}]"
+
+
+async def _apply_chunk(
+    admin: CommitAdmin, chunk: Sequence[Change], dry_run: bool, may_be_absent: bool
+) -> list[ChangeResult]:
+    alive = [change.group_id for change in chunk if change.kept is None]
+    described = await admin.describe_consumer_groups(alive) if alive else GroupResults[GroupDescription](())
+    now = await committed_of(admin, alive) if alive else {}
+    results: dict[str, ChangeResult] = {}
+    ready: dict[str, Change] = {}
+    for change in chunk:
+        reason = change.kept or _why_kept(
+            change, described.get(change.group_id), now.get(change.group_id), may_be_absent
+        )
+        if reason is not None:
+            results[change.group_id] = _result(change, ChangeOutcome.KEPT, reason, 0)
+        elif all(change.before.get(where) == value for where, value in change.after.items()):
+            results[change.group_id] = _result(change, ChangeOutcome.UNCHANGED, "there is nothing to change", 0)
+        elif dry_run:
+            results[change.group_id] = _result(change, ChangeOutcome.WOULD_CHANGE, "it may be changed")
+        else:
+            ready[change.group_id] = change
+    if ready:
+        results |= await _write(admin, ready)
+    return [results[change.group_id] for change in chunk]
+
+
+async def _write(admin: CommitAdmin, ready: Mapping[str, Change]) -> dict[str, ChangeResult]:
+    done = await admin.alter_consumer_group_offsets({group_id: change.after for group_id, change in ready.items()})
+    now = await committed_of(admin, list(ready))
+    results = {}
+    for group_id, change in ready.items():
+        answer = done.get(group_id)
+        error = MissingAnswerError("no answer came") if answer is None else answer.error
+        read = now[group_id]
+        if read.error is not None or read.value is None:
+            outcome, reason = ChangeOutcome.UNKNOWN, f"it cannot be read back: {read.error}"
+        elif differ := [where for where, value in change.after.items() if not _same(read.value.get(where), value)]:
+            said = str(error) if error is not None else f"{name_of(differ[0])} does not read back as it was written"
+            outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {said}"
+        else:
+            outcome, reason = ChangeOutcome.CHANGED, "committed, and read back the same"
+        results[group_id] = _result(change, outcome, reason)
+    return results
+
+
+def _why_kept(
+    change: Change,
+    described: GroupResult[GroupDescription] | None,
+    now: GroupResult[GroupOffsets] | None,
+    may_be_absent: bool,
+) -> str | None:
+    if described is None or now is None:
+        return "its coordinator said nothing about it"
+    absent = described.error is not None and is_not_found(described.error)
+    if described.error is not None and not absent:
+        return f"it cannot be described: {described.error}"
+    if now.error is not None or now.value is None:
+        return f"its offsets cannot be read: {now.error}"
+    group = described.value
+    if absent or group is None or group.state is GroupState.DEAD:
+        if not may_be_absent:
+            return "it does not exist"
+    elif group.state is not GroupState.EMPTY or group.members:
+        return f"state {group.state.value}, {len(group.members)} member(s)"
+    elif group.type not in _TYPES or group.protocol_type not in ("", "consumer"):
+        return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
+    return None if commits_in(now.value) == dict(change.before) else "its offsets have moved in between"
+
+
+def _same(found: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
+    return found is not None and (found.offset, found.metadata) == (wanted.offset, wanted.metadata)
+
+
+def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int | None = None) -> ChangeResult:
+    return ChangeResult(
+        group_id=change.group_id,
+        outcome=outcome,
+        reason=reason,
+        partitions=len(change.after) if partitions is None else partitions,
+        skipped={name_of(where): why for where, why in change.skipped.items()},
+    )
+
+
+def _rows(commits: Commits) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "offset": value.offset,
+            "leader_epoch": value.leader_epoch,
+            "metadata": value.metadata,
+        }
+        for where, value in commits.items()
+    ]

@@ -1,0 +1,157 @@
+"""Rehearse a restore: put a backup's offsets into scratch groups, compare, and delete the scratch groups again.
+
+Nothing but groups that this drill has made is written to or deleted: a scratch group must not exist before, and is
+deleted only if it is empty and holds exactly what was put into it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_kafka_groups.exceptions import BackupError, MaintenanceError
+from airflow_kafka_groups.maintenance.backup.file import BackedUpGroup, load_backup, read_backup
+from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
+from airflow_kafka_groups.maintenance.restore.changes import (
+    Change,
+    ChangeOutcome,
+    CommitAdmin,
+    apply_changes,
+    commits_in,
+    committed_of,
+    log_ends,
+)
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, topics_made_anew
+from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
+from airflow_kafka_groups.models import GroupState
+
+SCRATCH_PREFIX = "airflow-kafka-groups-drill."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillReport:
+    """Be what a drill found.
+
+    :param restored: the groups whose offsets came back as they are in the backup.
+    :param partitions: how many offsets those are.
+    :param skipped: the partitions a restore leaves out, with the reason, by group.
+    :param failed: the groups that did not come back so, with the reason.
+    :param left: scratch groups that are not proven to be gone, with what is known of them.
+    """
+
+    backup_id: str
+    restored: tuple[str, ...]
+    partitions: int
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain JSON."""
+        return {
+            "backup_id": self.backup_id,
+            "restored": len(self.restored),
+            "partitions": self.partitions,
+            "skipped": dict(self.skipped),
+            "failed": dict(self.failed),
+            "left": dict(self.left),
+        }
+
+
+async def rehearse_restore(
+    admin: CommitAdmin,
+    layout: Layout,
+    backup_id: str,
+    *,
+    groups: int = 20,
+    scratch_prefix: str = SCRATCH_PREFIX,
+    progress: Progress = ignore_progress,
+) -> DrillReport:
+    """Restore the first groups of a backup into scratch groups, compare, and delete those.
+
+    :param backup_id: the backup: its plan's id.
+    :param groups: how many groups to rehearse with, at most; those with the most partitions. Default 20.
+    :param scratch_prefix: what the scratch groups' names begin with; the backup's id and a number follow.
+    :param progress: called with (stage, done, total).
+
+    Raises ``BackupError`` when the backup is damaged, empty or of another cluster, and ``MaintenanceError``, before
+    anything is written, when a scratch group exists already. What goes wrong later is in the report.
+    """
+    backup = await asyncio.to_thread(load_backup, layout, backup_id)
+    if (here := await admin.cluster_id()) != backup.kafka_cluster_id:
+        raise BackupError(
+            f"backup {backup_id} is of the Kafka cluster {backup.kafka_cluster_id!r}, this one is {here!r}"
+        )
+    saved = await asyncio.to_thread(lambda: [*read_backup(layout, backup_id)])
+    chosen = sorted(saved, key=lambda group: (-group.entry.partitions, group.entry.group_id))[:groups]
+    if not chosen:
+        raise BackupError(f"backup {backup_id} holds no group to rehearse with")
+    scratch = {f"{scratch_prefix}{backup_id}.{number}": group for number, group in enumerate(chosen)}
+    found = await verify_deleted(admin, scratch)
+    if not found.ok:
+        raise MaintenanceError(f"scratch groups are there already, or nobody knows: {found.present or found.unclear}")
+    ends = await log_ends(admin, (where for group in chosen for where in group.offsets))
+    remade = await topics_made_anew(admin, backup)
+    changes = [replace(propose_group(group, {}, ends, False, remade), group_id=name) for name, group in scratch.items()]
+    try:
+        outcomes = {
+            result.group_id: result
+            for result in await apply_changes(admin, changes, dry_run=False, may_be_absent=True, progress=progress)
+        }
+        failed = {
+            name: outcomes[name].reason for name in scratch if outcomes[name].outcome is not ChangeOutcome.CHANGED
+        }
+        failed |= await _differing(admin, [change for change in changes if change.group_id not in failed])
+    finally:
+        left = await _remove(admin, changes)
+    good = [change for change in changes if change.group_id not in failed]
+    return DrillReport(
+        backup_id=backup_id,
+        restored=tuple(scratch[change.group_id].entry.group_id for change in good),
+        partitions=sum(len(change.after) for change in good),
+        skipped=_skipped(changes, scratch),
+        failed={scratch[name].entry.group_id: reason for name, reason in failed.items()},
+        left=left,
+    )
+
+
+async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
+    """Read the scratch groups whole: each has to hold what was restored, and nothing else."""
+    now = await committed_of(admin, [change.group_id for change in changes])
+    differing = {}
+    for change in changes:
+        read = now[change.group_id]
+        if read.value is None:
+            differing[change.group_id] = f"cannot be read: {read.error}"
+        elif commits_in(read.value) != dict(change.after):
+            differing[change.group_id] = "does not hold what the backup says"
+    return differing
+
+
+async def _remove(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
+    """Delete the scratch groups that are empty and hold nothing but what was put there; say which are left."""
+    names = [change.group_id for change in changes if change.after]
+    described = await admin.describe_consumer_groups(names)
+    now = await committed_of(admin, names)
+    ours = {}
+    for change in changes:
+        group, read = described.get(change.group_id), now.get(change.group_id)
+        if group is None or group.value is None or read is None or read.value is None:
+            continue
+        held = commits_in(read.value)
+        if group.value.state is GroupState.EMPTY and all(change.after.get(where) == held[where] for where in held):
+            ours[change.group_id] = read.value
+    if ours:
+        await admin.delete_consumer_groups(list(ours), offsets=ours)
+    found = await verify_deleted(admin, names)
+    return {**found.present, **found.unclear}
+
+
+def _skipped(changes: Sequence[Change], scratch: Mapping[str, BackedUpGroup]) -> dict[str, str]:
+    said = {}
+    for change in changes:
+        for where, reason in change.skipped.items():
+            said[f"{scratch[change.group_id].entry.group_id}: {where.topic}[{where.partition}]"] = reason
+    return said

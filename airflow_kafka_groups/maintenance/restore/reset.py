@@ -1,0 +1,118 @@
+"""Move committed offsets: to the begin or end of the log, to a time, by a distance, or to given numbers. Clamped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, Ends, commits_in, committed_of, log_ends
+from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
+
+Explicit = Mapping[str, Mapping[TopicPartition, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetTarget:
+    """Say where to; exactly one is given. What lies outside a log is moved to its nearer end.
+
+    :param to: ``"earliest"`` or ``"latest"``.
+    :param timestamp_ms: the first record at or after this time, in milliseconds since 1970; the end if there is none.
+    :param shift_by: so many records ahead, or back below 0.
+    """
+
+    to: str | None = None
+    timestamp_ms: int | None = None
+    shift_by: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.to, self.timestamp_ms, self.shift_by) if value is not None]
+        if len(given) != 1:
+            raise ConfigurationError("to, timestamp, shift_by", None, "give exactly one of them")
+        if self.to not in (None, "earliest", "latest"):
+            raise ConfigurationError("to", self.to, 'must be "earliest" or "latest"')
+
+
+async def propose_reset(
+    admin: GroupAdmin, group_ids: Sequence[str], target: ResetTarget, *, topics: Sequence[str] | None = None
+) -> list[Change]:
+    """Say what a reset would commit, in the partitions that have a commit; nothing is written.
+
+    :param topics: only these topics; ``None`` (default) for all that the group has commits in.
+    """
+
+    def chosen(_: str, before: Commits) -> list[TopicPartition]:
+        return [where for where in before if topics is None or where.topic in topics]
+
+    wanted, ends = await _read(admin, group_ids, chosen)
+    times: Mapping[TopicPartition, object] = {}
+    if target.timestamp_ms is not None and ends:
+        times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(target.timestamp_ms)))
+
+    def offset(where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
+        if target.to is not None:
+            return start if target.to == "earliest" else end
+        if target.shift_by is not None:
+            return (before or 0) + target.shift_by
+        found = times.get(where)
+        if not isinstance(found, ListedOffset):
+            return f"the offset of that time cannot be read: {found}"
+        return end if found.offset < 0 else found.offset
+
+    return [_propose(group_id, *wanted[group_id], ends, offset) for group_id in group_ids]
+
+
+async def propose_alter(admin: GroupAdmin, offsets: Explicit) -> list[Change]:
+    """Say what setting these offsets would commit; nothing is written."""
+    wanted, ends = await _read(admin, list(offsets), lambda group_id, _: list(offsets[group_id]))
+    return [
+        _propose(group_id, *wanted[group_id], ends, lambda where, *_, of=offsets[group_id]: of[where])
+        for group_id in offsets
+    ]
+
+
+_Wanted = dict[str, tuple[Commits, list[TopicPartition], str | None]]
+
+
+async def _read(
+    admin: GroupAdmin, group_ids: Sequence[str], chosen: Callable[[str, Commits], list[TopicPartition]]
+) -> tuple[_Wanted, Ends]:
+    wanted: _Wanted = {}
+    for group_id, result in (await committed_of(admin, group_ids)).items():
+        if result.error is not None or result.value is None:
+            wanted[group_id] = ({}, [], f"its offsets cannot be read: {result.error}")
+            continue
+        before = commits_in(result.value)
+        partitions = chosen(group_id, before)
+        wanted[group_id] = (before, partitions, None if partitions else "it has no committed offsets there")
+    return wanted, await log_ends(admin, (where for _, partitions, _ in wanted.values() for where in partitions))
+
+
+def _propose(
+    group_id: str,
+    before: Commits,
+    partitions: list[TopicPartition],
+    kept: str | None,
+    ends: Ends,
+    offset: Callable[[TopicPartition, int, int, int | None], int | str],
+) -> Change:
+    after: dict[TopicPartition, OffsetAndMetadata] = {}
+    skipped: dict[TopicPartition, str] = {}
+    for where in partitions:
+        found = ends[where]
+        if isinstance(found, str):
+            skipped[where] = found
+            continue
+        start, end = found
+        committed = before.get(where)
+        new = offset(where, start, end, None if committed is None else committed.offset)
+        if isinstance(new, str):
+            skipped[where] = new
+            continue
+        new = min(max(new, start), end)
+        same = committed is not None and committed.offset == new
+        after[where] = committed if same and committed else OffsetAndMetadata(new)
+    if kept is None and not after:
+        kept = "nothing of it can be changed: no partition's log can be read"
+    return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)

@@ -1,0 +1,144 @@
+"""One group's fetched offsets as the small JSON that a Spark job reads, and the job's result as a change to commit.
+
+docs/formats.md has both files. Nothing is decided here about retention or missing commits: the job does that, with the
+ends of the logs as they are when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
+from airflow_kafka_groups.maintenance.restore.changes import Change, Commits
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, new_id, read_json, write_json
+from airflow_kafka_groups.models import GroupState, OffsetAndMetadata, TopicPartition
+
+JOB = "process_group_backlog"
+_COLUMNS = ["group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "log_start", "log_end"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedBacklog:
+    """Be one group's offsets, written for a job.
+
+    :param offsets: how many offsets lie between its commits and the ends; ``None`` if an end is not known.
+    """
+
+    backlog_id: str
+    group_id: str
+    path: StoragePath
+    result_path: StoragePath
+    output_path: StoragePath
+    partitions: int
+    offsets: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessedBacklog:
+    """Be what a job processed: the change to commit, and where each partition then stands."""
+
+    change: Change
+    targets: dict[str, dict[str, dict[str, int]]]
+
+
+def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime) -> FetchedBacklog:
+    """Write the offsets of one group of a snapshot.
+
+    :param layout: where the cluster's files are.
+    :param snapshot_id: the snapshot.
+    :param group_id: the group; it must have been Empty, and wholly readable.
+    :param now: the time, for the id.
+
+    Raises ``SnapshotError`` when the snapshot says anything else about the group.
+    """
+    snapshot = SnapshotReader(layout, snapshot_id)
+    group = next(snapshot.groups([group_id]), None)
+    if group is None:
+        raise ConfigurationError("group_id", group_id, f"is not in snapshot {snapshot_id}")
+    if group.errors:
+        raise SnapshotError(f"group {group_id!r} could not be read: {group.errors[0]}. Take a new snapshot")
+    if group.state != GroupState.EMPTY.value or group.members:
+        raise SnapshotError(
+            f"group {group_id!r} was {group.state}, with {group.members} member(s): stop its consumers, then take a "
+            "new snapshot"
+        )
+    rows = _rows(layout, snapshot_id, [name for name, _ in snapshot.manifest.files], group_id)
+    if len(rows) != len(group.offsets) or not rows:
+        raise SnapshotError(f"group {group_id!r} has no committed offsets in snapshot {snapshot_id}")
+    backlog_id = new_id(now)
+    folder = layout.root / "backlogs"
+    content = {
+        "format": FORMAT,
+        "backlog_id": backlog_id,
+        "cluster": layout.cluster,
+        "kafka_cluster_id": snapshot.manifest.kafka_cluster_id,
+        "snapshot_id": snapshot_id,
+        "group_id": group_id,
+        "observed_at": group.observed_at.isoformat(),
+        "partitions": [{name: row[name] for name in _COLUMNS[1:]} for row in rows],
+    }
+    known = all(row["log_end"] is not None for row in rows)
+    return FetchedBacklog(
+        backlog_id=backlog_id,
+        group_id=group_id,
+        path=write_json(folder, f"{backlog_id}.json", content),
+        result_path=folder / f"{backlog_id}-result.json",
+        output_path=folder / backlog_id,
+        partitions=len(rows),
+        offsets=sum(max(row["log_end"] - row["committed_offset"], 0) for row in rows) if known else None,
+    )
+
+
+def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
+    """Read what a job processed.
+
+    :param path: the job's result.
+    :param backlog_id: whose result it has to be.
+
+    Raises ``MaintenanceError`` when there is none, it is another one's, or the job has committed by itself.
+    """
+    content = read_json(path, "the result of the Spark job", MaintenanceError)
+    if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
+        raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
+    if content.get("committed"):
+        raise MaintenanceError(f"{path} says that the job has committed by itself: run it with --no-commit")
+    try:
+        before, after = _commits(content["before"]), _commits(content["to_commit"])
+        targets: dict[str, dict[str, int]] = {}  # partitions as texts: JSON has no other keys
+        for row in content["ends"]:
+            targets.setdefault(row["topic"], {})[str(row["partition"])] = row["offset"]
+        change = Change(group_id=content["group_id"], before=before, after=after)
+    except (KeyError, TypeError) as exc:
+        raise MaintenanceError(f"{path} is damaged ({type(exc).__name__}: {exc}): run the job again") from exc
+    return ProcessedBacklog(change=change, targets={change.group_id: targets})
+
+
+def _commits(rows: Collection[dict[str, Any]]) -> Commits:
+    return {
+        TopicPartition(row["topic"], row["partition"]): OffsetAndMetadata(
+            row["offset"], row["metadata"], row["leader_epoch"]
+        )
+        for row in rows
+    }
+
+
+def _rows(layout: Layout, snapshot_id: str, names: Collection[str], group_id: str) -> list[dict[str, Any]]:
+    """Read the group's rows with the ends of the logs; the files were checked before."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        path = layout.snapshot_data(snapshot_id) / name
+        try:
+            with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(columns=_COLUMNS):
+                    rows += batch.filter(pc.equal(batch["group_id"], group_id)).to_pylist()
+        except (OSError, KeyError, pa.ArrowException) as exc:
+            raise SnapshotError(f"{path} cannot be read: {exc}") from exc
+    return [row for row in rows if row["committed_offset"] is not None]

@@ -1,0 +1,288 @@
+"""Take a snapshot: every group with its state and committed offsets, as Parquet, for Spark and for the plan.
+
+In this order: list groups (with the brokers that did not answer), describe those whose state or member count the
+listing does not tell, stream the committed offsets into columns, ask each partition seen for its log start and end,
+write the rows, and write the manifest last. Whatever could not be read is in the rows as an error: nothing is dropped.
+Share and streams groups are listed and never asked for offsets, which live elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest, SnapshotSummary
+from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
+from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.rows_file import FILE, write_rows
+from airflow_kafka_groups.maintenance.storage import (
+    Clock,
+    Layout,
+    Progress,
+    ignore_progress,
+    new_id,
+    utc_now,
+    write_json,
+)
+from airflow_kafka_groups.models import (
+    GroupDescription,
+    GroupListing,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    OffsetSpec,
+    TopicPartition,
+)
+
+OTHER_PROGRAMS = frozenset({GroupType.SHARE.value, GroupType.STREAMS.value})
+"""Types (and protocol types) of groups whose progress is not in committed offsets."""
+
+_DESCRIBE_AT_ONCE = 2_000
+_PARTITIONS_AT_ONCE = 50_000
+_FAILED_SHOWN = 100
+_CLOCK_SLACK = timedelta(minutes=5)
+
+
+async def take_snapshot(
+    admin: GroupAdmin,
+    layout: Layout,
+    *,
+    group_ids: Iterable[str] | None = None,
+    include: Iterable[str] = EVERYTHING,
+    exclude: Iterable[str] = (),
+    airflow_run: str = "",
+    now: Clock = utc_now,
+    progress: Progress = ignore_progress,
+) -> SnapshotSummary:
+    """Take a snapshot and write it below ``layout``.
+
+    :param group_ids: only these groups; ids that do not exist are in the summary's ``not_found``.
+    :param include: patterns of the groups to take, see ``patterns``. Default all.
+    :param exclude: patterns of the groups to leave out. Default none.
+    :param airflow_run: the run id that is noted in the manifest.
+    :param now: gives the time.
+    :param progress: called with (stage, done, total).
+
+    Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails, or there is
+    a snapshot of a later time (``SnapshotError``); without its manifest, what was written is not a snapshot.
+    """
+    wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
+    groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
+    started_at = now()
+    await asyncio.to_thread(_require_after_the_newest, layout, started_at)
+    snapshot_id = new_id(started_at)
+    kafka_cluster_id = await admin.cluster_id()
+    sees_all_topics = await admin.sees_all_topics()
+    listings = await admin.list_groups()
+    facts, not_found = await _gather_facts(admin, listings, wanted, groups, progress)
+    columns = OffsetColumns()
+    failed = await _gather_offsets(admin, facts, columns, now, progress)
+    without_ends = await _gather_log_ends(admin, columns, progress)
+    observed_at = now()
+    missing = {str(broker_id): str(error) for broker_id, error in sorted(listings.errors.items())}
+    progress("write", 0, len(columns))
+    rows = await asyncio.to_thread(write_rows, layout.snapshot_data(snapshot_id), columns, layout.cluster, snapshot_id)
+    progress("write", rows, rows)
+    scope: dict[str, Any] = {"include": list(groups.include), "exclude": list(groups.exclude)}
+    manifest = SnapshotManifest(
+        snapshot_id=snapshot_id,
+        cluster=layout.cluster,
+        kafka_cluster_id=kafka_cluster_id,
+        started_at=started_at,
+        observed_at=observed_at,
+        airflow_run=airflow_run,
+        complete=listings.complete,
+        missing_brokers=missing,
+        sees_all_topics=sees_all_topics,
+        groups=len(facts),
+        failed_groups=len(failed),
+        rows=rows,
+        scope=scope if wanted is None else {**scope, "group_ids": wanted},
+        files=((FILE, rows),),
+    )
+    path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
+    return SnapshotSummary(
+        snapshot_id=snapshot_id,
+        cluster=layout.cluster,
+        kafka_cluster_id=kafka_cluster_id,
+        manifest=str(path),
+        data=str(layout.snapshot_data(snapshot_id)),
+        complete=listings.complete,
+        missing_brokers=missing,
+        sees_all_topics=sees_all_topics,
+        groups=len(facts),
+        failed_groups=len(failed),
+        rows=rows,
+        partitions=len(columns.partitions()),
+        partitions_without_ends=without_ends,
+        states=dict(Counter(fact.state for fact in facts.values())),
+        types=dict(Counter(fact.group_type for fact in facts.values())),
+        coordinators=_coordinators(facts),
+        seconds=round((now() - started_at).total_seconds(), 3),
+        not_found=tuple(not_found),
+        failed=dict(list(failed.items())[:_FAILED_SHOWN]),
+    )
+
+
+def _require_after_the_newest(layout: Layout, now: datetime) -> None:
+    """Refuse to write a history that runs backwards: by a clock that is behind, groups would have been idle for long.
+
+    Such a snapshot sorts before the true ones, where nobody could tell it from an old one.
+    """
+    ids = snapshot_ids(layout)
+    if ids and ids[-1] > f"{now.astimezone(UTC) + _CLOCK_SLACK:%Y%m%dT%H%M%SZ}~":
+        raise SnapshotError(
+            f"the newest snapshot, {ids[-1]}, was taken later than now by this machine's clock, {now.isoformat()}: "
+            f"check the clocks; if it was that snapshot's clock, remove its file from {layout.manifests}"
+        )
+
+
+async def _gather_facts(
+    admin: GroupAdmin, listings: GroupListings, wanted: list[str] | None, groups: GroupFilter, progress: Progress
+) -> tuple[dict[str, GroupFacts], list[str]]:
+    """Give what is known of every group in scope, and the ids asked for that do not exist."""
+    ids = list(listings) if wanted is None else wanted
+    selected = [group_id for group_id in ids if wanted is not None or groups.selects(group_id)]
+    facts = {group_id: _from_listing(group_id, listings.get(group_id)) for group_id in selected}
+    unclear = [group_id for group_id, fact in facts.items() if _needs_describing(fact)]
+    not_found = []
+    done = 0
+    for chunk in _chunks(unclear, _DESCRIBE_AT_ONCE):
+        for group_id, result in (await admin.describe_consumer_groups(chunk)).items():
+            if group_id not in facts:
+                continue
+            if group_id not in listings and _is_absent(result):
+                not_found.append(group_id)
+                del facts[group_id]
+            elif result.value is not None:
+                facts[group_id] = _from_description(facts[group_id], result.value)
+        done += len(chunk)
+        progress("describe", done, len(unclear))
+    return facts, not_found
+
+
+def _coordinators(facts: dict[str, GroupFacts]) -> dict[str, int]:
+    counts = Counter(fact.coordinator for fact in facts.values() if fact.coordinator is not None)
+    return {str(broker_id): counts[broker_id] for broker_id in sorted(counts)}
+
+
+def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:
+    if listing is None:
+        return GroupFacts(
+            group_id=group_id,
+            group_type=GroupType.UNKNOWN.value,
+            protocol_type="",
+            state=GroupState.UNKNOWN.value,
+            members=None,
+            coordinator=None,
+        )
+    return GroupFacts(
+        group_id=group_id,
+        group_type=listing.type.value,
+        protocol_type=listing.protocol_type,
+        state=listing.state.value,
+        members=0 if listing.state is GroupState.EMPTY else None,
+        coordinator=listing.coordinator,
+    )
+
+
+def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFacts:
+    """Add what the listing does not say: the members, and the state if it has none.
+
+    A type that the listing left unknown stays so: only some groups are described, and a type that came and went with
+    the state would look like another group to whoever compares snapshots.
+    """
+    if facts.coordinator is None:  # it was not listed
+        facts = replace(
+            facts,
+            group_type=described.type.value,
+            protocol_type=described.protocol_type,
+            coordinator=described.coordinator,
+        )
+    state = described.state.value if facts.state == GroupState.UNKNOWN.value else facts.state
+    return replace(facts, state=state, members=len(described.members))
+
+
+def _needs_describing(facts: GroupFacts) -> bool:
+    return facts.state != GroupState.EMPTY.value and not _is_other_program(facts)
+
+
+def _is_other_program(facts: GroupFacts) -> bool:
+    return facts.group_type in OTHER_PROGRAMS or facts.protocol_type in OTHER_PROGRAMS
+
+
+def _is_absent(result: GroupResult[GroupDescription]) -> bool:
+    if result.error is not None:
+        return getattr(result.error, "name", "") == "GROUP_ID_NOT_FOUND"
+    return result.value is not None and result.value.state is GroupState.DEAD
+
+
+async def _gather_offsets(
+    admin: GroupAdmin, facts: dict[str, GroupFacts], columns: OffsetColumns, now: Clock, progress: Progress
+) -> dict[str, str]:
+    """Put every group into the columns; give the groups that could not be read, with the reason."""
+    failed: dict[str, str] = {}
+    asked = []
+    for group_id, fact in facts.items():
+        if _is_other_program(fact):
+            columns.add(fact, now(), None)
+        else:
+            asked.append(group_id)
+    done = 0
+    async for result in read_offsets(admin, asked, require_stable=False):
+        _add_result(columns, facts[result.group_id], result, now)
+        if result.error is not None:
+            failed[result.group_id] = str(result.error)
+        done += 1
+        if done % 1_000 == 0 or done == len(asked):
+            progress("offsets", done, len(asked))
+    return failed
+
+
+def _add_result(columns: OffsetColumns, facts: GroupFacts, result: GroupResult[GroupOffsets], now: Clock) -> None:
+    error = result.error
+    if isinstance(error, PartitionOffsetsError):
+        errors = {key: str(reason) for key, reason in error.partition_errors.items()}
+        columns.add(facts, now(), error.partial, partition_errors=errors)
+    elif error is not None:
+        columns.add(facts, now(), None, error=str(error) or type(error).__name__)
+    else:
+        columns.add(facts, now(), result.value)
+
+
+async def _gather_log_ends(admin: GroupAdmin, columns: OffsetColumns, progress: Progress) -> int:
+    """Ask each partition once for its start and once for its end; give how many have none."""
+    partitions = columns.partitions()
+    found: list[array[int]] = []
+    for stage, spec in (("log starts", OffsetSpec.earliest()), ("log ends", OffsetSpec.latest())):
+        values = array("q")
+        for chunk in _chunks(partitions, _PARTITIONS_AT_ONCE):
+            values.extend(await list_log_offsets(admin, chunk, spec))
+            progress(stage, len(values), len(partitions))
+        found.append(values)
+    columns.set_log_ends(found[0], found[1])
+    return sum(1 for start, end in zip(*found, strict=True) if start < 0 or end < 0)
+
+
+async def list_log_offsets(admin: GroupAdmin, partitions: list[TopicPartition], spec: OffsetSpec) -> array[int]:
+    """Give one offset for each partition; -1 where the topic is gone or the broker gave an error."""
+    answers = await admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}
+    values = array("q")
+    for key in partitions:
+        answer = answers.get(key)
+        values.append(-1 if answer is None or isinstance(answer, KafkaGroupsError) else answer.offset)
+    return values
+
+
+def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

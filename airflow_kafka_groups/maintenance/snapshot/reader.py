@@ -1,0 +1,182 @@
+"""Read snapshots back, and trust none that is missing, half written, damaged or another one than it says."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest
+from airflow_kafka_groups.maintenance.storage import Layout, read_json
+from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
+
+_BATCH_ROWS = 65_536
+_COLUMNS = (
+    "cluster",
+    "run_id",
+    "observed_at",
+    "group_id",
+    "group_type",
+    "protocol_type",
+    "state",
+    "members",
+    "coordinator",
+    "topic",
+    "partition",
+    "committed_offset",
+    "leader_epoch",
+    "metadata",
+    "error",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotGroup:
+    """Be one group as a snapshot saw it; ``errors`` is empty when all of it could be read."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    coordinator: int | None
+    observed_at: datetime
+    offsets: GroupOffsets
+    errors: tuple[str, ...]
+
+
+def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
+    """Read a snapshot's manifest; raises ``SnapshotError`` when there is none, it is damaged or of another cluster."""
+    path = layout.manifest(snapshot_id)
+    if not path.exists() and layout.snapshot_data(snapshot_id).exists():
+        raise SnapshotError(f"snapshot {snapshot_id} is half written (it has rows and no manifest): take a new one")
+    manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError), path)
+    if manifest.snapshot_id != snapshot_id or manifest.cluster != layout.cluster:
+        raise SnapshotError(f"{path} is about snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}")
+    return manifest
+
+
+def snapshot_ids(layout: Layout) -> list[str]:
+    """Give the ids of all snapshots that have a manifest, oldest first."""
+    if not layout.manifests.exists():
+        return []
+    names = [path.name for path in layout.manifests.iterdir()]
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith("."))
+
+
+def latest_manifest(layout: Layout) -> SnapshotManifest:
+    """Give the newest snapshot that is complete; raises ``SnapshotError`` when there is none.
+
+    A damaged manifest stops the search: silently taking an older picture would hide that something is wrong.
+    """
+    incomplete = 0
+    for snapshot_id in reversed(snapshot_ids(layout)):
+        manifest = load_manifest(layout, snapshot_id)
+        if manifest.complete:
+            return manifest
+        incomplete += 1
+    seen = f"{incomplete} snapshot(s), none of them complete" if incomplete else "no snapshot"
+    raise SnapshotError(f"there is {seen} in {layout.manifests}: run the snapshot first")
+
+
+class SnapshotReader:
+    """Read the groups of one snapshot; its files are checked against the manifest when it is made.
+
+    :param layout: where the cluster's files are.
+    :param snapshot_id: which snapshot.
+    """
+
+    def __init__(self, layout: Layout, snapshot_id: str) -> None:
+        self._layout = layout
+        self.manifest = load_manifest(layout, snapshot_id)
+        for name, rows in self.manifest.files:
+            found = self._open(name, lambda file: file.metadata.num_rows)
+            if found != rows:
+                raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows and should have {rows}")
+        if sum(rows for _, rows in self.manifest.files) != self.manifest.rows:
+            raise SnapshotError(f"the manifest of snapshot {snapshot_id} does not add up")
+
+    def groups(self, group_ids: Collection[str] | None = None) -> Iterator[SnapshotGroup]:
+        """Give each group (or those asked for) once, with all its offsets; groups are sorted by id.
+
+        Raises ``SnapshotError`` when rows are not what this package writes.
+        """
+        wanted = None if group_ids is None else set(group_ids)
+        for name, _ in self.manifest.files:
+            last = None
+            for group_id, rows in groupby(self._rows(name, wanted), key=itemgetter("group_id")):
+                if last is not None and group_id <= last:
+                    raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is not sorted by group")
+                last = group_id
+                yield self._group(group_id, list(rows))
+
+    def _open(self, name: str, use: Any) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self._layout.snapshot_data(self.manifest.snapshot_id) / name
+        try:
+            with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+                return use(parquet)
+        except FileNotFoundError:
+            raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None
+        except (OSError, pa.ArrowException) as exc:
+            raise SnapshotError(f"{path} cannot be read: {exc}") from exc
+
+    def _rows(self, name: str, wanted: set[str] | None) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        path = self._layout.snapshot_data(self.manifest.snapshot_id) / name
+        keep = None if wanted is None else pa.array(sorted(wanted), pa.string())
+        try:
+            with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=list(_COLUMNS)):
+                    chosen = batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
+                    yield from chosen.to_pylist()
+        except (OSError, KeyError, pa.ArrowException) as exc:
+            raise SnapshotError(f"{path} cannot be read: {exc}") from exc
+
+    def _group(self, group_id: str, rows: list[dict[str, Any]]) -> SnapshotGroup:
+        first = rows[0]
+        for row in rows:
+            if row["cluster"] != self.manifest.cluster or row["run_id"] != self.manifest.snapshot_id:
+                raise SnapshotError(f"group {group_id!r} has rows of another snapshot in {self.manifest.snapshot_id}")
+        return SnapshotGroup(
+            group_id=group_id,
+            group_type=first["group_type"],
+            protocol_type=first["protocol_type"],
+            state=first["state"],
+            members=first["members"],
+            coordinator=first["coordinator"],
+            observed_at=first["observed_at"],
+            offsets=read_offset_rows(group_id, rows),
+            errors=tuple(row["error"] for row in rows if row["error"] is not None),
+        )
+
+
+def read_offset_rows(group_id: str, rows: list[dict[str, Any]]) -> GroupOffsets:
+    """Build a group's offsets from rows of a snapshot or a backup; rows without an offset do not count."""
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["committed_offset"] is not None:
+            by_topic.setdefault(row["topic"], []).append(row)
+    topics = []
+    for topic, of_topic in by_topic.items():
+        metadata = tuple(row["metadata"] or "" for row in of_topic)
+        topics.append(
+            TopicOffsets(
+                topic,
+                array("i", [row["partition"] for row in of_topic]),
+                array("q", [row["committed_offset"] for row in of_topic]),
+                array("i", [-1 if row["leader_epoch"] is None else row["leader_epoch"] for row in of_topic]),
+                metadata if any(metadata) else None,
+            )
+        )
+    return GroupOffsets(group_id, tuple(topics))

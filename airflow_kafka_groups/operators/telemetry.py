@@ -1,0 +1,122 @@
+"""What others see of a task: metrics through Airflow's stats, counts in asset events, lineage.
+
+None of it may fail a task: what was deleted has to be told even where a metric cannot be sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+    from airflow_kafka_groups.operators.base import StoredOperator
+
+log = logging.getLogger(__name__)
+
+PREFIX = "kafka_groups"
+MAX_LINEAGE_TOPICS = 1_000
+
+
+def gauges(cluster: str, values: Mapping[str, float | None]) -> None:
+    """Send gauges ``kafka_groups.<cluster>.<name>``, with the cluster as a tag, too; ``None`` is left out."""
+    _send("gauge", cluster, values)
+
+
+def counters(cluster: str, values: Mapping[str, float | None]) -> None:
+    """Add to the counters ``kafka_groups.<cluster>.<name>``; 0 and ``None`` are left out."""
+    _send("incr", cluster, {name: value for name, value in values.items() if value})
+
+
+def _send(kind: str, cluster: str, values: Mapping[str, float | None]) -> None:
+    try:
+        from airflow.providers.common.compat.sdk import Stats
+
+        for name, value in values.items():
+            if value is not None:
+                # Plain statsd knows no tags: the name alone has to tell clusters apart.
+                stat = f"{PREFIX}.{cluster.replace('.', '_')}.{name}"
+                getattr(Stats, kind)(stat, int(value), tags={"cluster": cluster})
+    except Exception:
+        log.warning("metrics could not be sent", exc_info=True)
+
+
+def tell_outlets(operator: BaseOperator, context: Context, facts: Mapping[str, Any]) -> None:
+    """Put a few facts into the event of every asset that the task has as an outlet: ``event.extra``."""
+    from airflow.sdk import Asset
+
+    events = context.get("outlet_events")
+    if events is not None:
+        for outlet in operator.outlets or ():
+            if isinstance(outlet, Asset):
+                events[outlet].extra.update(facts)
+
+
+def tell_deletion(operator: StoredOperator, context: Context, report: DeletionReport, audit_path: str) -> None:
+    """Count what became of the groups of a deletion; a dry run is told to outlets and not counted."""
+    if not report.dry_run:
+        counters(operator.cluster_name, {f"deletion.{name}": count for name, count in report.counts.items()})
+    facts = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": audit_path}
+    tell_outlets(operator, context, {**facts, **report.counts})
+
+
+def file_lineage(path: str, rows: int | None) -> Any:
+    """Give the OpenLineage dataset of a file that was written, named as OpenLineage names files."""
+    from airflow.providers.common.compat.openlineage.facet import OutputDataset, OutputStatisticsOutputDatasetFacet
+
+    namespace, name = dataset_name(path)
+    statistics = OutputStatisticsOutputDatasetFacet(rowCount=rows, fileCount=1)
+    return OutputDataset(namespace=namespace, name=name, outputFacets={"outputStatistics": statistics})
+
+
+def dataset_name(path: str) -> tuple[str, str]:
+    """Give OpenLineage's namespace and name of a path or URL; the connection id in it is no part of them."""
+    parts = urlsplit(path)
+    if not parts.scheme or parts.scheme == "file":
+        return "file", parts.path
+    scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
+    return f"{scheme}://{parts.netloc.rpartition('@')[2]}", parts.path.lstrip("/")
+
+
+def topics_lineage(hook: KafkaGroupsHook, topics: Iterable[str]) -> list[Any]:
+    """Give the OpenLineage datasets of topics: those whose offsets were read; the first 1,000 by name."""
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+    host, port = hook.client_config().bootstrap_servers[0]
+    return [Dataset(namespace=f"kafka://{host}:{port}", name=name) for name in sorted(topics)[:MAX_LINEAGE_TOPICS]]
+
+
+def offsets_lineage(hook: KafkaGroupsHook, data: str, rows: int | None) -> Any:
+    """Give the lineage of a Parquet file of committed offsets: from the topics in it to the file.
+
+    :param data: the file, or a folder with one or more.
+    """
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    return OperatorLineage(
+        inputs=topics_lineage(hook, _topics_of(data)), outputs=[file_lineage(data, rows)], run_facets={}, job_facets={}
+    )
+
+
+def _topics_of(data: str) -> set[str]:
+    """Read the topics of a file of offsets. Lineage without them is better than none."""
+    import pyarrow.parquet as pq
+
+    from airflow_kafka_groups.hooks.storage import open_path
+
+    topics: set[str] = set()
+    try:
+        path: Any = open_path("data", data)
+        files = [file for file in path.iterdir() if file.name.endswith(".parquet")] if path.is_dir() else [path]
+        for file in files:
+            with file.open("rb") as source:
+                for batch in pq.ParquetFile(source).iter_batches(columns=["topic"]):
+                    topics.update(batch.column(0).unique().to_pylist())
+    except Exception:
+        log.warning("the topics of %s could not be read for the lineage", data, exc_info=True)
+    return {topic for topic in topics if topic}  # a group without offsets has a row without a topic

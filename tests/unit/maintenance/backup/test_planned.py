@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.exceptions import BackupError, PlanError
+from airflow_kafka_groups.maintenance.backup import planned as backup_module
+from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, read_backup
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
+from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def cluster() -> FakeAdmin:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 5), ("t", 1, 6))
+    admin.add("b", ("gone", 3, 9))
+    admin.groups["b"].offsets[T1] = OffsetAndMetadata(0, 'note "é"', None)
+    admin.ends = {T0: (2, 50), T1: (0, 7)}
+    return admin
+
+
+async def test_a_backup_holds_all_that_a_restore_needs(tmp_path: Path) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan, backup = await backed_up(admin, layout)
+    assert (sorted(backup.entries), dict(backup.not_backed_up), backup.rows) == (["a", "b"], {}, 4)
+    assert require_backup_of(backup, plan) is backup
+    first, second = read_backup(layout, plan.plan_id)
+    assert dict(first.offsets) == admin.groups["a"].offsets
+    assert dict(second.offsets) == admin.groups["b"].offsets
+    assert first.log_ends == {T0: (2, 50), T1: (0, 7)}
+    assert second.log_ends == {TopicPartition("gone", 3): (None, None), T1: (0, 7)}
+    assert (second.entry.group_type, second.entry.protocol_type) == ("classic", "consumer")
+    assert second.entry.fingerprint == plan.groups[[g.group_id for g in plan.groups].index("b")].fingerprint
+    (row, *_) = pq.read_table(backup.path).to_pylist()
+    assert (row["cluster"], row["kafka_cluster_id"], row["plan_id"]) == ("prod", plan.kafka_cluster_id, plan.plan_id)
+    manifest = json.loads((tmp_path / "prod" / "backups" / f"{plan.plan_id}.json").read_text())
+    data = (tmp_path / "prod" / "backups" / f"{plan.plan_id}.parquet").read_bytes()
+    assert manifest["file"]["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (manifest["plan_digest"], manifest["groups"]) == (plan.digest, 2)
+    assert backup.to_json()["groups"] == 2
+
+
+async def test_offsets_are_read_with_open_transactions_in_mind(tmp_path: Path) -> None:
+    admin = cluster()
+    await backed_up(admin, layout_in(tmp_path))
+    assert sorted(admin.asked("stable offsets")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.none])
+async def test_no_error_reads_as_a_backup(code: ErrorCode, tmp_path: Path) -> None:
+    admin = cluster()
+    plan = await planned(admin, layout_in(tmp_path))
+    admin.offset_errors["a"] = error(code.name.upper(), int(code))
+    backup = await backup_groups(admin, layout_in(tmp_path), plan, now=Ticking(LATER))
+    assert list(backup.entries) == ["b"]
+    assert code.name.upper() in backup.not_backed_up["a"]
+
+
+async def test_what_moved_vanished_or_did_not_answer_is_not_backed_up(tmp_path: Path) -> None:
+    admin = cluster()
+    for name in ("moved", "vanished", "silent", "noted"):
+        admin.add(name, ("t", 0, 1))
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    admin.commit("moved", "t", 0, 2)
+    admin.groups["noted"].offsets[T0] = OffsetAndMetadata(1, "still here", 3)
+    del admin.groups["vanished"]
+    admin.silent.add("silent")
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert sorted(backup.entries) == ["a", "b"]
+    assert {name: reason.split(":")[0] for name, reason in backup.not_backed_up.items()} == {
+        "moved": "its offsets moved since the plan was made",
+        "noted": "its offsets moved since the plan was made",
+        "vanished": "no committed offset is visible any more",
+        "silent": "could not be read",
+    }
+    assert load_backup(layout, plan.plan_id) == backup
+
+
+async def test_an_empty_plan_has_an_empty_backup(tmp_path: Path) -> None:
+    _, backup = await backed_up(FakeAdmin(), layout_in(tmp_path))
+    assert (dict(backup.entries), backup.rows) == ({}, 0)
+
+
+async def test_a_repeated_run_keeps_the_backup_of_what_is_deleted_by_now(tmp_path: Path) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan, first = await backed_up(admin, layout)
+    admin.groups.clear()
+    again = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert again == first
+    assert len(list(read_backup(layout, plan.plan_id))) == 2
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("when", ["offsets", "log ends"])
+async def test_a_slow_run_does_not_replace_the_backup_of_what_is_deleted_by_now(tmp_path: Path, when: str) -> None:
+    """Airflow takes a worker for dead and runs the task again; the first one goes on, and finds the groups gone."""
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    slow = FakeAdmin(dict(admin.groups))
+    first: list[Backup] = []
+
+    def meanwhile(call: str) -> None:
+        if call == {"offsets": "stable offsets", "log ends": "list_offsets"}[when] and not first:
+            with ThreadPoolExecutor(1) as pool:
+                backing_up = backup_groups(admin, layout, plan, now=Ticking(LATER))
+                first.append(pool.submit(asyncio.run, backing_up).result())
+            slow.groups.clear()
+
+    slow.before = meanwhile
+    late = await backup_groups(slow, layout, plan, now=Ticking(LATER))
+    assert load_backup(layout, plan.plan_id).entries == first[0].entries
+    assert sorted(late.entries) == ["a", "b"]
+
+
+async def test_a_half_written_backup_is_written_again(tmp_path: Path) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    folder = tmp_path / "prod" / "backups"
+    folder.mkdir()
+    (folder / f"{plan.plan_id}.parquet").write_bytes(b"half")
+    with pytest.raises(BackupError, match="half written"):
+        load_backup(layout, plan.plan_id)
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert sorted(backup.entries) == ["a", "b"]
+
+
+async def test_a_plan_that_does_not_apply_is_not_backed_up(tmp_path: Path) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    with pytest.raises(PlanError, match="expired"):
+        await backup_groups(admin, layout, plan, now=Ticking(plan.expires_at))
+    with pytest.raises(PlanError, match="approved"):
+        await backup_groups(admin, layout, plan, now=Ticking(LATER), approved_digest="0" * 64)
+    with pytest.raises(BackupError, match="not for 'other'"):
+        await backup_groups(admin, Layout(tmp_path, "other"), plan, now=Ticking(LATER))
+    admin.cluster = "another"
+    with pytest.raises(PlanError, match="check the connection"):
+        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert not (tmp_path / "prod" / "backups").exists()
+
+
+async def test_the_backup_of_another_plan_is_none(tmp_path: Path) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan, backup = await backed_up(admin, layout)
+    other = replace(plan, expires_at=plan.expires_at + timedelta(seconds=1))
+    with pytest.raises(BackupError, match="not of plan"):
+        require_backup_of(backup, other)
+    with pytest.raises(BackupError, match="not of plan"):
+        await backup_groups(admin, layout, other, now=Ticking(LATER))
+
+
+async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    honest = backup_module._parquet
+
+    def lying(columns: Any, backup: Any) -> bytes:
+        table = pq.read_table(pa.BufferReader(honest(columns, backup)))
+        place = table.schema.get_field_index("committed_offset")
+        changed = pa.array([value + 1 for value in table["committed_offset"].to_pylist()])
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.set_column(place, "committed_offset", changed), sink)
+        return bytes(sink.getvalue())
+
+    monkeypatch.setattr(backup_module, "_parquet", lying)
+    with pytest.raises(BackupError, match="do not fit their fingerprint"):
+        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert not (tmp_path / "prod" / "backups" / f"{plan.plan_id}.json").exists()
+
+
+async def test_a_backup_that_lacks_a_group_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    honest = backup_module._parquet
+
+    def short(columns: Any, backup: Any) -> bytes:
+        table = pq.read_table(pa.BufferReader(honest(columns, backup)))
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.filter(pa.compute.equal(table["group_id"], "a")), sink)
+        return bytes(sink.getvalue())
+
+    monkeypatch.setattr(backup_module, "_parquet", short)
+    with pytest.raises(BackupError, match="2 rows and should have 4"):
+        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+
+
+Damage = Callable[[Path, Path, dict[str, Any]], object]
+
+
+def rewrite(manifest: Path, data: dict[str, Any], **changes: Any) -> None:
+    manifest.write_text(json.dumps({**data, **changes}))
+
+
+DAMAGES: list[tuple[str, Damage, str]] = [
+    ("no manifest", lambda m, p, d: m.unlink(), "half written"),
+    ("no data", lambda m, p, d: p.unlink(), "cannot be read"),
+    ("a byte more", lambda m, p, d: p.write_bytes(p.read_bytes() + b"x"), "damaged"),
+    ("empty data", lambda m, p, d: p.write_bytes(b""), "damaged"),
+    ("another digest", lambda m, p, d: rewrite(m, d, file={**d["file"], "sha256": "0" * 64}), "damaged"),
+    ("no digest", lambda m, p, d: rewrite(m, d, file={}), "damaged"),
+    ("no file", lambda m, p, d: rewrite(m, d, file=None), "damaged"),
+    ("other rows", lambda m, p, d: rewrite(m, d, file={**d["file"], "rows": 9}), "should have 9"),
+    ("other count", lambda m, p, d: rewrite(m, d, groups=9), "its manifest says 9"),
+    ("other plan", lambda m, p, d: rewrite(m, d, plan_id="x"), "backup of plan 'x'"),
+    ("other cluster", lambda m, p, d: rewrite(m, d, cluster="x"), "of cluster 'x'"),
+    ("other Kafka", lambda m, p, d: rewrite(m, d, kafka_cluster_id="x"), "another plan or cluster"),
+    ("says both", lambda m, p, d: rewrite(m, d, not_backed_up={"a": "why"}), "says it does not"),
+    ("no plan digest", lambda m, p, d: rewrite(m, {k: v for k, v in d.items() if k != "plan_digest"}), "damaged"),
+    ("newer", lambda m, p, d: rewrite(m, d, format=9), "format 9"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), [item[1:] for item in DAMAGES], ids=[item[0] for item in DAMAGES])
+async def test_no_damaged_backup_is_believed(damage: Damage, message: str, tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(cluster(), layout)
+    folder = tmp_path / "prod" / "backups"
+    manifest = folder / f"{plan.plan_id}.json"
+    damage(manifest, folder / f"{plan.plan_id}.parquet", json.loads(manifest.read_text()))
+    with pytest.raises(BackupError, match=message):
+        load_backup(layout, plan.plan_id)
+
+
+async def test_reading_that_fails_as_a_whole_leaves_no_backup(tmp_path: Path) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+
+    def crash(call: str) -> None:
+        if call == "list_offsets":
+            raise timeout()
+
+    admin.before = crash
+    with pytest.raises(TimeoutError):
+        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    with pytest.raises(BackupError, match="missing"):
+        load_backup(layout, plan.plan_id)

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError
+from airflow_kafka_groups.maintenance.backup.file import read_backup
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import _NO_OFFSETS, delete_explicit
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType
+from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
+from tests.unit.maintenance.scene import LATER, layout_in
+
+
+class Watch:
+    """Stands for waiting: notes how long, and lets something happen meanwhile."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.slept: list[float] = []
+        self.meanwhile = meanwhile
+
+    async def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.meanwhile()
+
+
+def cluster(*names: str) -> FakeAdmin:
+    admin = FakeAdmin()
+    for number, name in enumerate(names):
+        admin.add(name, ("t", 0, number))
+    return admin
+
+
+async def delete(
+    admin: FakeAdmin, ids: Any, *, sleep: Callable[[float], Awaitable[None]], **how: Any
+) -> DeletionReport:
+    chosen = {"dry_run": False, "options": DeletionOptions(now=Ticking(LATER)), **how}
+    return await delete_explicit(admin, ids, sleep=sleep, **chosen)
+
+
+def fates(report: DeletionReport) -> list[str]:
+    return [f"{item.group_id}:{item.outcome.value}:{item.code}" for item in report.outcomes]
+
+
+async def test_named_groups_are_watched_and_deleted(tmp_path: Path) -> None:
+    admin = cluster("b", "a", "other")
+    watch = Watch()
+    report = await delete(admin, ["b", "a", "b"], sleep=watch, observe_seconds=3)
+    assert fates(report) == ["b:deleted:safe", "a:deleted:safe"]
+    assert watch.slept == [3.0]
+    assert list(admin.groups) == ["other"]
+    assert (report.plan_id, report.backup) == (None, None)
+
+
+async def test_where_topics_may_be_hidden_nothing_is_deleted_unless_that_is_allowed() -> None:
+    admin = cluster("a")
+    admin.sees_topics = False
+    with pytest.raises(PlanError, match="Describe on all topics"):
+        await delete(admin, ["a"], sleep=Watch())
+    assert list(admin.groups) == ["a"]
+    assert fates(await delete(admin, ["a"], sleep=Watch(), allow_hidden_topics=True)) == ["a:deleted:safe"]
+
+
+async def test_a_group_that_moves_while_it_is_watched_is_kept() -> None:
+    admin = cluster("a", "b", "c")
+
+    def meanwhile() -> None:
+        admin.commit("a", "t", 0, 9)
+        admin.groups["b"].members = 1
+        admin.groups["c"].state = GroupState.PREPARING_REBALANCE
+
+    report = await delete(admin, ["a", "b", "c"], sleep=Watch(meanwhile))
+    assert fates(report) == ["a:kept:moved", "b:kept:has_members", "c:kept:not_empty"]
+    assert admin.asked("delete") == []
+
+
+async def test_what_is_not_safe_at_first_sight_is_not_watched() -> None:
+    admin = cluster("secret", "unread")
+    admin.add("busy", ("t", 0, 1), state=GroupState.STABLE, members=1)
+    admin.add("share", type=GroupType.SHARE, protocol_type="share")
+    admin.add("sink", ("t", 0, 1), protocol_type="connect")
+    admin.add("bare")
+    admin.add("connect-x", ("t", 0, 1))
+    admin.describe_errors["secret"] = error("GROUP_AUTHORIZATION_FAILED")
+    admin.offset_errors["unread"] = error("GROUP_AUTHORIZATION_FAILED")
+    watch = Watch()
+    names = ["busy", "share", "sink", "bare", "connect-x", "secret", "unread", "nowhere", ""]
+    report = await delete(admin, names, sleep=watch)
+    assert fates(report) == [
+        "busy:kept:has_members",
+        "share:kept:wrong_type",
+        "sink:kept:wrong_protocol",
+        "bare:kept:no_offsets",
+        "connect-x:kept:protected",
+        "secret:kept:not_described",
+        "unread:kept:unreadable",
+        "nowhere:gone:gone",
+        ":kept:protected",
+    ]
+    assert watch.slept == []
+    assert admin.asked("delete") == []
+
+
+async def test_a_group_without_offsets_goes_when_that_is_asked_for(tmp_path: Path) -> None:
+    for layout in (None, layout_in(tmp_path)):
+        admin = cluster("a")
+        admin.add("bare")
+        report = await delete(admin, ["a", "bare"], sleep=Watch(), may_lack_offsets=True, layout=layout)
+        assert fates(report) == ["a:deleted:safe", "bare:deleted:safe"]
+    assert fingerprint(GroupOffsets("any")) == _NO_OFFSETS
+
+
+async def test_with_a_layout_there_is_a_plan_and_a_backup_first(tmp_path: Path) -> None:
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    report = await delete(admin, ["a", "b"], sleep=Watch(), layout=layout)
+    assert fates(report) == ["a:deleted:safe", "b:deleted:safe"]
+    assert report.plan_id is not None
+    plan = load_plan(layout, report.plan_id)
+    assert (plan.group_ids, plan.digest) == (["a", "b"], report.plan_digest)
+    assert [group.entry.group_id for group in read_backup(layout, plan.plan_id)] == ["a", "b"]
+
+
+async def test_what_cannot_be_backed_up_is_kept(tmp_path: Path) -> None:
+    admin = cluster("a", "b")
+
+    def meanwhile() -> None:
+        admin.commit("a", "t", 0, 9)
+
+    report = await delete(admin, ["a", "b"], sleep=Watch(meanwhile), layout=layout_in(tmp_path))
+    assert fates(report) == ["a:kept:moved", "b:deleted:safe"]
+
+
+async def test_a_cluster_without_a_name_cannot_be_backed_up(tmp_path: Path) -> None:
+    admin = cluster("a")
+    admin.cluster = None
+    with pytest.raises(PlanError, match="does not say its id"):
+        await delete(admin, ["a"], sleep=Watch(), layout=layout_in(tmp_path))
+    assert "a" in admin.groups
+
+
+async def test_a_dry_run_watches_and_deletes_and_writes_nothing(tmp_path: Path) -> None:
+    admin = cluster("a")
+    watch = Watch()
+    report = await delete(admin, ["a"], sleep=watch, dry_run=True, layout=layout_in(tmp_path))
+    assert fates(report) == ["a:would_delete:safe"]
+    assert watch.slept == [10.0]
+    assert "a" in admin.groups
+    assert not (tmp_path / "prod").exists()
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_an_incomplete_listing_deletes_nothing(when: str) -> None:
+    admin = cluster("a")
+
+    def lose() -> None:
+        admin.missing_brokers = {2: timeout()}
+
+    if when == "before":
+        lose()
+    with pytest.raises(IncompleteListingError):
+        await delete(admin, ["a"], sleep=Watch(lose))
+    assert "a" in admin.groups
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"ids": []},
+        {"ids": "a"},
+        {"ids": ["a", 3]},
+        {"observe_seconds": 0},
+        {"observe_seconds": float("nan")},
+        {"observe_seconds": True},
+        {"protected": "__*"},
+        {"protected": ["re:("]},
+    ],
+)
+async def test_bad_input_is_refused_before_anything_is_asked(bad: dict[str, Any]) -> None:
+    admin = cluster("a")
+    how = dict(bad)
+    with pytest.raises(ConfigurationError):
+        await delete(admin, how.pop("ids", ["a"]), sleep=Watch(), **how)
+    assert admin.calls == []

@@ -1,0 +1,242 @@
+"""A run that has lost its lease deletes no more, says so of every group that is left, and half tells nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin.results import GroupResults
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, DeadlineExceededError
+from airflow_kafka_groups.maintenance.deletion import lease as lease_module
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
+from airflow_kafka_groups.maintenance.deletion.audit import audit_record
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
+from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.membership.lease import GROUP_ID, MaintenanceLease
+from tests.unit.maintenance.fake import FakeAdmin, Ticking
+from tests.unit.maintenance.fake_lease import WHY, ScriptedLease
+from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+
+NAMES = ("a", "b", "c", "d")
+CONFIG = ClientConfig(bootstrap_servers=(("b", 1),))
+
+
+class Scene:
+    """Be four planned groups, deleted two at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.admin = FakeAdmin()
+        for number, name in enumerate(NAMES):
+            self.admin.add(name, ("t", 0, number))
+        self.lease = ScriptedLease()
+
+    async def delete(self, *, dry_run: bool = False) -> DeletionReport:
+        plan, backup = await backed_up(self.admin, layout_in(self.folder))
+        options = DeletionOptions(now=Ticking(LATER), chunk_size=2, lease=LeaseGuard(self.lease))
+        return await delete_planned(self.admin, plan, backup, dry_run=dry_run, options=options)
+
+    def on(self, call: str, count: int, then: Any) -> None:
+        """Do something when a call comes for the n-th time."""
+        seen = [0]
+
+        def before(name: str) -> None:
+            seen[0] += name == call
+            if name == call and seen[0] == count:
+                then()
+
+        self.admin.before = before
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def codes(report: DeletionReport) -> dict[str, str]:
+    return {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
+
+
+DELETED, KEPT = "deleted:safe", "kept:lease_lost"
+
+
+async def test_a_lease_that_is_held_is_recorded_and_changes_nothing(scene: Scene) -> None:
+    scene.on("delete", 1, lambda: setattr(scene.lease, "generation", 9))
+    report = await scene.delete()
+    assert set(codes(report).values()) == {DELETED}
+    assert scene.lease.confirmed == 2, "before each chunk"
+    record = audit_record(report, run_id="20260301T120000Z-aaaaaaaa")
+    assert record["lease"] == {
+        "group_id": GROUP_ID,
+        "owner": "me",
+        "member_id": "m1",
+        "generations": [7, 9],
+        "lost": None,
+    }
+    assert DeletionReport.from_json(report.to_json()) == report
+    older = report.to_json()
+    del older["lease"]
+    assert DeletionReport.from_json(older).lease is None
+
+
+async def test_lost_between_two_chunks_the_second_is_kept_and_not_even_read(scene: Scene) -> None:
+    real = scene.admin._delete
+
+    def lose_after(group_id: str) -> Any:
+        result = real(group_id)
+        if len(scene.admin.deleted) == 2:
+            scene.lease.lose()
+        return result
+
+    scene.admin._delete = lose_after  # type: ignore[method-assign]
+    report = await scene.delete()
+    found = codes(report)
+    assert sorted(found.values()) == [DELETED, DELETED, KEPT, KEPT]
+    assert len(scene.admin.groups) == 2
+    (warning,) = report.warnings
+    assert WHY in warning
+    assert report.lease is not None
+    assert report.lease.lost == WHY
+    left = [item for item in report.outcomes if item.code == "lease_lost"]
+    assert all(WHY in item.reason for item in left)
+    assert len(scene.admin.asked("describe")) == 2, "only the first chunk was read for the deletion"
+
+
+async def test_lost_while_a_chunk_is_read_nothing_of_it_is_sent(scene: Scene) -> None:
+    plan, backup = await backed_up(scene.admin, layout_in(scene.folder))
+    scene.on("stable offsets", 1, scene.lease.lose)
+    options = DeletionOptions(now=Ticking(LATER), chunk_size=2, lease=LeaseGuard(scene.lease))
+    report = await delete_planned(scene.admin, plan, backup, dry_run=False, options=options)
+    assert set(codes(report).values()) == {KEPT}
+    assert scene.admin.asked("delete") == []
+
+
+async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_are_unknown(scene: Scene) -> None:
+    begun = asyncio.Event()
+    scene.lease.seconds = 1.1
+
+    async def hangs(*_: Any, **__: Any) -> GroupResults[None]:
+        begun.set()
+        scene.lease.seconds = 0.05
+        asyncio.get_running_loop().call_later(0.02, scene.lease.lose)
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    scene.admin.delete_consumer_groups = hangs  # type: ignore[method-assign]
+    async with asyncio.timeout(30):
+        report = await scene.delete()
+    assert begun.is_set()
+    assert sorted(codes(report).values()) == [KEPT, KEPT, "unknown:outcome_unknown", "unknown:outcome_unknown"]
+    assert report.lease is not None
+    assert report.lease.lost == WHY
+
+
+async def test_a_moments_doubt_is_waited_for(scene: Scene) -> None:
+    scene.lease.doubts = 1
+    scene.lease.lose()
+    assert set(codes(await scene.delete()).values()) == {DELETED}
+
+
+async def test_once_lost_it_stays_lost_for_this_run(scene: Scene) -> None:
+    guard = LeaseGuard(scene.lease)
+    scene.lease.lose()
+    assert await guard.why_lost() == WHY
+    scene.lease.seconds = 5.0
+    assert await guard.why_lost() == WHY, "another may have begun meanwhile"
+
+
+async def test_a_lease_that_was_lost_and_came_back_is_another_one(scene: Scene) -> None:
+    scene.on("delete", 1, lambda: setattr(scene.lease, "term", 2))
+    report = await scene.delete()
+    found = list(codes(report).values())
+    assert found[2:] == [KEPT, KEPT]
+    assert report.lease is not None
+    assert "another may have had it" in (report.lease.lost or "")
+
+
+async def test_a_dry_run_needs_no_lease(scene: Scene) -> None:
+    scene.lease.lose()
+    report = await scene.delete(dry_run=True)
+    assert set(codes(report).values()) == {"would_delete:safe"}
+    assert report.lease is None
+    assert scene.lease.confirmed == 0
+
+
+async def test_named_groups_are_held_to_it_too(scene: Scene) -> None:
+    scene.lease.lose()
+    options = DeletionOptions(now=Ticking(LATER), lease=LeaseGuard(scene.lease))
+    report = await delete_explicit(scene.admin, NAMES, dry_run=False, observe_seconds=0.001, options=options)
+    assert set(codes(report).values()) == {KEPT}
+    assert scene.admin.asked("delete") == []
+    assert report.lease is not None
+
+
+@pytest.fixture
+def refusal(monkeypatch: pytest.MonkeyPatch) -> list[Exception | None]:
+    """Let acquiring raise what a test puts here; ``None`` never answers."""
+    raised: list[Exception | None] = []
+
+    async def acquire(self: MaintenanceLease, timeout: float) -> None:
+        if raised[0] is None:
+            await asyncio.Event().wait()
+        raise raised[0] or AssertionError
+
+    monkeypatch.setattr(MaintenanceLease, "acquire", acquire)
+    return raised
+
+
+async def enter(**arguments: Any) -> AsyncIterator[LeaseGuard]:
+    fields = {"group_id": GROUP_ID, "owner": "me", "wait_seconds": 0.0, **arguments}
+    async with deletion_lease(CONFIG, **fields):
+        raise AssertionError("entered")
+    yield
+
+
+async def test_a_user_who_may_not_join_is_told_the_acl_and_the_switch(refusal: list[Exception | None]) -> None:
+    refusal.append(BrokerError(30, "GROUP_AUTHORIZATION_FAILED", "no", api="JoinGroup"))
+    with pytest.raises(ConfigurationError, match=f"--operation Read --group {GROUP_ID}.*lease_group_prefix.*lease=Fa"):
+        await anext(enter())
+    refusal[0] = BrokerError(26, "INVALID_SESSION_TIMEOUT", "no", api="JoinGroup")
+    with pytest.raises(BrokerError, match="INVALID_SESSION"):
+        await anext(enter())
+
+
+async def test_a_group_that_never_answers_is_not_waited_for_for_ever(
+    refusal: list[Exception | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal.append(None)
+    monkeypatch.setattr(lease_module, "JOIN_SECONDS", 0.01)
+    with pytest.raises(DeadlineExceededError, match="nothing was deleted"):
+        await anext(enter())
+
+
+@pytest.mark.parametrize("seconds", [-1, "soon", float("nan"), True])
+async def test_a_wait_that_makes_no_sense_is_refused(seconds: Any) -> None:
+    with pytest.raises(ConfigurationError, match="lease_wait_seconds"):
+        await anext(enter(wait_seconds=seconds))
+
+
+# The lease's own group is nobody's to delete
+
+
+def test_the_groups_name_is_the_one_that_is_protected() -> None:
+    assert LEASE_GROUP_ID == GROUP_ID
+
+
+@pytest.mark.parametrize("group_id", [GROUP_ID, f"team-a.{GROUP_ID}"])
+async def test_no_policy_gives_the_leases_group_away(group_id: str) -> None:
+    groups: GroupFilter = PlanPolicy(protected=(), include=(group_id,)).groups
+    assert "protected" in (groups.why_not(group_id) or "")
+    admin = FakeAdmin()
+    admin.add(group_id, ("t", 0, 1))
+    report = await delete_explicit(admin, [group_id], dry_run=False, observe_seconds=0.001, protected=())
+    assert codes(report) == {group_id: "kept:protected"}
+    assert group_id in admin.groups

@@ -1,0 +1,195 @@
+"""The fence, as a table: which readings let a group go. Everything else keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
+from airflow_kafka_groups.maintenance.backup.file import BackupEntry
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.models import (
+    GroupListing,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.every import for_every
+from tests.unit.maintenance.fake import FakeGroup, describe, error, offsets_of, timeout
+
+OFFSETS = offsets_of("g", ("t", 0, 5), ("t", 1, 6))
+PRINT = fingerprint(OFFSETS)
+EXPECTED = Expected(group_id="g", group_type="classic", protocol_type="consumer", fingerprint=PRINT)
+BACKUP = BackupEntry(group_id="g", group_type="classic", protocol_type="consumer", partitions=2, fingerprint=PRINT)
+LISTING = GroupListing(
+    group_id="g", protocol_type="consumer", state=GroupState.EMPTY, type=GroupType.CLASSIC, coordinator=1
+)
+SAFE = Reading(
+    listing=LISTING,
+    description=GroupResult("g", describe("g", FakeGroup())),
+    offsets=GroupResult("g", OFFSETS),
+)
+
+ALL_ERRORS: list[KafkaGroupsError] = [
+    *(error(code.name.upper(), int(code)) for code in ErrorCode if code is not ErrorCode.none),
+    timeout(),
+    MissingAnswerError("left out"),
+    PartitionOffsetsError("g", {TopicPartition("t", 1): error("UNSTABLE_OFFSET_COMMIT")}, OFFSETS),
+    KafkaGroupsError(""),
+]
+
+
+def described(**facts: Any) -> GroupResult[Any]:
+    return GroupResult("g", describe("g", FakeGroup(**facts)))
+
+
+def test_a_group_that_is_what_it_was_may_go() -> None:
+    assert decide(EXPECTED, SAFE, BACKUP).action is Action.DELETE
+
+
+@for_every("state", GroupState)
+@for_every("kind", GroupType)
+@for_every("protocol", ["consumer", "", "connect", "share", "streams", "sr"])
+@for_every("members", [0, 1])
+def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType, protocol: str, members: int) -> None:
+    expected = replace(EXPECTED, group_type=kind.value, protocol_type=protocol)
+    listing = replace(LISTING, state=state, type=kind, protocol_type=protocol)
+    found = described(state=state, type=kind, protocol_type=protocol, members=members)
+    decision = decide(expected, replace(SAFE, listing=listing, description=found), BACKUP)
+    may_go = (
+        state is GroupState.EMPTY
+        and kind in (GroupType.CLASSIC, GroupType.CONSUMER)
+        and protocol in ("consumer", "")
+        and members == 0
+    )
+    assert (decision.action is Action.DELETE) == may_go
+    if state is GroupState.DEAD and kind not in (GroupType.SHARE, GroupType.STREAMS):
+        assert decision.action is Action.GONE
+
+
+@for_every("problem", ALL_ERRORS)
+def test_no_error_of_the_description_lets_a_listed_group_go(problem: KafkaGroupsError) -> None:
+    decision = decide(EXPECTED, replace(SAFE, description=GroupResult("g", error=problem)), BACKUP)
+    assert (decision.action, decision.code) == (Action.KEEP, Reason.NOT_DESCRIBED)
+    unlisted = replace(SAFE, listing=None, description=GroupResult("g", error=problem))
+    gone = getattr(problem, "name", "") == "GROUP_ID_NOT_FOUND"
+    assert decide(EXPECTED, unlisted, BACKUP).action is (Action.GONE if gone else Action.KEEP)
+
+
+@for_every("problem", ALL_ERRORS)
+@pytest.mark.parametrize("backup", [BACKUP, None])
+def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, backup: BackupEntry | None) -> None:
+    lenient = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), may_lack_offsets=True, needs_backup=False)
+    for expected in (EXPECTED, lenient):
+        decision = decide(expected, replace(SAFE, offsets=GroupResult("g", error=problem)), backup)
+        assert (decision.action, decision.code) == (Action.KEEP, Reason.UNREADABLE)
+
+
+CHANGES: list[tuple[str, dict[str, Any], BackupEntry | None, Reason]] = [
+    ("nobody lists it", {"listing": None}, BACKUP, Reason.NOT_LISTED),
+    ("no description", {"description": None}, BACKUP, Reason.NOT_DESCRIBED),
+    ("a description without a value", {"description": GroupResult("g")}, BACKUP, Reason.NOT_DESCRIBED),
+    (
+        "a description of another group",
+        {"description": GroupResult("g", describe("h", FakeGroup()))},
+        BACKUP,
+        Reason.NOT_DESCRIBED,
+    ),
+    ("no offsets result", {"offsets": None}, BACKUP, Reason.UNREADABLE),
+    ("offsets without a value", {"offsets": GroupResult("g")}, BACKUP, Reason.UNREADABLE),
+    (
+        "offsets of another group",
+        {"offsets": GroupResult("g", offsets_of("h", ("t", 0, 5), ("t", 1, 6)))},
+        BACKUP,
+        Reason.UNREADABLE,
+    ),
+    ("an offset moved", {"offsets": GroupResult("g", offsets_of("g", ("t", 0, 5), ("t", 1, 7)))}, BACKUP, Reason.MOVED),
+    (
+        "an offset moved back",
+        {"offsets": GroupResult("g", offsets_of("g", ("t", 0, 4), ("t", 1, 6)))},
+        BACKUP,
+        Reason.MOVED,
+    ),
+    (
+        "a partition more",
+        {"offsets": GroupResult("g", offsets_of("g", ("t", 0, 5), ("t", 1, 6), ("t", 2, 0)))},
+        BACKUP,
+        Reason.MOVED,
+    ),
+    ("a partition less", {"offsets": GroupResult("g", offsets_of("g", ("t", 0, 5)))}, BACKUP, Reason.MOVED),
+    ("another topic", {"offsets": GroupResult("g", offsets_of("g", ("u", 0, 5), ("t", 1, 6)))}, BACKUP, Reason.MOVED),
+    (
+        "another note",
+        {"offsets": GroupResult("g", offsets_of("g", ("t", 0, 5), ("t", 1, 6), metadata="x"))},
+        BACKUP,
+        Reason.MOVED,
+    ),
+    ("all offsets vanished", {"offsets": GroupResult("g", GroupOffsets("g"))}, BACKUP, Reason.MOVED),
+    ("no backup", {}, None, Reason.NOT_IN_BACKUP),
+    ("the backup of another group", {}, replace(BACKUP, group_id="h"), Reason.NOT_IN_BACKUP),
+    ("a backup of other offsets", {}, replace(BACKUP, fingerprint="0" * 64), Reason.BACKUP_DIFFERS),
+    ("it became a consumer group", {"description": described(type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
+    ("listed as another type", {"listing": replace(LISTING, type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
+    ("listed as a share group", {"listing": replace(LISTING, type=GroupType.SHARE)}, BACKUP, Reason.WRONG_TYPE),
+    ("listed as a streams group", {"listing": replace(LISTING, type=GroupType.STREAMS)}, BACKUP, Reason.WRONG_TYPE),
+    ("used by simple commits since", {"listing": replace(LISTING, protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
+    (
+        "listed with another protocol",
+        {"listing": replace(LISTING, protocol_type="connect")},
+        BACKUP,
+        Reason.WRONG_PROTOCOL,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "backup", "code"), [item[1:] for item in CHANGES], ids=[item[0] for item in CHANGES]
+)
+def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: BackupEntry | None, code: Reason) -> None:
+    decision = decide(EXPECTED, replace(SAFE, **change), backup)
+    assert (decision.action, decision.code) == (Action.KEEP, code)
+    assert decision.reason
+
+
+def test_a_dead_share_group_is_kept_since_its_listing_says_what_it_is() -> None:
+    listing = replace(LISTING, type=GroupType.SHARE, protocol_type="share")
+    decision = decide(EXPECTED, replace(SAFE, listing=listing, description=described(state=GroupState.DEAD)), BACKUP)
+    assert decision.code is Reason.WRONG_TYPE
+
+
+def test_a_broker_too_old_to_list_types_does_not_stop_it() -> None:
+    listing = replace(LISTING, type=GroupType.UNKNOWN, state=GroupState.UNKNOWN)
+    expected = replace(EXPECTED, group_type="unknown")
+    assert decide(expected, replace(SAFE, listing=listing), BACKUP).action is Action.DELETE
+
+
+def test_a_group_without_offsets_goes_only_when_that_was_asked_for() -> None:
+    nothing = replace(SAFE, offsets=GroupResult("g", GroupOffsets("g")))
+    expected = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), needs_backup=False)
+    assert decide(expected, nothing, None).code is Reason.NO_OFFSETS
+    assert decide(replace(expected, may_lack_offsets=True), nothing, None).action is Action.DELETE
+
+
+def test_a_partition_without_a_commit_is_not_an_offset() -> None:
+    value = GroupOffsets.from_mapping("g", {TopicPartition("t", 0): None})
+    expected = replace(EXPECTED, fingerprint=fingerprint(value))
+    assert decide(expected, replace(SAFE, offsets=GroupResult("g", value)), BACKUP).code is Reason.NO_OFFSETS
+
+
+def test_a_backup_that_is_not_needed_still_has_to_fit() -> None:
+    expected = replace(EXPECTED, needs_backup=False)
+    assert decide(expected, SAFE, None).action is Action.DELETE
+    assert decide(expected, SAFE, replace(BACKUP, fingerprint="0" * 64)).action is Action.KEEP
+
+
+def test_the_leader_epoch_counts() -> None:
+    moved = {key: OffsetAndMetadata(value.offset, "", 4) for key, value in OFFSETS.items() if value is not None}
+    reading = replace(SAFE, offsets=GroupResult("g", GroupOffsets.from_mapping("g", dict(moved))))
+    assert decide(EXPECTED, reading, BACKUP).code is Reason.MOVED

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, OutcomeUnknownError
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
+from airflow_kafka_groups.maintenance.deletion.verify import settle, verify_deleted
+from airflow_kafka_groups.models import GroupState
+from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
+from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+
+
+async def test_gone_is_what_nobody_lists_and_its_coordinator_does_not_know() -> None:
+    admin = FakeAdmin()
+    admin.add("back", ("t", 0, 1), state=GroupState.STABLE, members=1)
+    admin.describe_errors["new-spelling"] = error("GROUP_ID_NOT_FOUND", 69)
+    admin.describe_errors["secret"] = error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.silent.add("silent")
+    found = await verify_deleted(admin, ["gone", "back", "new-spelling", "secret", "silent", "gone"])
+    assert found.gone == ("gone", "new-spelling")
+    assert dict(found.present) == {"back": "listed as classic, state Stable"}
+    assert sorted(found.unclear) == ["secret", "silent"]
+    assert not found.ok
+    assert found.to_json()["gone"] == 2
+
+
+async def test_a_group_only_its_coordinator_knows_is_there() -> None:
+    admin = FakeAdmin()
+
+    def appear(call: str) -> None:
+        if call == "describe":
+            admin.add("back", ("t", 0, 1))
+
+    admin.before = appear
+    found = await verify_deleted(admin, ["back"])
+    assert dict(found.present) == {"back": "state Empty, 0 member(s)"}
+
+
+async def test_an_incomplete_listing_proves_nothing() -> None:
+    admin = FakeAdmin()
+    admin.missing_brokers = {1: timeout()}
+    found = await verify_deleted(admin, ["gone"])
+    assert (found.gone, list(found.unclear)) == ((), ["gone"])
+
+
+async def test_nothing_to_verify_asks_nothing() -> None:
+    admin = FakeAdmin()
+    assert (await verify_deleted(admin, [])).ok
+    assert admin.calls == []
+    with pytest.raises(ConfigurationError):
+        await verify_deleted(admin, "g")
+
+
+async def test_a_later_look_settles_what_was_unknown(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for name in ("lost", "refused", "fine", "returns", "doubtful"):
+        admin.add(name, ("t", 0, 1))
+    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    for name in ("lost", "refused", "doubtful"):
+        admin.delete_errors[name] = OutcomeUnknownError("the connection broke")
+    options = DeletionOptions(now=Ticking(LATER))
+    report = await delete_planned(admin, plan, backup, dry_run=False, options=options)
+    assert sorted(report.ids(Outcome.UNKNOWN)) == ["doubtful", "lost", "refused"]
+    del admin.groups["lost"], admin.groups["doubtful"]
+    admin.describe_errors["doubtful"] = timeout()
+    admin.add("returns", ("t", 0, 0), state=GroupState.STABLE, members=1)
+    settled = settle(report, await verify_deleted(admin, report.ids(Outcome.DELETED, Outcome.UNKNOWN)))
+    assert {item.group_id: f"{item.outcome.value}:{item.code}" for item in settled.outcomes} == {
+        "lost": "deleted:confirmed",
+        "refused": "failed:still_there",
+        "fine": "deleted:safe",
+        "returns": "deleted:safe",
+        "doubtful": "unknown:outcome_unknown",
+    }
+    back, unclear = settled.warnings
+    assert "'returns'" in back
+    assert "there again" in back
+    assert "'doubtful'" in unclear

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup
+from airflow_kafka_groups.maintenance.plan.make_plan import _capped, make_plan
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest
+from airflow_kafka_groups.models import GroupState, GroupType
+from tests.unit.maintenance.fake import NOW, FakeAdmin, error, offsets_of, timeout
+from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, planned, snapshot
+
+
+def reasons(plan: DeletionPlan) -> dict[str, str]:
+    return {group.group_id: group.verdict for group in plan.kept}
+
+
+async def test_a_plan_holds_what_is_stale_and_a_reason_for_all_else(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("busy", ("t", 0, 5), state=GroupState.STABLE, members=1)
+    admin.add("connect-sink", ("t", 0, 5))
+    admin.add("dead", ("t", 0, 5), ("t", 1, 6))
+    plan = await planned(admin, layout_in(tmp_path))
+    assert plan.group_ids == ["dead"]
+    assert reasons(plan) == {"busy": "live", "connect-sink": "protected"}
+    (group,) = plan.groups
+    assert group.fingerprint == fingerprint(offsets_of("dead", ("t", 0, 5), ("t", 1, 6)))
+    assert (group.partitions, group.lag, group.reason) == (2, 7, "idle for 9 days")
+    counts = {name: count for name, count in plan.counts.items() if count}
+    assert counts == {"found": 3, "live": 1, "stale": 2, "protected": 1, "planned": 1}
+    assert plan.warnings == ()
+
+
+@pytest.mark.parametrize(("seconds", "warned"), [(7, True), (3_599, True), (3_600, False), (604_800, False)])
+async def test_an_idle_time_that_looks_like_days_is_warned_of(tmp_path: Path, seconds: float, warned: bool) -> None:
+    """Who types 7 for days gets groups that were restarted a moment ago: the approver has to see it."""
+    admin = FakeAdmin()
+    admin.add("dead", ("t", 0, 5))
+    plan = await planned(admin, layout_in(tmp_path), replace(POLICY, min_idle_seconds=seconds))
+    assert [("min_idle_seconds" in warning) for warning in plan.warnings] == [True] * warned
+
+
+async def test_a_plan_may_be_empty(tmp_path: Path) -> None:
+    plan = await planned(FakeAdmin(), layout_in(tmp_path))
+    assert (plan.groups, plan.kept, plan.warnings) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"idle_seconds": 3_599.9}, "the plan's policy asks for 3600 s"),
+        ({"idle_since": NOW - timedelta(minutes=59)}, "the plan's policy asks for 3600 s"),
+        ({"idle_since": NOW + timedelta(days=1)}, "the plan's policy asks for 3600 s"),
+        ({"idle_seconds": None}, "does not say how long"),
+        ({"idle_seconds": float("nan")}, "does not say how long"),
+        ({"idle_seconds": float("inf")}, "does not say how long"),
+        ({"idle_since": None}, "does not say how long"),
+        ({"observations": 1}, "the policy asks for 2"),
+        ({"observed_at": NOW - timedelta(days=1)}, "another observation"),
+    ],
+)
+async def test_a_stale_verdict_is_checked_again(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("dead", ("t", 0, 5))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    plan = make_plan(judge(reader, **changes), reader, POLICY, LATER)
+    assert plan.groups == ()
+    assert [(group.verdict, reason in group.reason) for group in plan.kept] == [("doubt", True)]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"type": GroupType.SHARE},
+        {"type": GroupType.STREAMS},
+        {"protocol_type": "connect"},
+        {"protocol_type": "share"},
+        *({"state": state} for state in GroupState if state is not GroupState.EMPTY),
+    ],
+)
+async def test_what_the_snapshot_says_against_it_outweighs_the_verdict(facts: dict[str, Any], tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5), **facts)
+    reader = await snapshot(admin, layout_in(tmp_path))
+    plan = make_plan(judge(reader, verdict="stale"), reader, POLICY, LATER)
+    assert plan.groups == ()
+    assert reasons(plan) == {"g": "doubt"}
+
+
+async def test_an_empty_group_with_a_member_is_a_contradiction_and_kept(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5), members=1)
+    admin.without_states = True
+    reader = await snapshot(admin, layout_in(tmp_path))
+    plan = make_plan(judge(reader), reader, POLICY, LATER)
+    assert [group.reason for group in plan.kept] == ["it had members, or nobody said that it had none"]
+
+
+async def test_a_group_without_visible_offsets_is_kept(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("bare")
+    reader = await snapshot(admin, layout_in(tmp_path))
+    plan = make_plan(judge(reader, verdict="stale"), reader, POLICY, LATER)
+    assert [group.reason for group in plan.kept] == ["no committed offset is visible"]
+
+
+async def test_a_group_that_could_not_be_read_is_kept_whatever_the_verdict(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5))
+    admin.offset_errors["g"] = error("GROUP_AUTHORIZATION_FAILED", 30)
+    reader = await snapshot(admin, layout_in(tmp_path))
+    plan = make_plan(judge(reader, verdict="stale"), reader, POLICY, LATER)
+    assert plan.groups == ()
+    assert "GROUP_AUTHORIZATION_FAILED" in plan.kept[0].reason
+
+
+async def test_groups_on_one_side_only_are_kept(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("t", 0, 5))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    of_a = judge(reader)[0]
+    plan = make_plan([replace(of_a, group_id="elsewhere")], reader, POLICY, LATER)
+    assert plan.groups == ()
+    assert reasons(plan) == {"elsewhere": "doubt"}
+    assert (plan.counts["unjudged"], len(plan.warnings)) == (2, 1)
+    with pytest.raises(PlanError, match="two verdicts"):
+        make_plan([of_a, of_a], reader, POLICY, LATER)
+
+
+async def test_an_incomplete_snapshot_makes_no_plan(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5))
+    admin.missing_brokers = {3: timeout()}
+    reader = await snapshot(admin, layout_in(tmp_path))
+    with pytest.raises(PlanError, match=r"incomplete .*: 3\)"):
+        make_plan(judge(reader), reader, POLICY, LATER)
+
+
+async def test_where_topics_may_be_hidden_a_plan_is_made_only_if_that_is_allowed(tmp_path: Path) -> None:
+    """Brokers leave topics that a user may not describe out of a group's offsets, without an error."""
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 5))
+    admin.sees_topics = False
+    reader = await snapshot(admin, layout_in(tmp_path))
+    with pytest.raises(PlanError, match="allow_hidden_topics"):
+        make_plan(judge(reader), reader, POLICY, LATER)
+    plan = make_plan(judge(reader), reader, replace(POLICY, allow_hidden_topics=True), LATER)
+    assert plan.group_ids == ["g"]
+
+
+async def test_a_snapshot_that_did_not_ask_counts_as_one_with_hidden_topics(tmp_path: Path) -> None:
+    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
+    data = reader.manifest.to_json()
+    del data["sees_all_topics"]
+    assert SnapshotManifest.from_json(data, tmp_path).sees_all_topics is False
+
+
+async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.cluster = None
+    reader = await snapshot(admin, layout_in(tmp_path))
+    with pytest.raises(PlanError, match="which Kafka cluster"):
+        make_plan([], reader, POLICY, LATER)
+
+
+@pytest.mark.parametrize(
+    ("after", "message"), [(timedelta(days=1, seconds=1), "older"), (-timedelta(hours=1), "future")]
+)
+async def test_the_picture_has_to_be_current(after: timedelta, message: str, tmp_path: Path) -> None:
+    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
+    with pytest.raises(PlanError, match=message):
+        make_plan([], reader, POLICY, NOW + after)
+
+
+async def test_a_plan_ages_with_its_picture(tmp_path: Path) -> None:
+    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
+    plan = make_plan([], reader, POLICY, LATER)
+    assert plan.expires_at == reader.manifest.started_at + timedelta(days=1)
+
+
+async def test_caps_take_the_longest_idle_and_say_so(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for number in range(10):
+        admin.add(f"g{number}", ("t", 0, 5))
+    layout = layout_in(tmp_path)
+    capped = await planned(admin, layout, replace(POLICY, max_groups=3))
+    assert capped.group_ids == ["g9", "g8", "g7"]
+    assert (capped.counts["over_cap"], reasons(capped)["g6"]) == (7, "over_cap")
+    assert len(capped.warnings) == 1
+    shared = await planned(admin, layout, replace(POLICY, max_share=0.25))
+    assert shared.group_ids == ["g9", "g8"]
+    assert re.search("merely down", shared.warnings[0])
+    exact = await planned(admin, layout, replace(POLICY, max_share=1.0, max_groups=10))
+    assert (len(exact.groups), exact.warnings) == (10, ())
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 60), st.floats(0.01, 1))
+def test_no_plan_is_larger_than_its_caps(stale: int, others: int, max_groups: int, max_share: float) -> None:
+    groups = [
+        PlannedGroup(
+            group_id=f"g{number}",
+            group_type="classic",
+            protocol_type="consumer",
+            state="Empty",
+            partitions=1,
+            lag=None,
+            idle_since=None,
+            idle_seconds=float(number % 7),
+            reason="",
+            fingerprint="0" * 64,
+        )
+        for number in range(stale)
+    ]
+    found = stale + others
+    policy = PlanPolicy(max_groups=max_groups, max_share=max_share)
+    chosen, over, warnings = _capped(groups, found, policy)
+    assert len(chosen) <= max_groups
+    assert len(chosen) <= found * max_share + 1e-6
+    assert {group.group_id for group in chosen} | {group.group_id for group in over} == {g.group_id for g in groups}
+    assert bool(over) == bool(warnings)
+    left = {group.group_id for group in over}
+    shortest = min((group.idle_seconds or 0 for group in chosen), default=0)
+    assert all((group.idle_seconds or 0) <= shortest for group in groups if group.group_id in left and chosen)
+
+
+async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    forecast = {"lag_trend": 1e9, "offsets_expire_by": NOW.isoformat(), "lost": 7}
+    plain = make_plan(judge(reader), reader, POLICY, LATER)
+    told = make_plan(judge(reader, forecast=forecast), reader, POLICY, LATER)
+    assert told.group_ids == plain.group_ids == ["a"]
+    assert [group.forecast for group in told.groups] == [forecast]
+    assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json()))) == told
+    assert "forecast" not in plain.to_json()["groups"][0]

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"min_idle_seconds": 0},
+        {"min_idle_seconds": float("nan")},
+        {"min_idle_seconds": "7d"},
+        {"min_idle_seconds": True},
+        {"min_observations": 1},
+        {"max_groups": 0},
+        {"max_groups": 1.5},
+        {"max_groups": True},
+        {"max_share": 0},
+        {"max_share": 1.01},
+        {"max_share": 50},
+        {"max_plan_age_seconds": -1},
+        {"max_plan_age_seconds": 1e300},
+        {"include": "a*"},
+        {"exclude": ["re:["]},
+        {"protected": [""]},
+    ],
+)
+def test_a_policy_that_makes_no_sense_names_the_field(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{next(iter(bad))}"):
+        PlanPolicy(**bad)
+
+
+def test_an_exclude_does_not_lose_the_protected_patterns() -> None:
+    policy = PlanPolicy(exclude=["mine-*"])  # type: ignore[arg-type]
+    assert policy.exclude == ("mine-*",)
+    assert policy.protected == DEFAULT_PROTECTED
+    assert PlanPolicy.from_json(policy.to_json()) == policy

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.storage import write_json
+from tests.unit.maintenance.fake import NOW, FakeAdmin
+from tests.unit.maintenance.scene import layout_in, snapshot
+
+
+async def verdict_files(tmp_path: Path, rows: list[dict[str, Any]], summary: dict[str, Any] | None) -> tuple[Any, str]:
+    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
+    layout, snapshot_id = layout_in(tmp_path), reader.manifest.snapshot_id
+    folder = tmp_path / "prod" / "verdicts" / snapshot_id
+    folder.mkdir(parents=True)
+    if rows:
+        pq.write_table(pa.Table.from_pylist(rows), folder / "part-0.snappy.parquet")
+    (folder / "_SUCCESS").write_bytes(b"")
+    if summary is not None:
+        about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": len(rows), **summary}
+        write_json(tmp_path / "prod" / "verdicts", f"{snapshot_id}.json", about)
+    return layout, snapshot_id
+
+
+def verdict_row(**changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "group_id": "g",
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "state": "Empty",
+        "members": 0,
+        "coordinator": 1,
+        "partitions": 2,
+        "lag": None,
+        "first_seen_at": NOW,
+        "empty_since": NOW,
+        "last_moved_at": NOW,
+        "idle_since": NOW,
+        "idle_seconds": 10.5,
+        "observations": 2,
+        "observed_at": NOW,
+        "verdict": "stale",
+        "reason": "idle",
+    }
+    return {**row, **changes}
+
+
+async def test_verdicts_are_read_from_what_spark_writes(tmp_path: Path) -> None:
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(group_id="b"), verdict_row(group_id="a")], {})
+    found = load_verdicts(layout, snapshot_id)
+    assert [verdict.group_id for verdict in found] == ["a", "b"]
+    assert (found[0].idle_seconds, found[0].observed_at, found[0].lag) == (10.5, NOW, None)
+
+
+async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in(tmp_path: Path) -> None:
+    told = {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": NOW, "offsets_expire_by": None}
+    strange = {"lag_unknown": None, "lost": None, "lag_trend": math.nan, "lag_trend_since": None}
+    rows = [verdict_row(group_id="a", **told), verdict_row(group_id="b", **strange, offsets_expire_by=None)]
+    layout, snapshot_id = await verdict_files(tmp_path, rows, {})
+    found = load_verdicts(layout, snapshot_id)
+    since = NOW.isoformat()
+    assert found[0].forecast == {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": since}
+    assert found[1].forecast is None
+
+
+async def test_verdicts_of_a_job_without_forecasts_are_read(tmp_path: Path) -> None:
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], {})
+    assert load_verdicts(layout, snapshot_id)[0].forecast is None
+
+
+async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(observed_at=NOW.replace(tzinfo=None))], {})
+    assert load_verdicts(layout, snapshot_id)[0].observed_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("rows", "summary", "message"),
+    [
+        ([verdict_row()], None, "not judged"),
+        ([verdict_row()], {"snapshot_id": "another"}, "not about snapshot"),
+        ([verdict_row()], {"cluster": "another"}, "not about snapshot"),
+        ([verdict_row()], {"groups": 2}, "speaks of 2 groups and there are 1"),
+        ([], {}, "empty"),
+        ([verdict_row(), verdict_row()], {}, "judged twice"),
+        ([{"group_id": "g"}], {}, "lacks a column"),
+        ([verdict_row(verdict=None)], {}, "has no verdict"),
+    ],
+)
+async def test_verdicts_that_are_not_whole_are_refused(
+    rows: list[dict[str, Any]], summary: dict[str, Any] | None, message: str, tmp_path: Path
+) -> None:
+    layout, snapshot_id = await verdict_files(tmp_path, rows, summary)
+    with pytest.raises(SnapshotError, match=message):
+        load_verdicts(layout, snapshot_id)

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.maintenance.deletion.audit import audit_record, load_audits, write_audit
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
+from airflow_kafka_groups.maintenance.deletion.verify import Verification, verify_deleted
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.report.html import merge_outcomes, render_report, write_report
+from airflow_kafka_groups.maintenance.storage import Layout, new_id
+from tests.unit.maintenance.fake import FakeAdmin, Ticking
+from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
+
+EVIL = '<script>alert("x")</script>&\'"\u202e'
+
+
+class Balanced(HTMLParser):
+    """Fail on a tag that is not closed; collect the texts and tags."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+
+async def run(tmp_path: Path, *, dry_run: bool) -> tuple[Layout, DeletionPlan, DeletionReport, Verification | None]:
+    admin = FakeAdmin()
+    for name in ("a", "b", EVIL):
+        admin.add(name, ("t", 0, 1))
+    layout = layout_in(tmp_path)
+    plan, backup = await backed_up(admin, layout)
+    admin.commit("b", "t", 0, 9)
+    options = DeletionOptions(now=Ticking(LATER))
+    report = await delete_planned(admin, plan, backup, dry_run=dry_run, options=options)
+    found = None if dry_run else await verify_deleted(admin, ["a", EVIL])
+    return layout, plan, report, found
+
+
+def record(plan: DeletionPlan, report: DeletionReport, found: Verification | None) -> dict[str, Any]:
+    who = {"dag_run": "manual__1", "approved_by": EVIL}
+    return audit_record(report, run_id=new_id(LATER), plan=plan, verification=found, actor=who)
+
+
+async def test_the_record_says_who_did_what_and_is_never_overwritten(tmp_path: Path) -> None:
+    layout, plan, report, found = await run(tmp_path, dry_run=False)
+    made = record(plan, report, found)
+    path = write_audit(layout, made)
+    data = json.loads(path.read_bytes())
+    assert data == made
+    assert (data["plan_digest"], data["dry_run"], data["actor"]["dag_run"]) == (plan.digest, False, "manual__1")
+    assert data["policy"] == plan.policy.to_json()
+    assert data["verification"] == {"gone": 2, "present": {}, "unclear": {}}
+    assert {item["group_id"]: item["outcome"] for item in data["outcomes"]} == {
+        "a": "deleted",
+        "b": "kept",
+        EVIL: "deleted",
+    }
+    assert DeletionReport.from_json(data) == report
+    assert list(load_audits(layout, plan.plan_id).values()) == [made]
+    with pytest.raises(MaintenanceError, match="own record"):
+        write_audit(layout, made)
+    with pytest.raises(ConfigurationError, match="the plan that the report is about"):
+        record(replace(plan, warnings=("x",)), report, None)
+
+
+async def test_a_run_without_a_plan_is_recorded_too(tmp_path: Path) -> None:
+    _, _, report, _ = await run(tmp_path, dry_run=True)
+    made = audit_record(replace(report, plan_id=None, plan_digest=None), run_id=new_id(LATER), kafka_cluster_id="k")
+    layout = layout_in(tmp_path)
+    write_audit(layout, made)
+    assert list(load_audits(layout, made["run_id"]).values()) == [made]
+    assert (made["policy"], made["kafka_cluster_id"]) == (None, "k")
+
+
+async def test_the_page_of_a_deletion(tmp_path: Path) -> None:
+    layout, plan, report, found = await run(tmp_path, dry_run=False)
+    html = render_report(
+        plan, [record(plan, report, found)], files={"Backup": "s3://b/x", "DAG": "https://a/?b=1&c"}, now=LATER
+    )
+    page = Balanced(html)
+    assert "Dry run" not in page.text
+    for text in (
+        "Deleted",
+        "Verified gone",
+        "its committed offsets changed",
+        "min_idle_seconds",
+        plan.digest,
+        "manual__1",
+    ):
+        assert text in page.text
+    assert EVIL in page.text
+    assert not page.tags & {"script", "img", "link", "iframe"}
+    assert not re.search(r"(src|href)=\"(?!https://a/\?b=1&amp;c\")", html)
+    assert "url(" not in html
+    path = write_report(layout, plan.plan_id, html)
+    assert path.read_bytes() == html.encode()
+    write_report(layout, plan.plan_id, html)
+
+
+async def test_the_page_of_a_dry_run_says_so_first(tmp_path: Path) -> None:
+    _, plan, report, found = await run(tmp_path, dry_run=True)
+    page = Balanced(render_report(plan, [record(plan, report, found)], now=LATER))
+    assert "Dry run: every check was made, and nothing was deleted." in page.text
+    assert "Would be deleted" in page.text
+
+
+async def test_the_page_of_a_plan_that_was_not_run(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    plan = replace(await planned(admin, layout_in(tmp_path)), warnings=("look twice",))
+    page = Balanced(render_report(plan, now=LATER))
+    assert "this plan has not been run" in page.text
+    assert "look twice" in page.text
+    Balanced(render_report(replace(plan, groups=(), kept=()), now=LATER))
+
+
+@pytest.mark.parametrize("lost", [None, f"it was given to {EVIL}"])
+async def test_the_page_shows_the_lease_by_which_a_run_deleted(tmp_path: Path, lost: str | None) -> None:
+    _, plan, report, found = await run(tmp_path, dry_run=False)
+    lease = LeaseRecord(group_id="x.lease", owner="o", member_id="m", generations=(3, 5), lost=lost)
+    page = Balanced(render_report(plan, [record(plan, replace(report, lease=lease), found)], now=LATER))
+    assert "x.lease , generation 3, 5" in page.text
+    assert ("lost: it was given to" in page.text) is (lost is not None)
+    assert "script" not in page.tags
+
+
+async def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for number in range(230):
+        admin.add(f"g{number}", ("t", 0, 1))
+    plan = await planned(admin, layout_in(tmp_path))
+    html = render_report(plan, now=LATER)
+    assert html.count("<bdi>g") == 200
+    assert "The first 200 are shown" in Balanced(html).text
+
+
+async def test_groups_that_are_back_are_in_red(tmp_path: Path) -> None:
+    _, plan, report, _ = await run(tmp_path, dry_run=False)
+    found = Verification(gone=("a",), present={EVIL: "state Stable"}, unclear={})
+    html = render_report(plan, [record(plan, report, found)], now=LATER)
+    assert 'class="banner bad">1 group(s) that should be gone are there' in html
+    Balanced(html)
+
+
+def test_a_repeated_run_does_not_hide_what_the_first_one_deleted() -> None:
+    def of(**outcomes: str) -> dict[str, Any]:
+        return {"outcomes": [{"group_id": name, "outcome": what} for name, what in outcomes.items()]}
+
+    merged = merge_outcomes([of(a="deleted", b="unknown", c="kept"), of(a="gone", b="gone", c="deleted")])
+    assert {name: item["outcome"] for name, item in merged.items()} == {"a": "deleted", "b": "gone", "c": "deleted"}
+
+
+async def test_forecasts_are_shown_where_there_are_any(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for name in ("a", "b"):
+        admin.add(name, ("t", 0, 1))
+    plan = await planned(admin, layout_in(tmp_path))
+    heads = ("Lag a day", "Lost unread", "Offsets expire by", "Unread safe until")
+    assert not any(head in Balanced(render_report(plan, now=LATER)).text for head in heads)
+    forecast = {
+        "lag_trend": 86_400.4,
+        "lost": 1_234,
+        "lag_unknown": 2,
+        "offsets_expire_by": "2026-03-04T05:06:07+00:00",
+    }
+    groups = (replace(plan.groups[0], forecast=forecast), plan.groups[1])
+    text = Balanced(render_report(replace(plan, groups=groups), now=LATER)).text
+    assert [head in text for head in heads] == [True, True, True, False]
+    for shown in ("+86,400", "1,234", "2026-03-04 05:06", "at least 7"):
+        assert shown in text

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.snapshot.reader import (
+    SnapshotReader,
+    latest_manifest,
+    load_manifest,
+    snapshot_ids,
+)
+from airflow_kafka_groups.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from tests.unit.maintenance.fake import NOW, FakeAdmin, FakeGroup, Ticking, timeout
+from tests.unit.maintenance.scene import layout_in, snapshot
+
+ID = "20260301T120000Z-0123abcd"
+
+offsets = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["a", "b", "ü"]), st.integers(0, 5)),
+    st.builds(OffsetAndMetadata, st.integers(0, 2**62), st.text(max_size=5), st.none() | st.integers(0, 2**31 - 1)),
+    max_size=6,
+)
+groups = st.dictionaries(
+    st.text(min_size=1, max_size=6),
+    st.builds(
+        FakeGroup,
+        offsets=offsets,
+        state=st.sampled_from(GroupState),
+        type=st.sampled_from([GroupType.CLASSIC, GroupType.CONSUMER]),
+        members=st.integers(0, 3),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(groups)
+async def test_what_is_written_is_read_back(found: dict[str, FakeGroup]) -> None:
+    admin = FakeAdmin(found)
+    with tempfile.TemporaryDirectory() as folder:
+        reader = await snapshot(admin, layout_in(Path(folder)))
+        read = {group.group_id: group for group in reader.groups()}
+        assert list(read) == sorted(found)
+        for group_id, group in found.items():
+            assert dict(read[group_id].offsets) == group.offsets
+            assert (read[group_id].state, read[group_id].group_type) == (group.state.value, group.type.value)
+            assert read[group_id].members == (0 if group.state is GroupState.EMPTY else group.members)
+        some = set(sorted(found)[::2])
+        assert {group.group_id for group in reader.groups(some)} == some
+
+
+async def test_many_groups_across_batches_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_kafka_groups.maintenance.snapshot import reader as snapshot_reader
+
+    monkeypatch.setattr(snapshot_reader, "_BATCH_ROWS", 7)
+    admin = FakeAdmin()
+    for number in range(40):
+        admin.add(f"g{number:02}", *[("t", partition, number) for partition in range(5)])
+    reader = await snapshot(admin, layout_in(tmp_path))
+    assert [len(group.offsets) for group in reader.groups()] == [5] * 40
+    assert [group.group_id for group in reader.groups(["g07", "g33", "nowhere"])] == ["g07", "g33"]
+
+
+Damage = Callable[[Path, Path, dict[str, Any]], object]
+
+
+def rewrite(manifest: Path, data: dict[str, Any], **changes: Any) -> None:
+    manifest.write_text(json.dumps({**data, **changes}))
+
+
+def remove(manifest: Path, folder: Path) -> None:
+    manifest.unlink()
+    rmtree(folder)
+
+
+def other_run(parquet: Path) -> None:
+    table = pq.read_table(parquet)
+    column = table.schema.get_field_index("run_id")
+    pq.write_table(table.set_column(column, "run_id", [[ID] * len(table)]), parquet)
+
+
+def unsorted(parquet: Path) -> None:
+    table = pq.read_table(parquet)
+    pq.write_table(table.take(list(reversed(range(len(table))))), parquet)
+
+
+DAMAGES: list[tuple[str, Damage, str]] = [
+    ("no manifest", lambda m, p, d: m.unlink(), "half written"),
+    ("nothing at all", lambda m, p, d: remove(m, p.parent), "missing"),
+    ("half a manifest", lambda m, p, d: m.write_text(json.dumps(d)[:60]), "half written"),
+    ("empty manifest", lambda m, p, d: m.write_text("") and None, "half written"),
+    ("a key is missing", lambda m, p, d: rewrite(m, {k: v for k, v in d.items() if k != "complete"}), "damaged"),
+    ("complete is a text", lambda m, p, d: rewrite(m, d, complete="yes"), "damaged"),
+    ("rows is a bool", lambda m, p, d: rewrite(m, d, rows=True), "damaged"),
+    ("files is a number", lambda m, p, d: rewrite(m, d, files=3), "damaged"),
+    ("a time without zone", lambda m, p, d: rewrite(m, d, observed_at="2026-01-01T00:00:00"), "damaged"),
+    ("newer format", lambda m, p, d: rewrite(m, d, format=2), "format 2"),
+    ("another snapshot", lambda m, p, d: rewrite(m, d, snapshot_id=ID), "about snapshot"),
+    ("another cluster", lambda m, p, d: rewrite(m, d, cluster="x"), "about snapshot"),
+    ("complete without a broker", lambda m, p, d: rewrite(m, d, missing_brokers={"1": "x"}), "missing brokers"),
+    ("other rows", lambda m, p, d: rewrite(m, d, files=[{**d["files"][0], "rows": 7}]), "should have 7"),
+    ("other sum", lambda m, p, d: rewrite(m, d, rows=7), "add up"),
+    ("no data", lambda m, p, d: p.unlink(), "lacks its file"),
+    ("half the data", lambda m, p, d: p.write_bytes(p.read_bytes()[:200]), "cannot be read"),
+    ("empty data", lambda m, p, d: p.write_bytes(b"") and None, "cannot be read"),
+    ("rows of another run", lambda m, p, d: other_run(p), "rows of another snapshot"),
+    ("rows out of order", lambda m, p, d: unsorted(p), "not sorted"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), [item[1:] for item in DAMAGES], ids=[item[0] for item in DAMAGES])
+async def test_no_damaged_snapshot_is_believed(damage: Damage, message: str, tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    admin.add("b", ("t", 0, 1))
+    layout = layout_in(tmp_path)
+    snapshot_id = (await snapshot(admin, layout)).manifest.snapshot_id
+    manifest = tmp_path / "prod" / "manifests" / f"{snapshot_id}.json"
+    parquet = tmp_path / "prod" / "data" / snapshot_id / "part-00000.parquet"
+    damage(manifest, parquet, json.loads(manifest.read_text()))
+    with pytest.raises(SnapshotError, match=message):
+        list(SnapshotReader(layout, snapshot_id).groups())
+
+
+async def test_the_latest_complete_snapshot(tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    assert snapshot_ids(layout) == []
+    with pytest.raises(SnapshotError, match="no snapshot"):
+        latest_manifest(layout)
+    from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+
+    admin = FakeAdmin()
+    clock = Ticking(NOW)
+    admin.missing_brokers = {2: timeout()}
+    await take_snapshot(admin, layout, now=clock)
+    with pytest.raises(SnapshotError, match="none of them complete"):
+        latest_manifest(layout)
+    admin.missing_brokers = {}
+    whole = await take_snapshot(admin, layout, now=clock)
+    admin.missing_brokers = {2: timeout()}
+    await take_snapshot(admin, layout, now=clock)
+    assert latest_manifest(layout).snapshot_id == whole.snapshot_id
+    assert len(snapshot_ids(layout)) == 3
+    assert load_manifest(layout, whole.snapshot_id).complete
+
+
+async def test_a_damaged_newest_manifest_hides_nothing(tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    await snapshot(FakeAdmin(), layout)
+    (tmp_path / "prod" / "manifests" / "99990301T120000Z-0123abcd.json").write_text("{")
+    with pytest.raises(SnapshotError, match="half written"):
+        latest_manifest(layout)

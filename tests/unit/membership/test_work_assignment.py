@@ -1,0 +1,92 @@
+"""Every part goes to one member, what is done or being worked on to nobody else, and bad input is refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError
+from airflow_kafka_groups.membership import ClientConfig, JoinedMember, KafkaGroupMember
+from airflow_kafka_groups.membership.work_assignment import PROTOCOL, _ShareMember, deal
+
+NOWHERE = ClientConfig(bootstrap_servers=(("127.0.0.1", 1),), connect_timeout=1)
+
+
+@given(st.sets(st.integers(0, 200)), st.sets(st.text(min_size=1), min_size=1, max_size=20))
+def test_every_part_is_dealt_once_and_evenly(free: set[int], members: set[str]) -> None:
+    dealt = deal(sorted(free), list(members))
+    assert dealt.keys() == members
+    assert sorted(part for share in dealt.values() for part in share) == sorted(free)
+    sizes = {len(share) for share in dealt.values()}
+    assert max(sizes) - min(sizes) <= 1
+
+
+def joined(name: str, busy: int | None) -> JoinedMember:
+    return JoinedMember(name, None, json.dumps({"busy": busy}).encode())
+
+
+def test_what_is_done_or_being_worked_on_is_dealt_to_nobody() -> None:
+    leader = _ShareMember(8, {0, 5}.__contains__)
+    noise = JoinedMember("c", None, b"[1]")
+    made = leader.perform_assignment("a", PROTOCOL, [joined("a", 3), joined("b", None), noise])
+    dealt = {member: json.loads(data)["todo"] for member, data in made.items()}
+    assert sorted(part for share in dealt.values() for part in share) == [1, 2, 4, 6, 7]
+
+
+def test_a_part_begun_stays_with_its_member_through_a_round() -> None:
+    member = _ShareMember(4, lambda part: False)
+    member.on_join_complete(1, "m", PROTOCOL, json.dumps({"todo": [1, 2], "waiting": True}).encode())
+    assert member.take() == 1
+    member.on_join_prepare(1, "m")
+    (protocol,) = member.metadata()
+    assert json.loads(protocol.metadata) == {"busy": 1}
+    assert not member.todo, "nothing is begun until it is dealt anew"
+
+
+def test_a_part_that_another_has_done_meanwhile_is_not_begun() -> None:
+    done: set[int] = set()
+    member = _ShareMember(4, done.__contains__)
+    member.on_join_complete(1, "m", PROTOCOL, json.dumps({"todo": [1, 2], "waiting": False}).encode())
+    done.add(1)
+    assert member.take() == 2
+    assert member.take() is None
+
+
+def test_who_comes_when_all_is_done_does_not_even_join() -> None:
+    with KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: True) as member:
+        assert list(member.shares()) == []
+    with KafkaGroupMember(NOWHERE, group_id="g", parts=0, is_done=lambda part: False) as member:
+        assert list(member.shares()) == []
+
+
+def test_a_cluster_that_cannot_be_reached_is_the_tasks_error() -> None:
+    with (
+        pytest.raises(KafkaGroupsError, match=r"127\.0\.0\.1:1"),
+        KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False) as member,
+    ):
+        list(member.shares())
+    assert not [one for one in threading.enumerate() if one.name == "member of g"]
+
+
+def test_a_part_that_is_worked_on_and_not_done_is_an_error() -> None:
+    member = KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False)
+    member._member.todo.append(2)
+    with pytest.raises(MembershipError, match=r"part 2 was worked on, and is_done\(2\) is still false"):
+        list(member.shares())
+
+
+def test_it_is_used_in_a_with_block() -> None:
+    shares: Iterator[int] = KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False).shares()
+    with pytest.raises(MembershipError, match="with block"):
+        next(shares)
+
+
+@pytest.mark.parametrize("parts", [-1, True, 1.5, "3"])
+def test_a_number_of_parts_that_is_none_is_refused(parts: object) -> None:
+    with pytest.raises(ConfigurationError, match="parts"):
+        KafkaGroupMember(NOWHERE, group_id="g", parts=parts, is_done=lambda part: False)  # type: ignore[arg-type]

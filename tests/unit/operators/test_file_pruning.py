@@ -1,0 +1,160 @@
+"""Old files go, whole sets of them; the newest, and whatever this package did not write, stay."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
+from airflow_kafka_groups.operators.report import CleanupReportOperator
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "listing": 0}
+
+
+def files(storage: Path) -> set[str]:
+    return {str(path.relative_to(storage)) for path in storage.rglob("*") if path.is_file()}
+
+
+def prune(storage: Path, **arguments: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"keep_newest": 1, "dry_run": False, **arguments}
+    return PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, **given).execute({})
+
+
+def clean_up(admin: FakeAdmin, storage: Path) -> None:
+    """Do a whole clean-up: snapshot, verdicts, plan, backup, deletion, report."""
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup()}
+    scene.judge(storage, scene.take_snapshot(storage), stale=["a"])
+    plan = scene.plan(storage, max_share=1.0)
+    scene.back_up(storage, plan)
+    stored: dict[str, Any] = {"storage_path": str(storage), "cluster": scene.CLUSTER, "plan_id": plan["plan_id"]}
+    DeleteGroupsOperator(task_id="d", plan_digest=plan["digest"], **stored).execute({})
+    CleanupReportOperator(task_id="r", **stored).execute({})
+
+
+def make_older(storage: Path, days: int) -> set[str]:
+    """Let everything that is there be of so many days ago, by the times in ids and texts; give its names."""
+    before = files(storage)
+    stamp = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%d}T"
+    days_of_test = (datetime.now(UTC) - timedelta(days=back) for back in (0, 1))  # it may run over midnight
+    today = re.compile(rf"(?:{'|'.join(f'{day:%Y%m%d}' for day in days_of_test)})T(?=\d{{6}}Z-)")
+    for path in sorted(storage.rglob("*"), reverse=True):
+        if path.is_file() and path.suffix != ".parquet":
+            path.write_text(today.sub(stamp, path.read_text()))
+        if today.search(path.name):
+            path.rename(path.with_name(today.sub(stamp, path.name)))
+    return files(storage) - before
+
+
+@pytest.fixture
+def years(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, list[set[str]]]:
+    """Make three clean-ups, of long ago, of a while ago and of today; give each one's files."""
+    ages = []
+    for days in (1000, 100, 0):
+        clean_up(admin, tmp_path)
+        ages.append(make_older(tmp_path, days) if days else set())
+    ages[2] = files(tmp_path) - ages[0] - ages[1]
+    return tmp_path, ages
+
+
+def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]) -> None:
+    storage, (oldest, middle, newest) = years
+    assert len(oldest) == len(middle) == len(newest) == 9
+    found = PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1).execute({})
+    assert (found["dry_run"], found["removed"]["snapshot"], found["removed"]["cleanup"]) == (True, 2, 1)
+    assert found["files"] == 4 + 4 + 5
+    assert files(storage) == oldest | middle | newest, "a dry run is the default"
+
+    found = prune(storage)
+    assert (found["dry_run"], found["removed"]["cleanup"], found["kept"]["snapshot"], found["foreign"]) == (
+        False,
+        1,
+        1,
+        {},
+    )
+    snapshots = {name for name in middle if name.split("/")[1] in ("manifests", "data", "verdicts")}
+    assert files(storage) == (middle - snapshots) | newest, "clean-ups are kept longer than snapshots"
+    assert not [path for path in (storage / scene.CLUSTER / "data").iterdir() if not list(path.iterdir())]
+    assert prune(storage, snapshot_days=1, cleanup_days=1)["kept"] == {**SETS, "snapshot": 1, "cleanup": 1}
+    assert files(storage) == newest
+
+
+def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) -> None:
+    storage, (_, middle, newest) = years
+    assert prune(storage, snapshot_days=1, cleanup_days=1, keep_newest="2")["removed"]["cleanup"] == 1
+    assert files(storage) == middle | newest
+
+
+@pytest.mark.parametrize(
+    ("where", "content"),
+    [
+        ("data/{snapshot}/notes.txt", "mine"),
+        ("verdicts/{snapshot}/part-0.csv", "mine"),
+        ("manifests/{snapshot}.json", '{"format": 1, "snapshot_id": "another", "cluster": "prod"}'),
+        ("manifests/{snapshot}.json", "not json"),
+        ("plans/{plan}.json", '{"format": 1, "plan_id": "{plan}", "cluster": "another"}'),
+        ("backups/{plan}.json", '{"format": 99}'),
+        ("reports/{plan}.html", "<html>of my own</html>"),
+        ("audit/{plan}-20200101T000000Z-00000000.json", '{"format": 1, "plan_id": "other", "run_id": "x"}'),
+    ],
+)
+def test_what_is_not_of_this_package_keeps_its_whole_set(
+    years: tuple[Path, list[set[str]]], where: str, content: str
+) -> None:
+    storage, (oldest, _, _) = years
+    (plan,) = {name.split("/")[-1][:25] for name in oldest if "/plans/" in name}
+    (snapshot,) = {name.split("/")[-1][:25] for name in oldest if "/manifests/" in name}
+    path = storage / scene.CLUSTER / where.format(plan=plan, snapshot=snapshot)
+    path.write_text(content.replace("{plan}", plan))
+    kind = "snapshot" if "snapshot" in where else "cleanup"
+    found = prune(storage)
+    assert list(found["foreign"]) == [f"{kind} {snapshot if kind == 'snapshot' else plan}"]
+    kept = {
+        name for name in oldest if (name.split("/")[1] in ("manifests", "data", "verdicts")) == (kind == "snapshot")
+    }
+    assert kept <= files(storage)
+    assert path.exists()
+
+
+def test_what_has_another_name_is_not_even_looked_at(years: tuple[Path, list[set[str]]]) -> None:
+    storage, _ = years
+    root = storage / scene.CLUSTER
+    mine = [root / "plans" / "README.json", root / "mine" / "20200101T000000Z-00000000.json", root / "data" / "x" / "y"]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    prune(storage, snapshot_days=1, cleanup_days=1)
+    assert all(path.exists() for path in mine)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"snapshot_days": 0}, {"cleanup_days": "x"}, {"keep_newest": 0}, {"dry_run": "maybe"}, {"change_days": -1}],
+)
+def test_bad_input_removes_nothing(years: tuple[Path, list[set[str]]], wrong: dict[str, Any]) -> None:
+    storage, _ = years
+    before = files(storage)
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        prune(storage, **wrong)
+    assert files(storage) == before
+
+
+def test_a_cluster_without_files_is_fine(tmp_path: Path) -> None:
+    assert prune(tmp_path)["files"] == 0
+
+
+def test_the_former_module_still_has_the_operator() -> None:
+    from airflow_kafka_groups.operators import retention
+
+    with pytest.warns(UserWarning, match=r"operators\.file_pruning"):
+        former = retention.PruneFilesOperator
+    assert former is PruneFilesOperator
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = retention.Nothing

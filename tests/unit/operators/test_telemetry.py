@@ -1,0 +1,194 @@
+"""Metrics by Airflow's own statsd client, counts in asset events, lineage by OpenLineage's own classes."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.telemetry import dataset_name, gauges
+from tests.unit.operators import scene
+from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
+CLUSTER = "prod.eu"
+
+
+@pytest.fixture
+def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], dict[str, str]]]:
+    """Make Airflow send its metrics to a socket, as a worker does; give what came."""
+    from airflow.sdk.observability import stats
+    from airflow.sdk.observability.metrics import stats_utils
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(0.5)
+        monkeypatch.setenv("AIRFLOW__METRICS__STATSD_ON", "True")
+        monkeypatch.setenv("AIRFLOW__METRICS__STATSD_HOST", "127.0.0.1")
+        monkeypatch.setenv("AIRFLOW__METRICS__STATSD_PORT", str(listener.getsockname()[1]))
+        initialize = getattr(stats, "initialize", None) or stats.Stats.initialize
+        more = (
+            {"export_legacy_names": False} if "export_legacy_names" in inspect.signature(initialize).parameters else {}
+        )
+        wanted = inspect.signature(stats_utils.get_stats_factory).parameters  # 3.2 takes a class, 3.3 nothing
+        initialize(factory=stats_utils.get_stats_factory(*([stats.Stats] if wanted else [])), **more)
+
+        def read() -> dict[str, str]:
+            found = {}
+            try:
+                while True:
+                    name, _, value = listener.recv(4096).decode().partition(":")
+                    found[name.removeprefix("airflow.kafka_groups.")] = value
+            except TimeoutError:
+                return found
+
+        yield read
+        from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
+
+        initialize(factory=NoStatsLogger, **more)
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 10, U0: 4})}
+
+
+def context(*assets: Asset) -> tuple[Any, Any]:
+    from airflow.sdk.execution_time.context import OutletEventAccessors
+
+    events = OutletEventAccessors()
+    return {"outlet_events": events}, events
+
+
+def test_a_snapshot_is_told_to_everybody(tmp_path: Path, received: Callable[[], dict[str, str]]) -> None:
+    asset = Asset("snapshots")
+    operator = ListGroupOffsetsOperator(task_id="t", storage_path=str(tmp_path), cluster=CLUSTER, outlets=[asset])
+    given, events = context(asset)
+    summary = operator.execute(given)
+    assert received() == {
+        "prod_eu.groups.all": "2|g",
+        "prod_eu.groups.Empty": "2|g",
+        "prod_eu.snapshot.groups": "2|g",
+        "prod_eu.snapshot.failed_groups": "0|g",
+        "prod_eu.snapshot.partitions": "2|g",
+    }
+    assert events[asset].extra == {
+        "snapshot_id": summary["snapshot_id"],
+        "manifest": summary["manifest"],
+        "groups": 2,
+        "failed_groups": 0,
+        "partitions": 2,
+        "states": {"Empty": 2},
+        "complete": True,
+    }
+    lineage = operator.get_openlineage_facets_on_complete(None)
+    assert [(topic.namespace, topic.name) for topic in lineage.inputs] == [
+        ("kafka://b1:9092", "t"),
+        ("kafka://b1:9092", "u"),
+    ]
+    (file,) = lineage.outputs
+    assert (file.namespace, file.name) == ("file", summary["data"])
+    assert (file.outputFacets["outputStatistics"].rowCount, summary["rows"]) == (3, 3)
+
+
+def test_a_cleanup_is_counted_and_a_dry_run_is_not(tmp_path: Path, received: Callable[[], dict[str, str]]) -> None:
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=["a"])
+    plan = scene.plan(tmp_path, max_share=1.0)
+    sent = received()
+    assert (sent["prod.plan.found"], sent["prod.plan.planned"]) == ("2|g", "1|g")
+
+    asset = Asset("cleanups")
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER, "outlets": [asset]}
+    planned = {"plan_id": plan["plan_id"], "plan_digest": plan["digest"]}
+    backup = BackupGroupOffsetsOperator(task_id="b", **planned, **stored)
+    given, events = context(asset)
+    made = backup.execute(given)
+    assert events[asset].extra == {
+        **{n: made[n] for n in ("plan_id", "path")},
+        "groups": 1,
+        "rows": 1,
+        "not_backed_up": 0,
+    }
+    lineage = backup.get_openlineage_facets_on_complete(None)
+    assert [topic.name for topic in lineage.inputs] == ["t"]
+    assert lineage.outputs[0].name == made["path"]
+    received()
+
+    for dry_run in (True, False):
+        given, events = context(asset)
+        DeleteGroupsOperator(task_id="d", dry_run=dry_run, **planned, **stored).execute(given)
+        assert events[asset].extra["dry_run"] is dry_run
+        assert events[asset].extra["would_delete" if dry_run else "deleted"] == 1
+        assert received() == ({} if dry_run else {"prod.deletion.deleted": "1|c"})
+
+
+def test_what_was_not_executed_has_no_lineage(tmp_path: Path) -> None:
+    operator = ListGroupOffsetsOperator(task_id="t", storage_path=str(tmp_path))
+    assert operator.get_openlineage_facets_on_complete(None) is None
+
+
+def test_lag_is_measured_and_told(admin: FakeAdmin, received: Callable[[], dict[str, str]]) -> None:
+    admin.groups["gone-topic"] = FakeGroup({T0: 11})
+    found = ListGroupLagOperator(task_id="t", max_lag="5").execute({})
+    assert found == {
+        "groups": 3,
+        "total_lag": 11,
+        "lagging": 1,
+        "unknown": 1,
+        "lagging_groups": {"b": 6},
+        "unknown_groups": {"gone-topic": "its topic was made anew, or an end is not known"},
+    }
+    name = "kafka_groups_default.lag"
+    assert received() == {
+        f"{name}.total": "11|g",
+        f"{name}.max": "6|g",
+        f"{name}.lagging_groups": "1|g",
+        f"{name}.unknown_groups": "1|g",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/data/x.parquet", ("file", "/data/x.parquet")),
+        ("file:///data/x", ("file", "/data/x")),
+        ("s3a://my_aws@bucket/a/b", ("s3://bucket", "a/b")),
+        ("gs://bucket/a", ("gs://bucket", "a")),
+    ],
+)
+def test_files_are_named_as_openlineage_names_them(path: str, expected: tuple[str, str]) -> None:
+    assert dataset_name(path) == expected
+
+
+def test_a_metric_that_cannot_be_sent_fails_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from airflow.providers.common.compat.sdk import Stats
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no metrics today")
+
+    monkeypatch.setattr(Stats, "gauge", fail)
+    with caplog.at_level(logging.WARNING):
+        gauges("c", {"a": 1})
+    assert "metrics could not be sent" in caplog.text
+
+
+def test_a_group_that_lags_fails_the_task_if_it_has_to(admin: FakeAdmin) -> None:
+    from airflow_kafka_groups.exceptions import GroupsFailedError
+
+    arguments: dict[str, Any] = {"task_id": "t", "group_ids": ["a", "b"], "fail_if_lagging": True}
+    assert ListGroupLagOperator(max_lag=6, **arguments).execute({})["lagging"] == 0
+    with pytest.raises(GroupsFailedError, match="lag 6, at most 5 wanted"):
+        ListGroupLagOperator(max_lag=5, **arguments).execute({})
