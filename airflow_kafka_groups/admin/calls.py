@@ -23,12 +23,12 @@ from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import BrokerError, MissingAnswerError
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing
-from airflow_kafka_groups.protocol import describe_groups
-from airflow_kafka_groups.protocol import metadata as metadata_api
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
+from airflow_kafka_groups.protocol.cluster_apis import metadata as metadata_api
+from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.protocol.metadata import MetadataAnswer
-from airflow_kafka_groups.protocol.metadata_by_hand import LAST_VERSION_WITH_CLUSTER_OPERATIONS
+from airflow_kafka_groups.protocol.group_apis import describe_groups
+from airflow_kafka_groups.protocol.hot_codecs.metadata import LAST_VERSION_WITH_CLUSTER_OPERATIONS
 from airflow_kafka_groups.transport.base import Connector
 
 _MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"

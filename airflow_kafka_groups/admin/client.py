@@ -40,7 +40,7 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol.modern_group_describe import GROUP_TYPES
+from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
 
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
 

@@ -9,10 +9,11 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.fates import Fates
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, TopicPartition
-from airflow_kafka_groups.protocol import find_coordinator, metadata
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, METADATA, Api
+from airflow_kafka_groups.protocol.cluster_apis import metadata
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.protocol.group_apis import find_coordinator
 
 
 @dataclass(frozen=True, slots=True)

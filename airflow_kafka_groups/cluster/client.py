@@ -26,8 +26,8 @@ from airflow_kafka_groups.exceptions import (
     NoBrokerAvailableError,
 )
 from airflow_kafka_groups.models import Broker, BrokerId
-from airflow_kafka_groups.protocol import metadata as metadata_api
 from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.protocol.cluster_apis import metadata as metadata_api
 from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.tls import TlsContext

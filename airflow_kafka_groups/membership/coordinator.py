@@ -22,10 +22,10 @@ from airflow_kafka_groups.exceptions import (
     UnsupportedVersionError,
 )
 from airflow_kafka_groups.models import Broker, CoordinatorType
-from airflow_kafka_groups.protocol import find_coordinator
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.group_apis import find_coordinator
 from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.transport.connection import open_connection
 

@@ -21,9 +21,9 @@ from airflow_kafka_groups.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.membership.member import GroupMember
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.membership.state import Membership
-from airflow_kafka_groups.protocol import heartbeat, join_group, leave_group, sync_group
 from airflow_kafka_groups.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.membership_apis import heartbeat, join_group, leave_group, sync_group
 from airflow_kafka_groups.transport.base import Connector
 
 log = logging.getLogger(__name__)

@@ -35,8 +35,8 @@ from airflow_kafka_groups.membership.member import GroupProtocol, JoinedMember, 
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.join_group import JoinAnswer, JoinRequest
-from airflow_kafka_groups.protocol.sync_group import SyncAnswer, SyncRequest
+from airflow_kafka_groups.protocol.membership_apis.join_group import JoinAnswer, JoinRequest
+from airflow_kafka_groups.protocol.membership_apis.sync_group import SyncAnswer, SyncRequest
 
 NO_GENERATION = -1
 NO_MEMBER = ""

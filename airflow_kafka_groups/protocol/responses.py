@@ -6,9 +6,11 @@ import struct
 from collections.abc import Callable, Mapping
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.protocol import delete_groups, list_groups, metadata_by_hand, offset_fetch_reader
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, METADATA, OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message, decode_response
+from airflow_kafka_groups.protocol.group_apis import delete_groups, list_groups
+from airflow_kafka_groups.protocol.hot_codecs import metadata as metadata_by_hand
+from airflow_kafka_groups.protocol.hot_codecs import offset_fetch as offset_fetch_reader
 
 _BY_HAND: Mapping[Api, Callable[[bytes, int], Message]] = {
     OFFSET_FETCH: offset_fetch_reader.read,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class GatheringWriter:
+class CoalescingWriter:
     """Be a ``StreamWriter`` that writes when the turn of the event loop is over.
 
     A system call for each request, and a packet for each at the other end, cost more than making the request.

@@ -33,7 +33,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
 from airflow_kafka_groups.protocol.responses import read_response
-from airflow_kafka_groups.transport.coalescing_writer import GatheringWriter
+from airflow_kafka_groups.transport.coalescing_writer import CoalescingWriter
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 
@@ -48,7 +48,7 @@ class AiokafkaConnection:
         self._connection = connection
         self._address = address
         self._versions = ApiVersions(dict(connection._versions))
-        connection._writer = GatheringWriter(connection._writer)
+        connection._writer = CoalescingWriter(connection._writer)
         connection._request_timeout = None  # every request carries its own
 
     @property

@@ -18,9 +18,9 @@ from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.membership import ClusterClient, MaintenanceLease
 from airflow_kafka_groups.membership.coordinator import CoordinatorLink
-from airflow_kafka_groups.protocol import leave_group
 from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.membership_apis import leave_group
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups

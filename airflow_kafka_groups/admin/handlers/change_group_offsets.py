@@ -13,10 +13,10 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionsFailedError
 from airflow_kafka_groups.models import BrokerId, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.protocol import offset_commit, offset_delete
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_DELETE, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.protocol.group_apis import offset_commit, offset_delete
 
 
 @dataclass(frozen=True, slots=True)

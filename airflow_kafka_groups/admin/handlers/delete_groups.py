@@ -12,10 +12,10 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.fates import Fates, coordinator_fate
 from airflow_kafka_groups.models import BrokerId
-from airflow_kafka_groups.protocol import delete_groups
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.protocol.group_apis import delete_groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.fates import Fates, coordinator_fate
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState
-from airflow_kafka_groups.protocol import describe_groups, modern_group_describe
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
-from airflow_kafka_groups.protocol.describe_groups import DescriptionAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.protocol.group_apis import describe_groups, describe_modern_groups
+from airflow_kafka_groups.protocol.group_apis.describe_groups import DescriptionAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class DescribeModernGroupsHandler:
 
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Make one request for all the groups."""
-        return modern_group_describe.build(self.api, keys, self.include_authorized_operations, version)
+        return describe_modern_groups.build(self.api, keys, self.include_authorized_operations, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
     ) -> Fates[str, GroupDescription]:
         """Sort the groups by fate; one that is not there is completed, with the state ``DEAD``."""
-        return _sort(modern_group_describe.parse(self.api, response, broker_id), self.api, broker_id)
+        return _sort(describe_modern_groups.parse(self.api, response, broker_id), self.api, broker_id)
 
 
 def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -> Fates[str, GroupDescription]:

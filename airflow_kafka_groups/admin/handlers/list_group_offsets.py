@@ -14,11 +14,11 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.models import BrokerId, GroupOffsets, ListConsumerGroupOffsetsSpec, TopicPartition
-from airflow_kafka_groups.protocol import offset_fetch
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.protocol.offset_fetch_reader import OffsetsAnswer
+from airflow_kafka_groups.protocol.group_apis import offset_fetch
+from airflow_kafka_groups.protocol.hot_codecs.offset_fetch import OffsetsAnswer
 
 ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.fates import Fates
 from airflow_kafka_groups.models import BrokerId, GroupListing, GroupState, GroupType
-from airflow_kafka_groups.protocol import list_groups
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.protocol.group_apis import list_groups
 
 
 @dataclass(frozen=True, slots=True)

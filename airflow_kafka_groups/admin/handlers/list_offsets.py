@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.fates import Fates
 from airflow_kafka_groups.models import BrokerId, ListedOffset, OffsetSpec, TopicPartition
-from airflow_kafka_groups.protocol import list_offsets
 from airflow_kafka_groups.protocol.apis import LIST_OFFSETS, Api
+from airflow_kafka_groups.protocol.cluster_apis import list_offsets
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 

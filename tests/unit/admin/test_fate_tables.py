@@ -38,7 +38,7 @@ from airflow_kafka_groups.models import (
 )
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.modern_group_describe import GROUP_TYPES
+from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
 from tests.every import for_every
 from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE

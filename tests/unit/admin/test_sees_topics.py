@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.metadata import MetadataAnswer
 
 CONFIG = ClientConfig(bootstrap_servers=(("b", 9092),))
 CLEAR = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)

@@ -11,8 +11,8 @@ from airflow_kafka_groups.membership.error_actions import Fate, fate
 from airflow_kafka_groups.membership.state import Membership
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.join_group import JoinAnswer
-from airflow_kafka_groups.protocol.sync_group import SyncAnswer
+from airflow_kafka_groups.protocol.membership_apis.join_group import JoinAnswer
+from airflow_kafka_groups.protocol.membership_apis.sync_group import SyncAnswer
 from tests.every import for_every
 
 NONE = ErrorCode.none

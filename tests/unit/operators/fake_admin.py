@@ -23,7 +23,7 @@ from airflow_kafka_groups.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.metadata import MetadataAnswer
+from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
 
 
 def broker_error(name: str, code: int = 1) -> BrokerError:

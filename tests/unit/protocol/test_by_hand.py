@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import GroupState, GroupType
-from airflow_kafka_groups.protocol import delete_groups, list_groups, metadata
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, METADATA, Api
+from airflow_kafka_groups.protocol.cluster_apis import metadata
 from airflow_kafka_groups.protocol.codec import decode_response, encode_body, request_schema, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.group_apis import delete_groups, list_groups
 from airflow_kafka_groups.protocol.responses import read_response
 
 CODES = st.sampled_from([ErrorCode.none, ErrorCode.none, *ErrorCode])

@@ -25,21 +25,10 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol import (
-    apis,
-    delete_groups,
-    describe_groups,
-    find_coordinator,
-    list_groups,
-    list_offsets,
-    metadata,
-    modern_group_describe,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-)
+from airflow_kafka_groups.protocol import apis
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import ALL_APIS, FIND_COORDINATOR, OFFSET_FETCH, Api
+from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
 from airflow_kafka_groups.protocol.codec import (
     decode_response,
     encode_body,
@@ -48,6 +37,16 @@ from airflow_kafka_groups.protocol.codec import (
     response_schema,
 )
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.group_apis import (
+    delete_groups,
+    describe_groups,
+    describe_modern_groups,
+    find_coordinator,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
 from airflow_kafka_groups.protocol.responses import read_response
 from tests.fakes import answers
 
@@ -75,8 +74,8 @@ REQUESTS: list[tuple[Api, int, Any]] = [
         for v in versions_of(apis.DESCRIBE_GROUPS)
     ),
     *(
-        (api, v, lambda v, api=api: modern_group_describe.build(api, ["g"], True, v))
-        for api in modern_group_describe.GROUP_TYPES
+        (api, v, lambda v, api=api: describe_modern_groups.build(api, ["g"], True, v))
+        for api in describe_modern_groups.GROUP_TYPES
         for v in versions_of(api)
     ),
     *(

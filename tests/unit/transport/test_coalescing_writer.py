@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from airflow_kafka_groups.transport.coalescing_writer import GatheringWriter
+from airflow_kafka_groups.transport.coalescing_writer import CoalescingWriter
 
 
 class Recorder:
@@ -29,8 +29,8 @@ class Recorder:
         self.closed = True
 
 
-def gathering(recorder: Recorder) -> GatheringWriter:
-    return GatheringWriter(cast("Any", recorder))
+def gathering(recorder: Recorder) -> CoalescingWriter:
+    return CoalescingWriter(cast("Any", recorder))
 
 
 async def test_what_is_sent_in_one_turn_is_one_write() -> None:

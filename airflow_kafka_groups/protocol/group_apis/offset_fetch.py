@@ -12,12 +12,16 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, UnsupportedVersionError
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, TopicOffsets, TopicPartition
-from airflow_kafka_groups.protocol import offset_fetch_writer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.offset_fetch_reader import FIRST_BATCHED_VERSION, OffsetFetchAnswers, OffsetsAnswer
-from airflow_kafka_groups.protocol.offset_fetch_writer import FIRST_VERSION_WRITTEN_BY_HAND
+from airflow_kafka_groups.protocol.hot_codecs import offset_fetch_writer
+from airflow_kafka_groups.protocol.hot_codecs.offset_fetch import (
+    FIRST_BATCHED_VERSION,
+    OffsetFetchAnswers,
+    OffsetsAnswer,
+)
+from airflow_kafka_groups.protocol.hot_codecs.offset_fetch_writer import FIRST_VERSION_WRITTEN_BY_HAND
 
 FIRST_STABLE_VERSION = 7
 _FIRST_EPOCH_VERSION = 5

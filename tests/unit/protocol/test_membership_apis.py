@@ -13,10 +13,10 @@ from kio.serial import entity_reader
 from airflow_kafka_groups.exceptions import RemoteProtocolError, UnsupportedVersionError
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol import consumer_protocol as cp
-from airflow_kafka_groups.protocol import heartbeat, join_group, leave_group, sync_group
 from airflow_kafka_groups.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.codec import encode_body, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.membership_apis import heartbeat, join_group, leave_group, sync_group
 from tests.unit.membership import replies
 
 JOIN = join_group.JoinRequest(

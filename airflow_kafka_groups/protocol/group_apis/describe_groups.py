@@ -25,8 +25,8 @@ from airflow_kafka_groups.models import (
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, texts
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
-from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
 
 LAST_VERSION_OF_ABSENT_GROUPS = 5
 """Up to it, the operations of a group that is not there are told, too; brokers go on answering it."""

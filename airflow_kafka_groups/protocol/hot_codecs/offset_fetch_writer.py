@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, text, texts
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, text, texts
 
 FIRST_VERSION_WRITTEN_BY_HAND = 6
 """The first one in the compact encoding."""

@@ -13,10 +13,10 @@ from typing import Any
 from uuid import UUID
 
 from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
-from airflow_kafka_groups.protocol import metadata_by_hand
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs import metadata as metadata_by_hand
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.protocol import offset_fetch
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.codec import decode_response, encode_body, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.group_apis import offset_fetch
 from airflow_kafka_groups.protocol.responses import read_response
 
 SCHEMA = response_schema(OFFSET_FETCH, 8)

@@ -14,7 +14,7 @@ from airflow_kafka_groups.models import Broker, CoordinatorType
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, texts
 
 FIRST_BATCHED_VERSION = 4
 _FIRST_VERSION = {CoordinatorType.GROUP: 0, CoordinatorType.TRANSACTION: 1, CoordinatorType.SHARE: 6}

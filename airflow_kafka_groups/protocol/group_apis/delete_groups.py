@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, texts
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, texts
 
 _NO_ERROR = b"\x00\x00" + NO_TAGS
 

@@ -24,7 +24,7 @@ from airflow_kafka_groups.protocol.apis import (
     Api,
 )
 from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.describe_groups import DescriptionAnswer
+from airflow_kafka_groups.protocol.group_apis.describe_groups import DescriptionAnswer
 from airflow_kafka_groups.protocol.operations import operations
 
 GROUP_TYPES: Mapping[Api, GroupType] = {

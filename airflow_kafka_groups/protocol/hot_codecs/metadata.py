@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.texts_writer import NO_TAGS, text, uvarint
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, text, uvarint
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 LAST_VERSION_WITH_CLUSTER_OPERATIONS = 10

@@ -22,8 +22,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from airflow_kafka_groups.models import TopicOffsets, TopicPartition
-from airflow_kafka_groups.protocol.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
 
 FIRST_BATCHED_VERSION = 8
 

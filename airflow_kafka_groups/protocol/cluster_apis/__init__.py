@@ -1,0 +1,1 @@
+"""Brokers, topics and partitions: one module for each API."""

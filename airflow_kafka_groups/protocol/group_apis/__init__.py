@@ -1,0 +1,1 @@
+"""Groups and their committed offsets: one module for each API."""

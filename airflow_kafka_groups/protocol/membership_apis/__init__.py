@@ -1,0 +1,1 @@
+"""The requests of a group member: one module for each API."""
