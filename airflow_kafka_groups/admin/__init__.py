@@ -2,8 +2,8 @@
 
 from airflow_kafka_groups.admin.arrow import to_arrow
 from airflow_kafka_groups.admin.client import AdminClient
+from airflow_kafka_groups.admin.client.listing import ClusterDescription
 from airflow_kafka_groups.admin.lag import GroupLag, LagFlag, PartitionLag
-from airflow_kafka_groups.admin.listing import ClusterDescription
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec

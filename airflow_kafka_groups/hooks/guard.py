@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.admin.arguments import group_ids_of
+from airflow_kafka_groups.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.hooks.settings import ConnectionSettings

@@ -9,7 +9,7 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient, ClusterDescription
-    from airflow_kafka_groups.admin.access import Access
+    from airflow_kafka_groups.admin.client.access import Access
     from airflow_kafka_groups.protocol.api_versions import ApiVersions
 
 GROUPS_LOOKED_AT = 50
@@ -24,7 +24,7 @@ async def look_around(admin: AdminClient, lease_group_id: str) -> str:
 
     :param lease_group_id: the group that stands for the right to delete.
     """
-    from airflow_kafka_groups.admin.access import describe_access
+    from airflow_kafka_groups.admin.client.access import describe_access
 
     cluster = await admin.describe_cluster()
     groups = await admin.list_groups()

@@ -1,1 +1,1 @@
-"""One small module for each admin API: what to send, and what every error code of the answer means."""
+"""One handler for each Kafka API: its requests, the meaning of its answers and errors, its limits."""

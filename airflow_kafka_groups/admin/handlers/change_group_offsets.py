@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionsFailedError
 from airflow_kafka_groups.models import BrokerId, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_DELETE, Api
@@ -35,8 +35,10 @@ class AlterGroupOffsetsHandler:
         (group_id,) = keys
         return offset_commit.build(group_id, self.offsets[group_id], version)
 
-    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, None]:
-        """Sort the group by fate: by its partitions, since OffsetCommit has no error for the group."""
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+    ) -> HandlerResult[str, None]:
+        """Sort the group by status: by its partitions, since OffsetCommit has no error for the group."""
         (group_id,) = keys
         return _sort(self.api, broker_id, group_id, self.offsets[group_id], dict(offset_commit.parse(response)))
 
@@ -57,16 +59,18 @@ class DeleteGroupOffsetsHandler:
         (group_id,) = keys
         return offset_delete.build(group_id, self.partitions[group_id], version)
 
-    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, None]:
-        """Sort the group by fate: its own error first, then those of its partitions."""
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+    ) -> HandlerResult[str, None]:
+        """Sort the group by status: its own error first, then those of its partitions."""
         (group_id,) = keys
-        fate = coordinator_fate(response.error_code)
-        if fate is Fate.COMPLETED:
+        status = coordinator_status(response.error_code)
+        if status is KeyStatus.COMPLETED:
             return _sort(self.api, broker_id, group_id, self.partitions[group_id], dict(offset_delete.parse(response)))
-        fates: Fates[str, None] = Fates()
+        result: HandlerResult[str, None] = HandlerResult()
         error = broker_error(response.error_code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
-        fates.add_error(fate, group_id, error)
-        return fates
+        result.add_error(status, group_id, error)
+        return result
 
 
 def _sort(
@@ -75,10 +79,10 @@ def _sort(
     group_id: str,
     asked: Iterable[TopicPartition],
     codes: dict[TopicPartition, ErrorCode],
-) -> Fates[str, None]:
-    fates: Fates[str, None] = Fates()
+) -> HandlerResult[str, None]:
+    result: HandlerResult[str, None] = HandlerResult()
     errors: dict[TopicPartition, KafkaGroupsError] = {}
-    whole: set[Fate] = set()
+    whole: set[KeyStatus] = set()
     for partition in asked:
         code = codes.get(partition)
         subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
@@ -88,12 +92,12 @@ def _sort(
         if code is ErrorCode.none:
             continue
         errors[partition] = broker_error(code, api, broker_id=broker_id, subject=subject)
-        whole.add(coordinator_fate(code))
+        whole.add(coordinator_status(code))
     if not errors:
-        fates.completed[group_id] = None
-    elif len(whole) == 1 and len(errors) == len(set(asked)) and whole != {Fate.FAILED}:
+        result.completed[group_id] = None
+    elif len(whole) == 1 and len(errors) == len(set(asked)) and whole != {KeyStatus.FAILED}:
         # The coordinator's own trouble: it says so for every partition, and nothing was changed.
-        fates.add_error(whole.pop(), group_id, next(iter(errors.values())))
+        result.add_error(whole.pop(), group_id, next(iter(errors.values())))
     else:
-        fates.failed[group_id] = PartitionsFailedError(group_id, errors)
-    return fates
+        result.failed[group_id] = PartitionsFailedError(group_id, errors)
+    return result

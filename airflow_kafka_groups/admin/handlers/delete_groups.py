@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fates, coordinator_fate
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
@@ -29,15 +29,17 @@ class DeleteGroupsHandler:
         """Make one request for all the groups; every version takes many."""
         return delete_groups.build(keys, version)
 
-    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, None]:
-        """Sort the groups by fate. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final: their meaning is the caller's."""
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+    ) -> HandlerResult[str, None]:
+        """Sort the groups by status. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final; the caller interprets them."""
         deleted, failed = delete_groups.parse(response)
-        fates: Fates[str, None] = Fates(completed=dict.fromkeys(deleted))
+        result: HandlerResult[str, None] = HandlerResult(completed=dict.fromkeys(deleted))
         for group_id, code in failed:
             error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
             if code is ErrorCode.unknown_server_error:
-                # More tombstones than one batch holds (weights.py): all groups of an offsets partition fail together.
-                fates.too_much[group_id] = error
+                # More tombstones than one batch holds (tombstone_size.py): all groups of a partition fail together.
+                result.split[group_id] = error
             else:
-                fates.add_error(coordinator_fate(code), group_id, error)
-        return fates
+                result.add_error(coordinator_status(code), group_id, error)
+        return result

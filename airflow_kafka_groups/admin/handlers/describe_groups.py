@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fates, coordinator_fate
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, Api
@@ -34,8 +34,8 @@ class DescribeClassicGroupsHandler:
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
-    ) -> Fates[str, GroupDescription]:
-        """Sort the groups by fate; one that is not there is completed, with the state ``DEAD``."""
+    ) -> HandlerResult[str, GroupDescription]:
+        """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
         return _sort(describe_groups.parse(response, version, broker_id), self.api, broker_id)
 
 
@@ -56,30 +56,30 @@ class DescribeModernGroupsHandler:
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
-    ) -> Fates[str, GroupDescription]:
-        """Sort the groups by fate; one that is not there is completed, with the state ``DEAD``."""
+    ) -> HandlerResult[str, GroupDescription]:
+        """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
         return _sort(describe_modern_groups.parse(self.api, response, broker_id), self.api, broker_id)
 
 
-def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -> Fates[str, GroupDescription]:
-    fates: Fates[str, GroupDescription] = Fates()
+def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -> HandlerResult[str, GroupDescription]:
+    result: HandlerResult[str, GroupDescription] = HandlerResult()
     for answer in answers:
         group_id = answer.group_id
         if answer.error is ErrorCode.none:  # as nearly always
-            fates.completed[group_id] = answer.description
+            result.completed[group_id] = answer.description
             continue
         if answer.error is ErrorCode.group_id_not_found:
             # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
-            fates.completed[group_id] = _dead(answer.description)
+            result.completed[group_id] = _dead(answer.description)
             continue
         if answer.error is ErrorCode.unsupported_version:
             # The broker knows the API, but has the protocol switched off (3.9 as shipped): it has no such groups.
-            fates.failed[group_id] = UnsupportedVersionError(f"broker {broker_id} has {api.name} switched off")
+            result.failed[group_id] = UnsupportedVersionError(f"broker {broker_id} has {api.name} switched off")
             continue
         subject = f"group {group_id!r}"
         error = broker_error(answer.error, api, broker_id=broker_id, subject=subject, message=answer.message)
-        fates.add_error(coordinator_fate(answer.error), group_id, error)
-    return fates
+        result.add_error(coordinator_status(answer.error), group_id, error)
+    return result
 
 
 def _dead(description: GroupDescription) -> GroupDescription:

@@ -1,8 +1,8 @@
 """Committed offsets of groups: OffsetFetch, many groups a request from v8 on (KIP-709).
 
-Where Java's own handler leaves a partition out ("Skipping return offset"), here it has a fate: an unstable one is asked
-again, and a group with a partition that cannot be read fails with ``PartitionOffsetsError``, which carries the rest. A
-group that succeeds has every partition that was asked for.
+Where Java's own handler leaves a partition out ("Skipping return offset"), here it has a status: an unstable one is
+asked again, and a group with a partition that cannot be read fails with ``PartitionOffsetsError``, which carries the
+rest. A group that succeeds has every partition that was asked for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fate, Fates, coordinator_fate
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.models import BrokerId, GroupOffsets, ListConsumerGroupOffsetsSpec, TopicPartition
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
@@ -43,24 +43,26 @@ class ListGroupOffsetsHandler:
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
-    ) -> Fates[str, GroupOffsets]:
-        """Sort the groups by fate."""
-        fates: Fates[str, GroupOffsets] = Fates()
+    ) -> HandlerResult[str, GroupOffsets]:
+        """Sort the groups by status."""
+        result: HandlerResult[str, GroupOffsets] = HandlerResult()
         all_wanted = not self.specs
         for answer in offset_fetch.parse(response, version, keys):
             group_id = answer.group_id
             if all_wanted and answer.error is ErrorCode.none and not answer.partition_errors:  # as nearly always
-                fates.completed[group_id] = GroupOffsets(group_id, answer.topics)
+                result.completed[group_id] = GroupOffsets(group_id, answer.topics)
                 continue
-            fate = coordinator_fate(answer.error)
-            if fate is Fate.COMPLETED:
-                self._sort_partitions(answer, broker_id, fates)
+            status = coordinator_status(answer.error)
+            if status is KeyStatus.COMPLETED:
+                self._sort_partitions(answer, broker_id, result)
                 continue
             error = broker_error(answer.error, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
-            fates.add_error(fate, group_id, error)
-        return fates
+            result.add_error(status, group_id, error)
+        return result
 
-    def _sort_partitions(self, answer: OffsetsAnswer, broker_id: BrokerId, fates: Fates[str, GroupOffsets]) -> None:
+    def _sort_partitions(
+        self, answer: OffsetsAnswer, broker_id: BrokerId, result: HandlerResult[str, GroupOffsets]
+    ) -> None:
         group_id = answer.group_id
         offsets = GroupOffsets(group_id, answer.topics)
         errors: dict[TopicPartition, KafkaGroupsError] = {}
@@ -75,11 +77,11 @@ class ListGroupOffsetsHandler:
                         f"broker {broker_id} left {partition.topic}[{partition.partition}] of group {group_id!r} out"
                     )
         if not errors:
-            fates.completed[group_id] = offsets
+            result.completed[group_id] = offsets
             return
         failure = PartitionOffsetsError(group_id, errors, offsets)
         if ErrorCode.unstable_offset_commit in answer.partition_errors.values():
             # An open transaction decides soon, as a rule; what stays unstable fails with this very reason.
-            fates.retry[group_id] = failure
+            result.retry[group_id] = failure
         else:
-            fates.failed[group_id] = failure
+            result.failed[group_id] = failure

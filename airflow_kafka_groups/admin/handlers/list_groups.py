@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.models import BrokerId, GroupListing, GroupState, GroupType
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
@@ -33,16 +33,16 @@ class ListGroupsHandler:
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: Message
-    ) -> Fates[BrokerId, tuple[GroupListing, ...]]:
+    ) -> HandlerResult[BrokerId, tuple[GroupListing, ...]]:
         """Give the broker's groups, or say why it has none to give: a short list is never taken for a whole one."""
-        fates: Fates[BrokerId, tuple[GroupListing, ...]] = Fates()
+        result: HandlerResult[BrokerId, tuple[GroupListing, ...]] = HandlerResult()
         error = broker_error(response.error_code, self.api, broker_id=broker_id)
         match response.error_code:
             case ErrorCode.none:
-                fates.completed[broker_id] = tuple(list_groups.parse(response, version, broker_id))
+                result.completed[broker_id] = tuple(list_groups.parse(response, version, broker_id))
             case ErrorCode.coordinator_load_in_progress | ErrorCode.coordinator_not_available:
                 # It is still reading some of its partitions: what it has now is not all.
-                fates.retry[broker_id] = error
+                result.retry[broker_id] = error
             case _:
-                fates.failed[broker_id] = error
-        return fates
+                result.failed[broker_id] = error
+        return result

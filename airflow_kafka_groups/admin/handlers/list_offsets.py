@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.models import BrokerId, ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.protocol.apis import LIST_OFFSETS, Api
 from airflow_kafka_groups.protocol.cluster_apis import list_offsets
@@ -28,13 +28,13 @@ class ListOffsetsHandler:
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: Message
-    ) -> Fates[TopicPartition, ListedOffset]:
-        """Sort the partitions by fate."""
-        fates: Fates[TopicPartition, ListedOffset] = Fates()
+    ) -> HandlerResult[TopicPartition, ListedOffset]:
+        """Sort the partitions by status."""
+        result: HandlerResult[TopicPartition, ListedOffset] = HandlerResult()
         for answer in list_offsets.parse(response):
             key = answer.partition
             if answer.error is ErrorCode.none:
-                fates.completed[key] = answer.offset
+                result.completed[key] = answer.offset
                 continue
             error = broker_error(answer.error, self.api, broker_id=broker_id, subject=f"{key.topic}[{key.partition}]")
             match answer.error:
@@ -47,10 +47,10 @@ class ListOffsetsHandler:
                     | ErrorCode.kafka_storage_error
                 ):
                     # The leader has moved, or is about to.
-                    fates.unmapped[key] = error
+                    result.unmapped[key] = error
                 case ErrorCode.offset_not_available:
                     # A new leader that does not know its high watermark yet.
-                    fates.retry[key] = error
+                    result.retry[key] = error
                 case _:
-                    fates.failed[key] = error
-        return fates
+                    result.failed[key] = error
+        return result

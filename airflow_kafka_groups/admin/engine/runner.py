@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Generic
 
-from airflow_kafka_groups.admin.driver import AdminDriver
-from airflow_kafka_groups.admin.fates import K, Outcome, V
-from airflow_kafka_groups.admin.garbage import collection_paused
-from airflow_kafka_groups.admin.requests import RequestSpec
+from airflow_kafka_groups.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.admin.engine.gc_pause import collection_paused
+from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
+from airflow_kafka_groups.admin.engine.limits import RequestSpec
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 

@@ -1,6 +1,6 @@
 """What the driver asks of an API: what to send, and what becomes of each key of the answer.
 
-One handler for each API (``handlers/``), each with one fate table (fates.py).
+One handler for each API (``handlers/``), each with one status table (handler_result.py).
 
 Handlers are sans-IO and stateless; whether a broker takes many keys in one request is its ``build``'s to say, by
 raising ``NoBatchedRequestError`` (KIP-699), and the driver's to remember, for each broker by itself.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from airflow_kafka_groups.admin.fates import Fates, K, V
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, K, V
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
@@ -37,6 +37,6 @@ class AdminHandler(Protocol[K, V]):
         """
         ...
 
-    def parse(self, broker_id: BrokerId, keys: Sequence[K], version: int, response: Message) -> Fates[K, V]:
-        """Sort the answer's keys by fate. The driver finds the keys that the broker left out."""
+    def parse(self, broker_id: BrokerId, keys: Sequence[K], version: int, response: Message) -> HandlerResult[K, V]:
+        """Sort the answer's keys by status. The driver finds the keys that the broker left out."""
         ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_kafka_groups.admin.requests import DriverLimits
+from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.models import BrokerId
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_groups.admin import runner
-from airflow_kafka_groups.admin.arguments import pattern_of
-from airflow_kafka_groups.admin.calls import Calls
-from airflow_kafka_groups.admin.driver import AdminDriver
+from airflow_kafka_groups.admin.client.arguments import pattern_of
+from airflow_kafka_groups.admin.client.calls import Calls
+from airflow_kafka_groups.admin.engine import runner
+from airflow_kafka_groups.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
-from airflow_kafka_groups.admin.requests import DriverLimits
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing, GroupState, GroupType

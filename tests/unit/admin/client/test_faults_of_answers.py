@@ -22,7 +22,7 @@ from airflow_kafka_groups.protocol.codec import response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster, Noise
-from tests.unit.admin.faults import GROUPS, NONE, client, owned_by, until
+from tests.unit.admin.client.faults import GROUPS, NONE, client, owned_by, until
 
 
 class TestSlowAndLost:

@@ -11,13 +11,13 @@ from operator import itemgetter
 from types import TracebackType
 from typing import Self, cast
 
-from airflow_kafka_groups.admin import runner
-from airflow_kafka_groups.admin.driver import AdminDriver
-from airflow_kafka_groups.admin.fates import K, V
-from airflow_kafka_groups.admin.garbage import collection_paused
-from airflow_kafka_groups.admin.handler import AdminHandler
-from airflow_kafka_groups.admin.lookup import CoordinatorStrategy
-from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights
+from airflow_kafka_groups.admin.engine import runner
+from airflow_kafka_groups.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.admin.engine.gc_pause import collection_paused
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.admin.engine.handler_result import K, V
+from airflow_kafka_groups.admin.engine.limits import DriverLimits, KeyWeights
+from airflow_kafka_groups.admin.handlers.lookup import CoordinatorStrategy
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin.weights import MAX_BATCH_BYTES, GroupWeights
+from airflow_kafka_groups.admin.handlers.tombstone_size import MAX_BATCH_BYTES, GroupWeights
 from airflow_kafka_groups.cluster.routing import offsets_partition
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from airflow_kafka_groups.admin.client import AdminClient
+from airflow_kafka_groups.admin.client.admin_client import AdminClient
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState
 
 Operations = frozenset[str] | None

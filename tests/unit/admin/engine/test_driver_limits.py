@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from airflow_kafka_groups.admin.requests import DriverLimits
+from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConnectionFailedError,
@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from tests.unit.admin.dialogue import TIMEOUT, Dialogue, ToyHandler
+from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyHandler
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
 LOADING = KafkaGroupsError("COORDINATOR_LOAD_IN_PROGRESS")
@@ -25,16 +25,16 @@ LOST = ConnectionFailedError("b1:9092", "connection lost")
 
 
 class TestTooMuch:
-    def test_a_request_that_was_too_much_goes_again_in_halves(self) -> None:
+    def test_a_request_that_was_split_goes_again_in_halves(self) -> None:
         talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1))
         assert talk.asks() == [("ask", 1, "abcde")]
-        talk.answer("abcde", completed={"e": 5}, too_much=dict.fromkeys("abcd", MOVED))
+        talk.answer("abcde", completed={"e": 5}, split=dict.fromkeys("abcd", MOVED))
         assert talk.asks() == [("ask", 1, "ab"), ("ask", 1, "cd")]
         talk.answer("ab", completed={"a": 1, "b": 2})
-        talk.answer("cd", too_much={"c": MOVED, "d": MOVED})
+        talk.answer("cd", split={"c": MOVED, "d": MOVED})
         assert talk.asks() == [("ask", 1, "c"), ("ask", 1, "d")]
         talk.answer("c", completed={"c": 3})
-        talk.answer("d", too_much={"d": MOVED})
+        talk.answer("d", split={"d": MOVED})
         assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": MOVED}
 
     def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_groups.admin.driver import AdminDriver
-from airflow_kafka_groups.admin.fates import Fates
-from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
+from airflow_kafka_groups.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.admin.engine.limits import DriverLimits, KeyWeights, RequestSpec
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH, Api
@@ -19,7 +19,7 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class ToyHandler:
-    """Answers are the fates themselves."""
+    """Answers are the result themselves."""
 
     api: Api = OFFSET_FETCH
     resend_after_loss: bool = True
@@ -27,14 +27,14 @@ class ToyHandler:
     def build(self, keys: Sequence[str], version: int) -> Any:
         raise AssertionError("the driver must not build requests")
 
-    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Any) -> Fates[str, Any]:
-        fates: Fates[str, Any] = response.fates
-        return fates
+    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Any) -> HandlerResult[str, Any]:
+        result: HandlerResult[str, Any] = response.result
+        return result
 
 
 @dataclass(frozen=True)
 class ToyAnswer:
-    fates: Fates[str, Any]
+    result: HandlerResult[str, Any]
     throttle_time: timedelta = timedelta()
 
 
@@ -66,21 +66,21 @@ class Dialogue:
             limits=self.limits,
             weights=self.weights,
         )
-        self.flying: list[RequestSpec[str]] = []
+        self.in_flight_specs: list[RequestSpec[str]] = []
 
     def asks(self) -> list[tuple[str, BrokerId, str]]:
         """Poll, and give (stage, broker, keys) of every request sent now."""
         specs = self.driver.poll(self.now)
-        self.flying.extend(specs)
+        self.in_flight_specs.extend(specs)
         return sorted(("lookup" if spec.is_lookup else "ask", spec.broker_id, "".join(spec.keys)) for spec in specs)
 
     def take(self, keys: str) -> RequestSpec[str]:
-        spec = next(spec for spec in self.flying if "".join(spec.keys) == keys)
-        self.flying.remove(spec)
+        spec = next(spec for spec in self.in_flight_specs if "".join(spec.keys) == keys)
+        self.in_flight_specs.remove(spec)
         return spec
 
-    def answer(self, keys: str, *, throttle: float = 0.0, **fates: dict[str, Any]) -> None:
-        answer = ToyAnswer(Fates(**fates), timedelta(seconds=throttle))
+    def answer(self, keys: str, *, throttle: float = 0.0, **result: dict[str, Any]) -> None:
+        answer = ToyAnswer(HandlerResult(**result), timedelta(seconds=throttle))
         self.driver.on_response(self.now, self.take(keys), 8, answer)
 
     def found(self, keys: str, **brokers: BrokerId) -> None:

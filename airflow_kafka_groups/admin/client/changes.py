@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from airflow_kafka_groups.admin.arguments import commits_of, group_ids_of, partitions_of
+from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, partitions_of
+from airflow_kafka_groups.admin.client.listing import ListingCalls
 from airflow_kafka_groups.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
 )
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
-from airflow_kafka_groups.admin.listing import ListingCalls
+from airflow_kafka_groups.admin.handlers.tombstone_size import DEFAULT_PARTITIONS, GroupWeights
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.admin.weights import DEFAULT_PARTITIONS, GroupWeights
 from airflow_kafka_groups.cluster.java_hash import java_hashes
 from airflow_kafka_groups.cluster.routing import partitions_of_hashes
 from airflow_kafka_groups.exceptions import (

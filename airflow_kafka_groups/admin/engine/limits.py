@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from airflow_kafka_groups.admin.fates import K
-from airflow_kafka_groups.admin.handler import AdminHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.admin.engine.handler_result import K
 from airflow_kafka_groups.models import BrokerId
 
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)

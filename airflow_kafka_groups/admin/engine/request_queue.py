@@ -15,14 +15,14 @@ from itertools import count, islice
 from math import ceil
 from typing import Any, Generic
 
-from airflow_kafka_groups.admin.fallback import Fallback
-from airflow_kafka_groups.admin.fates import K
-from airflow_kafka_groups.admin.handler import AdminHandler
-from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
+from airflow_kafka_groups.admin.engine.fallback import Fallback
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.admin.engine.handler_result import K
+from airflow_kafka_groups.admin.engine.limits import DriverLimits, KeyWeights, RequestSpec
 from airflow_kafka_groups.models import Broker, BrokerId
 
 
-class Outbox(Generic[K]):
+class RequestQueue(Generic[K]):
     """Hold the keys of a call that are to be asked about.
 
     :param brokers: node ids that may be asked for lookups.
@@ -49,14 +49,14 @@ class Outbox(Generic[K]):
         self._paused: list[tuple[float, int, BrokerId | None, tuple[K, ...]]] = []
         self._order = count()
         self._in_flight: Counter[tuple[BrokerId, bool]] = Counter()
-        self._flying: set[RequestSpec[K]] = set()
+        self._in_flight_specs: set[RequestSpec[K]] = set()
         self._fallback = Fallback(limits)
         self._silent_until: dict[BrokerId, float] = {}
 
     @property
-    def flying(self) -> Iterable[RequestSpec[K]]:
+    def in_flight_specs(self) -> Iterable[RequestSpec[K]]:
         """Give the requests under way."""
-        return self._flying
+        return self._in_flight_specs
 
     def wake_times(self, now: float) -> Iterator[float]:
         """Give the times at which there may be something new to send, if nothing happens before."""
@@ -78,7 +78,7 @@ class Outbox(Generic[K]):
         if keys:
             self._halves.setdefault(broker_id, deque()).append(keys)
 
-    def put_aside(self, until: float, broker_id: BrokerId | None, keys: tuple[K, ...]) -> None:
+    def schedule_retry(self, until: float, broker_id: BrokerId | None, keys: tuple[K, ...]) -> None:
         """Do what ``add`` does, at a later time."""
         heapq.heappush(self._paused, (until, next(self._order), broker_id, keys))
 
@@ -91,7 +91,7 @@ class Outbox(Generic[K]):
         for broker_id in list(self._queues):
             self.look_up(broker_id)
 
-    def keep_quiet(self, broker_id: BrokerId, until: float) -> None:
+    def throttle(self, broker_id: BrokerId, until: float) -> None:
         """Send nothing to a broker until then."""
         self._silent_until[broker_id] = until
 
@@ -118,9 +118,9 @@ class Outbox(Generic[K]):
                 break
         return specs
 
-    def landed(self, spec: RequestSpec[K]) -> None:
+    def completed_request(self, spec: RequestSpec[K]) -> None:
         """Take the news that a request is under way no more."""
-        self._flying.discard(spec)
+        self._in_flight_specs.discard(spec)
         self._in_flight[spec.broker_id, spec.is_lookup] -= 1
 
     def _ready(self, now: float) -> Iterator[RequestSpec[K]]:
@@ -150,7 +150,7 @@ class Outbox(Generic[K]):
         self, broker_id: BrokerId, keys: tuple[K, ...], handler: AdminHandler[K, Any], *, is_lookup: bool
     ) -> RequestSpec[K]:
         spec = RequestSpec(broker_id, keys, handler, is_lookup)
-        self._flying.add(spec)
+        self._in_flight_specs.add(spec)
         self._in_flight[broker_id, is_lookup] += 1
         return spec
 

@@ -15,7 +15,7 @@ from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, FIND_COORDINATOR, 
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, OLD, Drop, FakeCluster
-from tests.unit.admin.faults import GROUPS, NONE, client, owned_by
+from tests.unit.admin.client.faults import GROUPS, NONE, client, owned_by
 
 
 class TestBatchingWhereItCan:

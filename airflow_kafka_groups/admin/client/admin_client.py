@@ -11,22 +11,22 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import overload
 
-from airflow_kafka_groups.admin import runner
-from airflow_kafka_groups.admin.arguments import (
+from airflow_kafka_groups.admin.client.arguments import (
     group_ids_of,
     one_or_many,
     partition_specs_of,
 )
-from airflow_kafka_groups.admin.changes import ChangingCalls
-from airflow_kafka_groups.admin.driver import AdminDriver
+from airflow_kafka_groups.admin.client.changes import ChangingCalls
+from airflow_kafka_groups.admin.engine import runner
+from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.handlers.describe_groups import (
     DescribeClassicGroupsHandler,
     DescribeModernGroupsHandler,
 )
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
+from airflow_kafka_groups.admin.handlers.lookup import CoordinatorStrategy, PartitionLeaderStrategy
 from airflow_kafka_groups.admin.lag import GroupLag, group_lag
-from airflow_kafka_groups.admin.lookup import CoordinatorStrategy, PartitionLeaderStrategy
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError, UnsupportedVersionError
 from airflow_kafka_groups.models import (

@@ -5,9 +5,9 @@ A key goes through two stages, as in Kafka's own AdminApiDriver: *lookup* (which
 leave by ``take_results`` as they are known. ``wake_at`` says when to poll again if nothing happens before.
 
 1. Keys with a known or guessed coordinator start in that broker's queue; the others in the lookup queue.
-2. Queues are cut into requests (outbox.py). A broker whose version takes one key a request (``NoBatchedRequestError``)
-   gets them one by one from then on (fallback.py).
-3. Every answer sorts its keys by fate (handler.py). A key that the broker left out is an error with its name.
+2. Queues are cut into requests (request_queue.py). A broker whose version takes one key a request
+   (``NoBatchedRequestError``) gets them one by one from then on (fallback.py).
+3. Every answer sorts its keys by status (handler.py). A key that the broker left out is an error with its name.
 4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
    most of a first answer is NOT_COORDINATOR, the guesses are wrong for this cluster: the rest are looked up too.
 5. Keys of a request that was too much for the broker go again in halves, down to one. ``weights`` keep that rare: a
@@ -24,10 +24,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Generic
 
-from airflow_kafka_groups.admin.fates import Fates, K, Outcome, V
-from airflow_kafka_groups.admin.handler import AdminHandler
-from airflow_kafka_groups.admin.outbox import Outbox
-from airflow_kafka_groups.admin.requests import DriverLimits, KeyWeights, RequestSpec
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, K, Outcome, V
+from airflow_kafka_groups.admin.engine.limits import DriverLimits, KeyWeights, RequestSpec
+from airflow_kafka_groups.admin.engine.request_queue import RequestQueue
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConnectionFailedError,
@@ -71,7 +71,7 @@ class AdminDriver(Generic[K, V]):
         self._lookup, self._handler = lookup, handler
         self._deadline = deadline
         self._limits = limits or DriverLimits()
-        self._outbox = Outbox(brokers, lookup, handler, self._limits, weights)
+        self._queue = RequestQueue(brokers, lookup, handler, self._limits, weights)
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._results: list[Outcome[K, V]] = []
@@ -84,7 +84,7 @@ class AdminDriver(Generic[K, V]):
         for key, broker_id in zip(unique, map(known.get, unique), strict=True):
             by_broker[broker_id].append(key)
         for broker_id, of_broker in by_broker.items():
-            self._outbox.add(broker_id, of_broker)
+            self._queue.add(broker_id, of_broker)
 
     @property
     def done(self) -> bool:
@@ -108,7 +108,7 @@ class AdminDriver(Generic[K, V]):
 
     def wake_at(self, now: float) -> float:
         """Give the time at which ``poll`` may have something new to say, if nothing happens before."""
-        return min([self._deadline, *self._outbox.wake_times(now)])
+        return min([self._deadline, *self._queue.wake_times(now)])
 
     # What to send
 
@@ -120,46 +120,46 @@ class AdminDriver(Generic[K, V]):
         if now >= self._deadline:
             self._expire()
             return []
-        return self._outbox.take(now, at_once)
+        return self._queue.take(now, at_once)
 
     # What came of it
 
     def on_response(self, now: float, spec: RequestSpec[K], version: int, response: Message) -> None:
         """Take the answer to a request."""
-        fates: Fates[K, Any] = spec.handler.parse(spec.broker_id, spec.keys, version, response)
+        result: HandlerResult[K, Any] = spec.handler.parse(spec.broker_id, spec.keys, version, response)
         throttle = getattr(response, "throttle_time", None)
         if throttle:  # brokers answer first and expect the client to keep quiet for this long (KIP-219)
-            self._outbox.keep_quiet(spec.broker_id, now + throttle.total_seconds())
-        self._outbox.landed(spec)
+            self._queue.throttle(spec.broker_id, now + throttle.total_seconds())
+        self._queue.completed_request(spec)
         asked = set(spec.keys)
-        if not spec.is_lookup and fates.all_completed(asked):  # as nearly always
-            self._finish_all(spec.keys, map(fates.completed.__getitem__, spec.keys))
+        if not spec.is_lookup and result.all_completed(asked):  # as nearly always
+            self._finish_all(spec.keys, map(result.completed.__getitem__, spec.keys))
             return
-        answered = {*fates.completed, *fates.failed, *fates.unmapped, *fates.retry, *fates.too_much}
+        answered = {*result.completed, *result.failed, *result.unmapped, *result.retry, *result.split}
         for key in spec.keys:
             if key not in answered:
-                fates.failed[key] = MissingAnswerError(
+                result.failed[key] = MissingAnswerError(
                     f"broker {spec.broker_id} left {key!r} out of its answer to {spec.handler.api.name}"
                 )
-        for key, error in fates.failed.items():
+        for key, error in result.failed.items():
             if key in asked:
                 self._finish(key, None, error)
-        for key, value in fates.completed.items():
+        for key, value in result.completed.items():
             if key in asked:  # and if the same answer did not say that it failed: then it did
                 self._complete(spec, key, value)
-        self._halve(spec, {key: error for key, error in fates.too_much.items() if key in asked})
-        self._apply_unmapped(now, spec, {key: error for key, error in fates.unmapped.items() if key in asked})
-        self._pause(now, spec, {key: error for key, error in fates.retry.items() if key in asked}, spec.broker_id)
+        self._halve(spec, {key: error for key, error in result.split.items() if key in asked})
+        self._apply_unmapped(now, spec, {key: error for key, error in result.unmapped.items() if key in asked})
+        self._pause(now, spec, {key: error for key, error in result.retry.items() if key in asked}, spec.broker_id)
 
     def on_failure(self, now: float, spec: RequestSpec[K], error: KafkaGroupsError, *, sent: bool = False) -> None:
         """Take the news that a request could not be made, sent or answered.
 
         :param sent: whether some of it may have reached the broker. Default false.
         """
-        self._outbox.landed(spec)
+        self._queue.completed_request(spec)
         if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1:
-            self._outbox.send_one_by_one(spec.broker_id, is_lookup=spec.is_lookup)
-            self._outbox.add(None if spec.is_lookup else spec.broker_id, spec.keys)
+            self._queue.send_one_by_one(spec.broker_id, is_lookup=spec.is_lookup)
+            self._queue.add(None if spec.is_lookup else spec.broker_id, spec.keys)
         elif isinstance(error, AuthenticationFailedError | LocalProtocolError):
             self._fail_all(spec.keys, error)
         elif sent and not spec.handler.resend_after_loss:
@@ -168,10 +168,10 @@ class AdminDriver(Generic[K, V]):
             self._fail_all(spec.keys, lost)
         elif isinstance(error, ConnectionFailedError | RequestTimeoutError):
             if spec.is_lookup:
-                self._outbox.keep_quiet(spec.broker_id, now + self._limits.longest_pause)
+                self._queue.throttle(spec.broker_id, now + self._limits.longest_pause)
             elif self._lookup and isinstance(error, ConnectionFailedError):
                 # The rest of its keys need not find out one request after the other.
-                self._outbox.look_up(spec.broker_id)
+                self._queue.look_up(spec.broker_id)
             self._pause(now, spec, dict.fromkeys(spec.keys, error), None if self._lookup else spec.broker_id)
         else:
             self._fail_all(spec.keys, error)
@@ -185,7 +185,7 @@ class AdminDriver(Generic[K, V]):
         if self._handler is None:
             self._finish(key, value, None)
         else:
-            self._outbox.add(broker.broker_id, (key,))
+            self._queue.add(broker.broker_id, (key,))
 
     def _finish(self, key: K, value: V | None, error: KafkaGroupsError | None) -> None:
         if key in self._open:  # an answer that comes after the deadline changes nothing any more
@@ -204,26 +204,26 @@ class AdminDriver(Generic[K, V]):
         for key in keys:
             self._finish(key, None, error)
 
-    def _halve(self, spec: RequestSpec[K], too_much: dict[K, KafkaGroupsError]) -> None:
-        keys = tuple(key for key in too_much if key in self._open)
+    def _halve(self, spec: RequestSpec[K], split: dict[K, KafkaGroupsError]) -> None:
+        keys = tuple(key for key in split if key in self._open)
         if len(spec.keys) == 1:
             for key in keys:
-                self._finish(key, None, too_much[key])
+                self._finish(key, None, split[key])
             return
         middle = (len(keys) + 1) // 2
         for half in (keys[:middle], keys[middle:]):
-            self._outbox.add_request(spec.broker_id, half)
+            self._queue.add_request(spec.broker_id, half)
 
     def _apply_unmapped(self, now: float, spec: RequestSpec[K], unmapped: dict[K, KafkaGroupsError]) -> None:
         if self._guessed and 2 * len(unmapped) > len(spec.keys):
             self._guessed = False
-            self._outbox.look_up_all()
+            self._queue.look_up_all()
         first_time = tuple(key for key in unmapped if key not in self._failures)
         for key in first_time:
             self._failures[key] += 1
             self._last_error[key] = unmapped.pop(key)
         home = None if self._lookup else spec.broker_id
-        self._outbox.add(home, first_time)
+        self._queue.add(home, first_time)
         self._pause(now, spec, unmapped, home)
 
     def _pause(
@@ -247,10 +247,10 @@ class AdminDriver(Generic[K, V]):
         home = None if spec.is_lookup else broker_id
         for pause, keys in by_pause.items():
             jittered = now + pause * random.uniform(0.8, 1.2)  # noqa: S311  # spreads load, guards nothing
-            self._outbox.put_aside(jittered, home, tuple(keys))
+            self._queue.schedule_retry(jittered, home, tuple(keys))
 
     def _expire(self) -> None:
-        waiting = {key: spec for spec in self._outbox.flying for key in spec.keys}
+        waiting = {key: spec for spec in self._queue.in_flight_specs for key in spec.keys}
         for key in list(self._open):
             spec = waiting.get(key)
             where = f"; waiting for broker {spec.broker_id} to answer {spec.handler.api.name}" if spec else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.admin.requests import DriverLimits
+from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     MissingAnswerError,
@@ -11,7 +11,7 @@ from airflow_kafka_groups.exceptions import (
     PartitionOffsetsError,
 )
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
-from tests.unit.admin.dialogue import TIMEOUT, Dialogue, broker
+from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
 LOADING = KafkaGroupsError("COORDINATOR_LOAD_IN_PROGRESS")
@@ -94,8 +94,8 @@ class TestFallback:
     def test_lookups_prefer_a_broker_that_batches(self) -> None:
         talk = Dialogue("abcd", brokers=[1, 2], limits=DriverLimits(lookup_batch_size=2, batches_in_flight=1))
         assert {broker_id for _, broker_id, _ in talk.asks()} == {1, 2}
-        old = talk.flying[0]
-        new = talk.flying[1]
+        old = talk.in_flight_specs[0]
+        new = talk.in_flight_specs[1]
         talk.fail("".join(old.keys), NoBatchedFindCoordinatorsError("v3"))
         talk.found("".join(new.keys), **dict.fromkeys(new.keys, 1))
         asked = talk.asks()

@@ -1,4 +1,4 @@
-"""The fate of a key under every error code there is, for every handler; so that no code reads as "nothing there"."""
+"""The status of a key under every error code there is, for every handler; so that no code reads as "nothing there"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
@@ -19,7 +19,7 @@ from airflow_kafka_groups.admin.handlers.describe_groups import (
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
-from airflow_kafka_groups.admin.lookup import CoordinatorStrategy
+from airflow_kafka_groups.admin.handlers.lookup import CoordinatorStrategy
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     MissingAnswerError,
@@ -44,7 +44,7 @@ from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH = "completed", "failed", "unmapped", "retry", "too_much"
+COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH = "completed", "failed", "unmapped", "retry", "split"
 
 COORDINATOR_TABLE = {
     ErrorCode.none: COMPLETED,
@@ -77,17 +77,17 @@ OFFSETS_TABLE = {
 }
 
 
-def fate_of(fates: Fates[Any, Any], key: Any) -> str:
-    """Say which of the fates a key has; exactly one."""
-    (fate,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH) if key in getattr(fates, name)]
-    return fate
+def fate_of(result: HandlerResult[Any, Any], key: Any) -> str:
+    """Say which of the result a key has; exactly one."""
+    (status,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH) if key in getattr(result, name)]
+    return status
 
 
-def check(fates: Fates[Any, Any], key: Any, code: ErrorCode, table: dict[ErrorCode, str]) -> None:
-    fate = fate_of(fates, key)
-    assert fate == table.get(code, FAILED)
-    if fate != COMPLETED:
-        error = getattr(fates, fate)[key]
+def check(result: HandlerResult[Any, Any], key: Any, code: ErrorCode, table: dict[ErrorCode, str]) -> None:
+    status = fate_of(result, key)
+    assert status == table.get(code, FAILED)
+    if status != COMPLETED:
+        error = getattr(result, status)[key]
         assert isinstance(error, BrokerError)
         assert error.code == code
         assert "broker 3" in str(error)
@@ -97,8 +97,8 @@ def check(fates: Fates[Any, Any], key: Any, code: ErrorCode, table: dict[ErrorCo
 @for_every("code", ALL_CODES)
 def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
     response = answers.offset_fetch(version, {"g": code})
-    fates = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
-    check(fates, "g", code, COORDINATOR_TABLE)
+    result = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
+    check(result, "g", code, COORDINATOR_TABLE)
 
 
 @pytest.mark.parametrize("version", [2, 7, 8])
@@ -106,10 +106,10 @@ def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
 def test_offset_fetch_partition_errors_are_never_read_as_no_offsets(code: ErrorCode, version: int) -> None:
     partitions = {("t", 0): (5, NONE), ("t", 1): (-1, code)}
     response = answers.offset_fetch(version, {"g": NONE}, partitions)
-    fates = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
-    fate = RETRY if code is ErrorCode.unstable_offset_commit else FAILED
-    assert fate_of(fates, "g") == fate
-    error = getattr(fates, fate)["g"]
+    result = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
+    status = RETRY if code is ErrorCode.unstable_offset_commit else FAILED
+    assert fate_of(result, "g") == status
+    error = getattr(result, status)["g"]
     assert isinstance(error, PartitionOffsetsError)
     assert set(error.partition_errors) == {T1}
     assert dict(error.partial) == {T0: OffsetAndMetadata(5, "m", 5 if version >= 5 else None)}
@@ -134,28 +134,28 @@ def test_a_partition_the_broker_left_out_fails_its_group() -> None:
 
 def test_group_errors_in_one_answer_are_never_mixed() -> None:
     codes = {"ok": NONE, "moved": ErrorCode.not_coordinator, "denied": ErrorCode.group_authorization_failed}
-    fates = ListGroupOffsetsHandler({}).parse(3, list(codes), 8, answers.offset_fetch(8, codes))
-    assert [fate_of(fates, key) for key in codes] == [COMPLETED, UNMAPPED, FAILED]
+    result = ListGroupOffsetsHandler({}).parse(3, list(codes), 8, answers.offset_fetch(8, codes))
+    assert [fate_of(result, key) for key in codes] == [COMPLETED, UNMAPPED, FAILED]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @for_every("code", ALL_CODES)
 def test_delete_groups(code: ErrorCode, version: int) -> None:
-    fates = DeleteGroupsHandler().parse(3, ["g"], version, answers.delete_groups(version, {"g": code}))
-    check(fates, "g", code, DELETE_TABLE)
+    result = DeleteGroupsHandler().parse(3, ["g"], version, answers.delete_groups(version, {"g": code}))
+    check(result, "g", code, DELETE_TABLE)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
 @for_every("code", ALL_CODES)
 def test_describe_groups(code: ErrorCode, version: int) -> None:
     response = answers.describe_groups(version, {"g": code}, state="Empty")
-    fates = DescribeClassicGroupsHandler().parse(3, ["g"], version, response)
+    result = DescribeClassicGroupsHandler().parse(3, ["g"], version, response)
     if code is ErrorCode.unsupported_version:
-        assert isinstance(fates.failed["g"], UnsupportedVersionError)
+        assert isinstance(result.failed["g"], UnsupportedVersionError)
         return
-    check(fates, "g", code, DESCRIBE_TABLE)
+    check(result, "g", code, DESCRIBE_TABLE)
     if code is ErrorCode.group_id_not_found:
-        assert fates.completed["g"].state is GroupState.DEAD, "whatever else the answer says"
+        assert result.completed["g"].state is GroupState.DEAD, "whatever else the answer says"
 
 
 @pytest.mark.parametrize("api", GROUP_TYPES, ids=repr)
@@ -163,15 +163,15 @@ def test_describe_groups(code: ErrorCode, version: int) -> None:
 def test_newer_describes(code: ErrorCode, api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):
         response = answers.modern_group_describe(api, version, {"g": code})
-        fates = DescribeModernGroupsHandler(api).parse(3, ["g"], version, response)
+        result = DescribeModernGroupsHandler(api).parse(3, ["g"], version, response)
         if code is ErrorCode.unsupported_version:
-            assert isinstance(fates.failed["g"], UnsupportedVersionError), "switched off: there are no such groups"
+            assert isinstance(result.failed["g"], UnsupportedVersionError), "switched off: there are no such groups"
             continue
-        check(fates, "g", code, DESCRIBE_TABLE)
+        check(result, "g", code, DESCRIBE_TABLE)
         if code is ErrorCode.group_id_not_found:
-            assert fates.completed["g"].state is GroupState.DEAD
+            assert result.completed["g"].state is GroupState.DEAD
         if code is NONE:
-            assert fates.completed["g"].type is GROUP_TYPES[api]
+            assert result.completed["g"].type is GROUP_TYPES[api]
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
@@ -207,11 +207,11 @@ def test_list_offsets(code: ErrorCode, version: int) -> None:
 def test_alter_offsets(code: ErrorCode, version: int) -> None:
     """OffsetCommit has no error for the group: a coordinator in trouble says so for each partition."""
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
-    fates = handler.parse(3, ["g"], version, answers.offset_commit(version, {("t", 0): code, ("t", 1): code}))
-    fate = fate_of(fates, "g")
-    assert fate == COORDINATOR_TABLE.get(code, FAILED)
-    if fate == FAILED:
-        error = fates.failed["g"]
+    result = handler.parse(3, ["g"], version, answers.offset_commit(version, {("t", 0): code, ("t", 1): code}))
+    status = fate_of(result, "g")
+    assert status == COORDINATOR_TABLE.get(code, FAILED)
+    if status == FAILED:
+        error = result.failed["g"]
         assert isinstance(error, PartitionsFailedError)
         assert set(error.partition_errors) == {T0, T1}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.fates import Fates
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, TopicPartition
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, METADATA, Api
@@ -28,16 +28,18 @@ class CoordinatorStrategy:
         """Make one request for all the keys (``NoBatchedFindCoordinatorsError`` below v4)."""
         return find_coordinator.build(keys, self.key_type, version)
 
-    def parse(self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message) -> Fates[str, Broker]:
-        """Sort the keys by fate: completed means found."""
-        fates: Fates[str, Broker] = Fates()
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+    ) -> HandlerResult[str, Broker]:
+        """Sort the keys by status: completed means found."""
+        result: HandlerResult[str, Broker] = HandlerResult()
         for answer in find_coordinator.parse(response, version, keys):
             key = answer.key
             if answer.error is ErrorCode.none:
                 if answer.broker.broker_id >= 0 and answer.broker.host:
-                    fates.completed[key] = answer.broker
+                    result.completed[key] = answer.broker
                 else:
-                    fates.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
+                    result.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
                 continue
             subject = f"{self.key_type.name.lower()} {key!r}"
             error = broker_error(answer.error, self.api, broker_id=broker_id, subject=subject, message=answer.message)
@@ -48,10 +50,10 @@ class CoordinatorStrategy:
                     | ErrorCode.not_coordinator
                 ):
                     # No leader yet: also the answer for a second or two while __consumer_offsets is being created.
-                    fates.retry[key] = error
+                    result.retry[key] = error
                 case _:
-                    fates.failed[key] = error
-        return fates
+                    result.failed[key] = error
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +69,16 @@ class PartitionLeaderStrategy:
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: Message
-    ) -> Fates[TopicPartition, Broker]:
-        """Sort the partitions by fate: completed means that the leader is known."""
+    ) -> HandlerResult[TopicPartition, Broker]:
+        """Sort the partitions by status: completed means that the leader is known."""
         answer = metadata.parse(response)
         brokers = {broker.broker_id: broker for broker in answer.brokers}
-        fates: Fates[TopicPartition, Broker] = Fates()
+        result: HandlerResult[TopicPartition, Broker] = HandlerResult()
         for key in keys:
             leader = brokers.get(answer.leaders.get(key, -1))
             code = answer.errors.get(key.topic, ErrorCode.none)
             if leader is not None:
-                fates.completed[key] = leader
+                result.completed[key] = leader
                 continue
             subject = f"{key.topic}[{key.partition}]"
             if code is ErrorCode.none:
@@ -84,7 +86,7 @@ class PartitionLeaderStrategy:
                 code = ErrorCode.leader_not_available if exists else ErrorCode.unknown_topic_or_partition
             error = broker_error(code, self.api, broker_id=broker_id, subject=subject)
             if code is ErrorCode.leader_not_available:
-                fates.retry[key] = error
+                result.retry[key] = error
             else:
-                fates.failed[key] = error
-        return fates
+                result.failed[key] = error
+        return result
