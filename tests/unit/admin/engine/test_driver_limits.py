@@ -25,7 +25,7 @@ LOST = ConnectionFailedError("b1:9092", "connection lost")
 
 
 class TestTooMuch:
-    def test_a_request_that_was_split_goes_again_in_halves(self) -> None:
+    def test_a_request_that_was_too_much_goes_again_in_halves(self) -> None:
         talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1))
         assert talk.asks() == [("ask", 1, "abcde")]
         talk.answer("abcde", completed={"e": 5}, split=dict.fromkeys("abcd", MOVED))
