@@ -1,4 +1,4 @@
-"""Membership in Kafka groups: the Coordinator interface for Python, and a lease made of it."""
+"""Membership in Kafka groups: the Coordinator interface for Python, and a lease built on it."""
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig

@@ -1,4 +1,4 @@
-"""What a membership asks to be done next: the words between state.py, which decides, and session.py, which acts."""
+"""The actions that state.py requests and session.py performs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_kafka_groups.protocol.membership_apis.join_group import JoinedMembe
 
 
 class Phase(Enum):
-    """Say where a membership stands."""
+    """The phase of a membership."""
 
     UNJOINED = "unjoined"
     JOINING = "joining"
@@ -25,9 +25,9 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Be what the leader gave this member, and the time of the last request in which the coordinator confirmed it.
+    """The assignment of this member, and when the coordinator last confirmed it.
 
-    ``confirmed_at`` is when that request was *sent*: the coordinator was asked no earlier than that.
+    ``confirmed_at`` is when the confirming request was *sent*, so it is never later than the confirmation.
     """
 
     generation: int
@@ -81,19 +81,19 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Do nothing until then, or until something happens."""
+    """Do nothing until a given time, or until something changes."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Do nothing until something happens."""
+    """Do nothing until something changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Leave the group: the membership has come to its end."""
+    """Leave the group: the membership has ended."""
 
     error: KafkaGroupsError
 
@@ -103,7 +103,7 @@ Step: TypeAlias = Prepare | Find | Join | Assign | Sync | Complete | Pause | Idl
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Be a heartbeat that was sent; ``holding`` says that the member had its assignment by then."""
+    """A heartbeat that was sent. ``holding``: whether the member had its assignment at that time."""
 
     generation: int
     member_id: str

@@ -1,8 +1,8 @@
-"""The clock by which a membership judges itself: seconds that never go back, and that go on while the machine sleeps.
+"""The membership clock: monotonic, and it includes the time that the machine is suspended.
 
-``time.monotonic`` stands still during suspend on Linux, so a machine that wakes up would go on believing that its last
-heartbeat was a moment ago. CLOCK_BOOTTIME counts that time too. No clock of a guest counts a pause of the whole virtual
-machine by its host; see docs/membership.md for what that means for the lease.
+``time.monotonic`` stops during suspend on Linux, so after a wake-up the last heartbeat would look recent.
+CLOCK_BOOTTIME includes that time. No guest clock includes a pause of the complete virtual machine; docs/membership.md
+explains what that means for the lease.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Clock = Callable[[], float]
 if hasattr(time, "CLOCK_BOOTTIME"):
 
     def now() -> float:
-        """Give the time in seconds since some fixed moment."""
+        """Return the seconds since a fixed moment."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-else:  # not Linux: there, monotonic clocks count suspend or there is nothing better
+else:  # elsewhere, monotonic clocks include suspend, or there is nothing better
 
     def now() -> float:
-        """Give the time in seconds since some fixed moment."""
+        """Return the seconds since a fixed moment."""
         return time.monotonic()

@@ -1,10 +1,10 @@
-"""A member's own connection to the coordinator of its group.
+"""A member's own connection to its group coordinator.
 
-A broker answers the requests of one connection in order, and it holds JoinGroup and SyncGroup back until the whole
-group is there: up to the longest rebalance timeout of any member. Whatever follows them on that connection waits as
-long. So a membership never uses the connections of ``ClusterClient``, on which everyone else asks, but one of its own;
-Java's client does the same. On it, a member's own requests do not get into each other's way: while a join is on its way
-no heartbeat is due (the broker takes it for one), and who leaves in the midst of one takes a fresh connection.
+A broker answers the requests of one connection in order, and it holds back JoinGroup and SyncGroup responses until all
+members have joined: up to the longest rebalance timeout. Later requests on that connection wait as well. Therefore, as
+in Java's client, a membership does not use the shared connections of ``ClusterClient``. A member's own requests do not
+block each other: no heartbeat is due while a join is in flight (the broker counts the join as one), and a member that
+leaves during a join opens a new connection.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.transport.connection import open_connection
 
 FATAL = (AuthenticationFailedError, UnsupportedVersionError)
-"""Errors of the way to the coordinator that trying again does not help."""
+"""Errors that a retry cannot solve."""
 
 
 class CoordinatorLink:
-    """Find the coordinator of one group, and hold one connection to it.
+    """Finds the coordinator of one group and keeps one connection to it.
 
-    :param cluster: knows the brokers; its own connections are used for finding only.
+    :param cluster: provides the brokers. Its own connections are used only to find the coordinator.
     :param group_id: the group.
-    :param connect: opens a connection; a test passes its own. Default: the real one.
+    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
     """
 
     def __init__(self, cluster: ClusterClient, group_id: str, connect: Connector | None = None) -> None:
@@ -51,9 +51,9 @@ class CoordinatorLink:
         self._opening = asyncio.Lock()
 
     async def find(self) -> ErrorCode:
-        """Ask any broker who coordinates the group; ``coordinator`` is right if the answer is no error.
+        """Ask any broker for the coordinator, and store it in ``coordinator`` unless an error code is returned.
 
-        Raises the last broker's error when none answers.
+        Raises the last broker's error when no broker answers.
         """
         brokers = list(self._cluster.metadata.brokers)
         failure: KafkaGroupsError | None = None
@@ -64,7 +64,7 @@ class CoordinatorLink:
                 raise
             except KafkaGroupsError as error:
                 failure = error
-        await self._cluster.refresh()  # all of them may have moved; raises when no bootstrap server answers either
+        await self._cluster.refresh()  # all brokers may have moved; raises when no bootstrap server answers either
         raise failure or ConnectionFailedError("cluster", "no broker is known yet")
 
     async def _ask(self, broker_id: int) -> ErrorCode:
@@ -86,7 +86,7 @@ class CoordinatorLink:
         self.coordinator = coordinator
 
     async def open(self) -> BrokerConnection:
-        """Give the connection to the coordinator, opening it if need be. Raises ``ConnectionFailedError``."""
+        """Return the connection to the coordinator, opened if necessary. Raises ``ConnectionFailedError``."""
         async with self._opening:
             await self._close_discarded()
             if self._connection is None or not self._connection.usable:
@@ -99,9 +99,9 @@ class CoordinatorLink:
     async def send(
         self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], timeout: float
     ) -> Message:
-        """Send one request on a connection that ``open`` gave.
+        """Send one request on a connection that ``open`` returned.
 
-        A request that was cancelled or found no answer leaves an answer on its way, so that connection is given up.
+        After a cancellation or an error the response may still arrive, so the connection is discarded.
         """
         version = connection.versions.choose(api)
         try:

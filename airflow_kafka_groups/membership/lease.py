@@ -1,21 +1,21 @@
-"""A lease: of many runs at most one holds it. Kafka's group protocol elects the holder; no other service is needed.
+"""A lease that at most one run holds at a time. Kafka's group protocol elects the holder; no other service is needed.
 
-All who want the lease are members of one group, of a protocol type of its own; the leader gives the lease to one of
-them. Kafka knows nothing of "holding", so it is this file that has to make sure of *at most one at any time*:
+All candidates are members of one group with its own protocol type, and the leader assigns the lease to one of them.
+Kafka has no notion of a lease, so this module guarantees *at most one holder at any time*:
 
-1. **Who holds keeps.** A holder says so in its metadata (with the generation that gave it the lease), and the leader
-   gives the lease to the newest claim. So others may come and wait without a moment in which nobody holds.
-2. **The lease ends here before it can be given away there.** The coordinator gives a holder up when it has not heard of
-   it for the session timeout, or when it does not rejoin within the rebalance timeout of a round that began after the
-   last good heartbeat. Both are counted at the broker from the moment it *got* a request; the holder counts from the
-   moment it *sent* it, and only up to ``valid_for``, which is at most half of either. The clock decides, not an event:
-   a holder whose event loop is blocked, that is cut off, or that slept, is no holder when it looks again.
-3. **Only certainty counts.** A heartbeat confirms the lease if it says NONE in the generation whose assignment this
-   member has; not while it rejoins. A lost generation or member id ends the lease at once; so does leaving, before
-   LeaveGroup is sent.
-4. **No static membership**: the coordinator would hand a restarted process the assignment of the one it replaces.
+1. **A holder keeps the lease.** It sends the generation that assigned the lease in its metadata, and the leader picks
+   the newest claim. Others can join and wait, and there is no moment without a holder.
+2. **The lease expires here before it can be reassigned.** The coordinator removes a holder when it has received nothing
+   for the session timeout, or when it does not rejoin within the rebalance timeout of a round that began after the last
+   successful heartbeat. The broker counts both from when it *received* a request; the holder counts from when it *sent*
+   it, and only up to ``valid_for``, at most half of either. The clock decides, not an event: a holder that was blocked,
+   disconnected or suspended finds the lease expired when it checks.
+3. **Only a confirmation counts.** A heartbeat confirms the lease when it returns NONE in the generation of this
+   member's assignment, and not during a rejoin. Losing the generation or member id ends the lease at once, and so does
+   leaving, before LeaveGroup is sent.
+4. **No static membership**: the coordinator would pass the assignment on to a restarted process.
 
-What remains is said in docs/membership.md: a check is a check of that moment.
+docs/membership.md describes the remaining gap: a check is true only at the moment it is made.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ from airflow_kafka_groups.transport.base import Connector
 
 log = logging.getLogger(__name__)
 
-GROUP_ID = "airflow-kafka-groups-lease"  # maintenance/patterns.py protects it, by this very name
+GROUP_ID = "airflow-kafka-groups-lease"  # maintenance/patterns.py protects this name
 PROTOCOL_TYPE = "airflow-kafka-groups"
 PROTOCOL = "lease-v1"
 _BEATS_IN_VALIDITY = 3
 
 
 class MaintenanceLease:
-    """Hold the right to delete on a cluster. Use it as an async context manager.
+    """The right to delete on a cluster, as an async context manager.
 
     :param cluster: a ``ClientConfig``, or an open ``ClusterClient`` to share.
-    :param group_id: the group that stands for the lease. Default ``airflow-kafka-groups-lease``.
-    :param owner: how this run is named to the others, e.g. its run id. Default: host and process id.
-    :param session_timeout: seconds after which a crashed holder is given up. The broker accepts 6 s to 30 min unless
-        configured otherwise. Default 15.
-    :param valid_for: seconds for which the lease is certain after a heartbeat; at most half of ``session_timeout``,
-        which is the default.
-    :param acquire_timeout: seconds for which ``async with`` waits for a lease that another holds. Default 60.
-    :param connect: opens a connection; a test passes its own. Default: the real one.
-    :param now: the clock; a test passes its own.
+    :param group_id: the group that represents the lease. Default ``airflow-kafka-groups-lease``.
+    :param owner: the name of this run as shown to others, e.g. its run id. Default: host and process id.
+    :param session_timeout: seconds after which a crashed holder loses the lease. By default brokers accept 6 s to 30
+        min. Default 15.
+    :param valid_for: seconds for which a heartbeat confirms the lease. At most half of ``session_timeout``, which is
+        the default.
+    :param acquire_timeout: seconds that ``async with`` waits for a lease held by another run. Default 60.
+    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
+    :param now: the clock. Replaced in tests.
 
-    Entering raises ``LeaseNotAcquiredError`` when another holds the lease for longer, naming that one, and
-    ``BrokerError`` when the cluster does not let this user join (the lease needs READ on its group).
+    Entering raises ``LeaseNotAcquiredError``, which names the holder, when another run still holds the lease after
+    ``acquire_timeout``, and ``BrokerError`` when this user may not join (the lease requires READ on its group).
     """
 
     def __init__(
@@ -104,7 +104,8 @@ class MaintenanceLease:
         self._since = int(time.time() * 1000)
         self._session: MemberSession | None = None
         self.term = 0
-        """Counts how often this run asked for the lease anew: with the same term, nobody else held it in between."""
+        """The number of times this run requested the lease. An unchanged term means that no other run held it in between.
+        """
 
     async def __aenter__(self) -> Self:
         try:
@@ -120,12 +121,12 @@ class MaintenanceLease:
         await self.aclose()
 
     async def acquire(self, timeout: float) -> None:
-        """Wait until the lease is held; joins the group if need be.
+        """Wait until the lease is held. Joins the group if necessary.
 
-        :param timeout: seconds to wait while another holds it; 0 takes it only if it is free. Joining itself does not
-            count: that lasts until the group answers, or ``session_timeout`` if a member of it has crashed.
+        :param timeout: seconds to wait while another run holds it; 0 takes it only if it is free. The join is not
+            included: it lasts until the group answers, or ``session_timeout`` if another member has crashed.
 
-        Raises ``LeaseNotAcquiredError``; call ``aclose`` then, or go on waiting with another call.
+        Raises ``LeaseNotAcquiredError``; then call ``aclose``, or call this again to continue waiting.
         """
         session = self._session or await self._join()
         deadline: float | None = None
@@ -135,12 +136,12 @@ class MaintenanceLease:
                 if self._now() >= deadline and not self._is_given(session.membership.synced):
                     held_by = grants.read_grant(session.membership.synced.assignment).owner
                     raise LeaseNotAcquiredError(
-                        self.group_id, f"the lease is held by {held_by!r}; it was waited for {timeout:g} s"
+                        self.group_id, f"the lease is held by {held_by!r}; waited {timeout:g} s for it"
                     )
             await session.wait_change(None if deadline is None else max(deadline - self._now(), 0.01))
 
     async def aclose(self) -> None:
-        """Give the lease back: from now on it is not held, and another may have it at once. May be called twice."""
+        """Release the lease, so that another run can take it at once. May be called twice."""
         session, self._session = self._session, None
         if session is not None:
             await session.aclose()
@@ -155,11 +156,11 @@ class MaintenanceLease:
         self._session = await session.__aenter__()
         return session
 
-    # What is known of the lease; safe to read from any thread
+    # The state of the lease; safe to read from any thread
 
     @property
     def remaining(self) -> float:
-        """Give the seconds for which the lease is still certain; 0 when it is not held."""
+        """The seconds for which the lease remains confirmed; 0 when it is not held."""
         session = self._session
         synced = None if session is None else session.membership.synced
         if synced is None or not self._is_given(synced):
@@ -168,26 +169,24 @@ class MaintenanceLease:
 
     @property
     def held(self) -> bool:
-        """Say whether this run certainly holds the lease at this moment."""
+        """Whether this run holds a confirmed lease at this moment."""
         return self.remaining > 0
 
     def check(self, at_least: float = 0.0) -> None:
-        """Do nothing while the lease is certainly held. Call it before every step that must not happen twice.
+        """Raise ``LeaseLostError`` unless the lease is confirmed. Call it before every step that must not happen twice.
 
-        :param at_least: seconds for which it has to be certain still, e.g. how long the step takes.
-
-        Raises ``LeaseLostError``.
+        :param at_least: seconds for which the lease must remain confirmed, e.g. the duration of the step.
         """
         remaining = self.remaining
         if remaining <= at_least:
             raise LeaseLostError(self.group_id, self._why(remaining, at_least))
 
     async def confirm(self, at_least: float = 0.0) -> None:
-        """Wait until the lease is certain, for a session timeout at most: a round of the group may take its moment.
+        """Wait until the lease is confirmed, at most for a session timeout, because a rebalance takes a moment.
 
         :param at_least: as for ``check``.
 
-        Raises ``LeaseLostError``; at once when the lease is another's by now, or the membership has come to its end.
+        Raises ``LeaseLostError``, immediately when another run holds the lease or the membership has ended.
         """
         deadline = self._now() + self._options.session_timeout
         while (remaining := self.remaining) <= at_least:
@@ -202,13 +201,13 @@ class MaintenanceLease:
 
     @property
     def generation(self) -> int:
-        """Give the generation of the group that gave this run the lease, -1 if none did. For the audit."""
+        """The generation that assigned the lease to this run, -1 if none did. For the audit."""
         synced = None if self._session is None else self._session.membership.synced
         return synced.generation if synced is not None and self._is_given(synced) else -1
 
     @property
     def member_id(self) -> str:
-        """Give this run's id in the group, "" while it has none. For the audit."""
+        """This run's member id, "" while it has none. For the audit."""
         return "" if self._session is None else self._session.membership.member_id
 
     @staticmethod
@@ -217,27 +216,27 @@ class MaintenanceLease:
 
     def _why(self, remaining: float, at_least: float) -> str:
         if remaining > 0:
-            return f"the lease is certain for {remaining:.1f} s more, and {at_least:g} s are needed"
+            return f"the lease is confirmed for {remaining:.1f} s, but {at_least:g} s are required"
         membership = None if self._session is None else self._session.membership
         if membership is None:
-            return "the lease was given back, or never asked for"
+            return "the lease was released or never requested"
         if membership.failure is not None:
             return f"the lease is lost: {membership.failure}"
         if membership.synced is None or not self._is_given(membership.synced):
-            return "the lease is lost: the group went on without this run, or gave it to another"
+            return "the lease is lost: the group removed this run or assigned the lease to another"
         silent = self._now() - membership.synced.confirmed_at
-        return f"the lease is not certain: the coordinator has not confirmed it for {silent:.1f} s"
+        return f"the lease is not confirmed: the last confirmation is {silent:.1f} s old"
 
     def bid(self) -> Bid:
-        """Say what this run tells the leader: since when it waits, and the generation by which it holds, if it does."""
+        """Return this run's metadata for the leader: since when it waits, and the generation in which it holds the lease."""
         generation = self.generation if self.held else None
         if generation is None:
-            self.term += 1  # from here on another may have it before this run does
+            self.term += 1  # from here on another run may hold it before this one does
         return Bid(owner=self.owner, since=self._since, holds=generation)
 
 
 class _LeaseMember(GroupMember):
-    """Be a run that wants the lease. All that counts is in ``Membership.synced``: nothing is kept here."""
+    """A candidate for the lease. The lease is read from ``Membership.synced``, so nothing is stored here."""
 
     def __init__(self, lease: MaintenanceLease) -> None:
         self._lease = lease

@@ -1,6 +1,6 @@
-"""Who gets the lease, and the bytes by which members and leader say so. Pure.
+"""The assignor of the lease, and its metadata and assignment formats. Pure functions.
 
-Metadata and assignment are small JSON objects: they can be read with Kafka's own tools, and take new fields.
+Metadata and assignment are small JSON objects: Kafka's own tools can print them, and fields can be added.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_kafka_groups.membership.member import JoinedMember
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
-    """Be what a member says: its name, since when it waits (ms), and the generation by which it holds the lease."""
+    """The metadata of a candidate: its name, since when it waits (ms), and the generation in which it holds the lease."""
 
     owner: str = ""
     since: int = 0
@@ -25,19 +25,19 @@ class Bid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """Be what the leader says to all: the member id that holds the lease now, and its name."""
+    """The assignment sent to all members: the holder's member id and name."""
 
     holder: str = ""
     owner: str = ""
 
 
 def write_bid(bid: Bid) -> bytes:
-    """Write a bid."""
+    """Serialize a bid."""
     return json.dumps({"owner": bid.owner, "since": bid.since, "holds": bid.holds}).encode()
 
 
 def read_bid(data: bytes) -> Bid | None:
-    """Read a bid; ``None`` for what is none, so that nobody holds a lease by noise."""
+    """Parse a bid. Returns ``None`` for anything else, so that invalid bytes cannot claim a lease."""
     fields = _fields(data)
     since, holds = fields.get("since"), fields.get("holds")
     if type(since) is not int or not (holds is None or type(holds) is int):
@@ -47,14 +47,14 @@ def read_bid(data: bytes) -> Bid | None:
 
 @lru_cache(maxsize=64)
 def read_grant(data: bytes) -> Grant:
-    """Read a grant; what is none names nobody."""
+    """Parse a grant. Anything else names no holder."""
     fields = _fields(data)
     holder = fields.get("holder")
     return Grant(holder=holder if isinstance(holder, str) else "", owner=str(fields.get("owner", "")))
 
 
 def assign(leader_id: str, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:
-    """Give the lease to the newest claim, else to the one that waits longest; tell everyone."""
+    """Assign the lease to the newest claim, or else to the longest waiting member, and inform all members."""
     bids = {member.member_id: read_bid(member.metadata) for member in members}
     good = {member_id: bid for member_id, bid in bids.items() if bid is not None}
     claims = {member_id: bid.holds for member_id, bid in good.items() if bid.holds is not None}

@@ -1,15 +1,15 @@
-"""What a group member says and does: the callbacks of Kafka's Coordinator interface, in Python names.
+"""The callbacks of a group member: Kafka's Coordinator interface, with Python names.
 
-The group protocol is four steps: every member registers with metadata; the coordinator picks a leader and a protocol;
-the leader makes an assignment for all; every member gets its own. The bytes of metadata and assignment belong to those
-who implement ``GroupMember``: Kafka carries them and does not look inside.
+The group protocol has four steps: every member registers with metadata; the coordinator picks a leader and a protocol;
+the leader computes the assignment of all members; every member receives its own. The bytes of metadata and assignment
+are defined by the implementation of ``GroupMember`` and opaque to Kafka.
 
-The order of the calls, for each round (a round is a join or a rejoin)::
+The order of the calls in each round (a join or a rejoin)::
 
     on_join_prepare -> metadata -> [perform_assignment, if leader] -> on_join_complete      ... on_leave_prepare
 
-Calls never overlap. Each may be a plain method, which then runs in a thread, or a coroutine. Heartbeats go on
-meanwhile, so a callback may take as long as the rebalance timeout; after that the others go on without this member.
+Calls never overlap. Each is either a plain method, which runs in a thread, or a coroutine. Heartbeats continue
+meanwhile, so a callback may take up to the rebalance timeout; after that the group continues without this member.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["GroupMember", "GroupProtocol", "JoinedMember", "check_protocols"]
 
 @dataclass(frozen=True, slots=True)
 class GroupProtocol:
-    """Be one protocol a member can take part in.
+    """A protocol that a member supports.
 
-    :param name: e.g. ``range``; the coordinator picks one that every member has.
-    :param metadata: what the leader is to know of this member when that protocol is picked.
+    :param name: e.g. ``range``. The coordinator picks one that every member supports.
+    :param metadata: this member's metadata for the leader, used when the protocol is picked.
     """
 
     name: str
@@ -37,29 +37,29 @@ class GroupProtocol:
 
 
 class GroupMember(ABC):
-    """Be one member of a group. Implement it, and run it with ``MemberSession``.
+    """A member of a group. Implement it, and run it with ``MemberSession``.
 
-    An exception in a callback ends the membership with ``CallbackFailedError`` and the group is left; but
-    ``on_join_complete`` is tried again first, and one in ``on_leave_prepare`` is only logged.
+    An exception in a callback ends the membership with ``CallbackFailedError``, and the group is left. Two exceptions:
+    ``on_join_complete`` is retried first, and an error in ``on_leave_prepare`` is only logged.
     """
 
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """Name the class of protocols, e.g. ``consumer`` or ``connect``; the same for all members of a group."""
+        """The class of protocols, e.g. ``consumer`` or ``connect``. All members of a group have the same."""
 
     @abstractmethod
     def metadata(self) -> Sequence[GroupProtocol] | Awaitable[Sequence[GroupProtocol]]:
-        """Give the protocols this member can take part in, the most preferred first; at least one.
+        """Return the supported protocols, at least one, the most preferred first.
 
-        Asked before each JoinGroup, so more than once in a round when the coordinator has to be asked again.
+        Called before each JoinGroup, so more than once in a round when JoinGroup is retried.
         """
 
     def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:  # noqa: B027  # may stay empty
-        """Clean up after the previous generation; called once before each round.
+        """Clean up after the previous generation. Called once before each round.
 
-        :param generation: the previous generation, -1 if there was none: at the first join, and after the group went on
-            without this member, so that whatever it held may be another's by now.
+        :param generation: the previous generation. -1 at the first join, and after the group removed this member; its
+            former assignment may then belong to another member.
         :param member_id: its id in that generation, "" if there was none.
         """
 
@@ -67,46 +67,43 @@ class GroupMember(ABC):
     def perform_assignment(
         self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
     ) -> Mapping[str, bytes] | Awaitable[Mapping[str, bytes]]:
-        """Make the assignment of every member; called on the leader only.
+        """Return the assignment of every member. Called on the leader only.
 
         :param leader_id: the id of the leader, which is this member.
-        :param protocol: the protocol the coordinator picked.
+        :param protocol: the protocol that the coordinator picked.
         :param all_member_metadata: all members with their metadata for that protocol.
 
-        Give each member id exactly one entry, ``b""`` for nothing. Else ``InvalidAssignmentError`` names what is wrong,
-        nothing is sent, and the group is left.
+        Each member id needs exactly one entry, ``b""`` for nothing. Otherwise nothing is sent, the group is left, and
+        the membership ends with ``InvalidAssignmentError``.
         """
 
     @abstractmethod
     def on_join_complete(
         self, generation: int, member_id: str, protocol: str, assignment: bytes
     ) -> Awaitable[None] | None:
-        """Take the assignment the leader gave this member and begin to work with it.
+        """Start to work with the assignment of this member.
 
-        After an exception it is called again with the same state, after a pause, as long as the generation lives.
+        After an exception it is called again with the same arguments, after a pause, while the generation is current.
 
         :param generation: the generation that was joined.
         :param member_id: the id of this member in the group.
-        :param protocol: the protocol the coordinator picked.
-        :param assignment: what the leader gave this member.
+        :param protocol: the protocol that the coordinator picked.
+        :param assignment: the assignment from the leader.
         """
 
     def on_leave_prepare(self) -> Awaitable[None] | None:  # noqa: B027  # may stay empty
-        """Clean up before the group is left, for at most a session timeout: heartbeats have come to their end."""
+        """Clean up before the group is left, within one session timeout: heartbeats have stopped."""
 
 
 def check_protocols(protocols: Sequence[GroupProtocol]) -> None:
-    """Refuse protocols that cannot be joined with, before anything is sent.
-
-    Raises ``ConfigurationError``.
-    """
+    """Raise ``ConfigurationError`` for protocols that JoinGroup would not accept, before anything is sent."""
     names = [protocol.name for protocol in protocols]
     if not names:
-        raise ConfigurationError("metadata()", names, "give at least one protocol")
+        raise ConfigurationError("metadata()", names, "return at least one protocol")
     if not all(names):
         raise ConfigurationError("metadata()", names, "every protocol needs a name")
     if len(set(names)) != len(names):
-        raise ConfigurationError("metadata()", names, "name each protocol once")
+        raise ConfigurationError("metadata()", names, "return each protocol once")
     for protocol in protocols:
         if not isinstance(protocol.metadata, bytes):
             raise ConfigurationError(f"metadata() of {protocol.name}", protocol.metadata, "the metadata must be bytes")

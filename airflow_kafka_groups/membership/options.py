@@ -1,4 +1,4 @@
-"""How a member behaves: which group, which timeouts. The relations between the timeouts are checked here."""
+"""The options of a membership: the group and its timeouts, checked against each other."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ _BEATS_IN_A_SESSION = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
-    """Hold everything about a membership but its callbacks.
+    """All settings of a membership except its callbacks.
 
     :param group_id: the group to join.
-    :param group_instance_id: makes the membership static (KIP-345): the member may come back under this name within the
-        session timeout without a rebalance, and is therefore not announced as gone when it stops. Default: dynamic.
-    :param session_timeout: seconds without a heartbeat after which the coordinator takes the member for dead. The
-        broker accepts 6 s to 30 min unless configured otherwise. Default 45.
-    :param rebalance_timeout: seconds the others wait for this member to rejoin, its callbacks included. Default 60.
+    :param group_instance_id: makes the membership static (KIP-345): the member can return under this name within the
+        session timeout without a rebalance, so it sends no LeaveGroup when it stops. Default: dynamic.
+    :param session_timeout: seconds without a heartbeat after which the coordinator removes the member. By default
+        brokers accept 6 s to 30 min. Default 45.
+    :param rebalance_timeout: seconds that the group waits for this member to rejoin, including its callbacks. Default
+        60.
     :param heartbeat_interval: seconds between heartbeats. Default 3.
-    :param retry_backoff: seconds to wait after a first failure; doubles with each one after it. Default 0.1.
-    :param max_backoff: most seconds to wait between two tries. Default 1.
-    :param callback_tries: how often ``on_join_complete`` is called with one state before its error counts. Default 5.
+    :param retry_backoff: seconds to wait after the first failure, doubled after each further one. Default 0.1.
+    :param max_backoff: maximum seconds between two retries. Default 1.
+    :param callback_tries: calls of ``on_join_complete`` with the same arguments before its error ends the membership.
+        Default 5.
     """
 
     group_id: str
@@ -38,18 +40,18 @@ class MemberOptions:
 
     def __post_init__(self) -> None:
         if not self.group_id:
-            raise ConfigurationError("group_id", self.group_id, "give the id of a group; Kafka joins no empty one")
+            raise ConfigurationError("group_id", self.group_id, "must be the id of a group, not empty")
         name = self.group_instance_id
         if name is not None and (name in (".", "..") or not _INSTANCE_ID.fullmatch(name)):
             raise ConfigurationError("group_instance_id", name, "use 1 to 249 letters, digits, dots, _ or -")
         for field in ("session_timeout", "rebalance_timeout", "heartbeat_interval", "retry_backoff", "max_backoff"):
             if not 0 < getattr(self, field) < 2**31 / 1000:
-                raise ConfigurationError(field, getattr(self, field), "give a number of seconds above 0")
+                raise ConfigurationError(field, getattr(self, field), "must be a number of seconds above 0")
         if self.heartbeat_interval * _BEATS_IN_A_SESSION > self.session_timeout:
             raise ConfigurationError(
                 "heartbeat_interval",
                 self.heartbeat_interval,
-                f"must be at most a third of session_timeout ({self.session_timeout:g} s), so that one may be lost",
+                f"must be at most a third of session_timeout ({self.session_timeout:g} s), so that a lost heartbeat is tolerated",
             )
         if self.rebalance_timeout < self.session_timeout:
             raise ConfigurationError(
@@ -60,4 +62,4 @@ class MemberOptions:
         if self.max_backoff < self.retry_backoff:
             raise ConfigurationError("max_backoff", self.max_backoff, "must be at least retry_backoff")
         if self.callback_tries < 1:
-            raise ConfigurationError("callback_tries", self.callback_tries, "give a whole number of at least 1")
+            raise ConfigurationError("callback_tries", self.callback_tries, "must be an integer of at least 1")

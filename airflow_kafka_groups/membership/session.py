@@ -1,7 +1,7 @@
-"""Runs a ``GroupMember`` in a group: does what ``Membership`` asks for, and reports back. Decides nothing itself.
+"""The runner of a ``GroupMember``: performs the actions that ``Membership`` requests. Makes no decisions itself.
 
-Two tasks: one goes from step to step (find, join, callbacks, sync), the other sends the heartbeats that fall due, also
-while a callback runs. Leaving the ``async with`` block leaves the group, be it by its end, an error or cancellation.
+One task performs the actions (find, join, callbacks, sync); the other sends heartbeats when they are due, also during
+callbacks. Leaving the ``async with`` block leaves the group, whether by its end, an error or cancellation.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from airflow_kafka_groups.transport.base import Connector
 log = logging.getLogger(__name__)
 
 _LEAVE_SECONDS = 5.0
-_JOIN_GRACE_SECONDS = 5.0  # as Java's: the broker answers a join at the end of the rebalance timeout at the latest
+_JOIN_GRACE_SECONDS = 5.0  # as in Java: the broker answers a join by the end of the rebalance timeout
 
 
 class MemberSession:
-    """Be a member of a group from ``async with`` to its end.
+    """A membership from ``async with`` to the end of the block.
 
-    :param cluster: an open ``ClusterClient``; many sessions may share it.
+    :param cluster: an open ``ClusterClient``; sessions may share it.
     :param member: the callbacks.
     :param options: group and timeouts.
-    :param connect: opens a connection; a test passes its own. Default: the real one.
-    :param now: the clock; a test passes its own.
+    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
+    :param now: the clock. Replaced in tests.
 
-    Entering begins to join and does not wait for it: ``await wait_stable()`` does. A membership that came to its end by
-    an error raises it from ``wait_stable``, ``wait_change`` and ``check``, or else at the end of the block.
+    Entering starts the join without waiting for it; use ``await wait_stable()`` to wait. An error that ends the
+    membership is raised by ``wait_stable``, ``wait_change`` and ``check``, or else at the end of the block.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class MemberSession:
     async def aclose(self, *, leave: bool = True) -> None:
         """Stop, and leave the group.
 
-        :param leave: tell the coordinator. Without it the others wait for the session timeout, as after a crash.
+        :param leave: send LeaveGroup. Otherwise the other members wait for the session timeout, as after a crash.
         """
         task, self._task = self._task, None
         if task is None:
             return
-        if not self._said_goodbye:  # after a failure the task itself is leaving: let it
+        if not self._said_goodbye:  # after a failure the task leaves the group itself
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._say_goodbye(leave)
@@ -92,26 +92,26 @@ class MemberSession:
         self._notify()
 
     def check(self) -> None:
-        """Raise what ended the membership, if something did."""
+        """Raise the error that ended the membership, if there is one."""
         if self.membership.failure is not None:
             raise self.membership.failure
 
     def rejoin(self, reason: str) -> None:
-        """Begin a new round, e.g. because ``metadata()`` has changed. Call it in the event loop's thread."""
+        """Start a new round, e.g. because ``metadata()`` has changed. Call it in the event loop's thread."""
         self.membership.rejoin(reason)
         self._notify()
 
     async def wait_stable(self, timeout: float | None = None) -> None:
-        """Wait until this member has joined and its ``on_join_complete`` is done.
+        """Wait until this member has joined and its ``on_join_complete`` has returned.
 
-        Raises what ended the membership, and ``TimeoutError`` after ``timeout`` seconds.
+        Raises the error that ended the membership, and ``TimeoutError`` after ``timeout`` seconds.
         """
         async with asyncio.timeout(timeout):
             while self.membership.phase is not steps.Phase.STABLE:
                 await self.wait_change()
 
     async def wait_change(self, timeout: float | None = None) -> None:
-        """Wait until something happens, a heartbeat's answer included. Raises what ended the membership."""
+        """Wait for the next change, including a heartbeat response. Raises the error that ended the membership."""
         self.check()
         if self._task is None or self._task.done():
             raise MembershipError(self._options.group_id, "the session is closed")
@@ -126,8 +126,8 @@ class MemberSession:
                 beats = tasks.create_task(self._send_heartbeats())
                 await self._go_from_step_to_step()
                 beats.cancel()
-        except* Exception as errors:  # noqa: BLE001  # ours are dealt with: a bug must not pass for membership
-            self._stop(MembershipError(self._options.group_id, f"broken down: {errors.exceptions[0]!r}"))
+        except* Exception as errors:  # noqa: BLE001  # our own errors are handled: an unexpected one must end the membership
+            self._stop(MembershipError(self._options.group_id, f"internal error: {errors.exceptions[0]!r}"))
         await self._say_goodbye(True)
         self._notify()
 
@@ -160,7 +160,7 @@ class MemberSession:
             except FATAL as error:
                 self._stop(error)
             except KafkaGroupsError as error:
-                log.info("group %s: a heartbeat found no answer: %s", self._options.group_id, error)
+                log.info("group %s: heartbeat failed: %s", self._options.group_id, error)
                 self.membership.on_beat_lost(beat, self._now())
             self._notify()
 
@@ -170,7 +170,7 @@ class MemberSession:
             return
         connection = await self._link.open()
         if self.membership.beat_at() is None:
-            return  # a join has begun meanwhile: behind it, this would wait for the whole group
+            return  # a join has begun meanwhile: behind it, this would wait for all members
         response = await self._link.send(
             connection,
             HEARTBEAT,
@@ -181,7 +181,7 @@ class MemberSession:
         )
         self.membership.on_beat(beat, heartbeat.parse(response), self._now())
 
-    # Steps
+    # Actions
 
     async def _act(self, step: steps.Step) -> None:
         member = self._member
@@ -215,7 +215,7 @@ class MemberSession:
         before = (self.membership.generation, self.membership.member_id)
         protocols = await self._call(self._member.metadata)
         if before != (self.membership.generation, self.membership.member_id):
-            return  # thrown out meanwhile: what the metadata says of the past is not true any more
+            return  # removed from the group meanwhile: the metadata may describe a generation that is lost
         request = self.membership.join(protocols)
         response = await self._ask(JOIN_GROUP, lambda version: join_group.build(request, version))
         if response is not None:
@@ -258,11 +258,11 @@ class MemberSession:
         self._said_goodbye = True
         if not tell:
             return
-        try:  # no heartbeats go on: after a session timeout there is nothing left to leave
+        try:  # heartbeats have stopped: after a session timeout there is nothing left to leave
             async with asyncio.timeout(self._options.session_timeout):
                 await self._call(self._member.on_leave_prepare)
         except (CallbackFailedError, TimeoutError) as error:
-            log.warning("group %s is left although its member was not ready: %r", self._options.group_id, error)
+            log.warning("group %s: leaving although on_leave_prepare() failed: %r", self._options.group_id, error)
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._find()
@@ -274,9 +274,13 @@ class MemberSession:
                 )
             log.debug("group %s: left, %s", self._options.group_id, leave_group.parse(response).name)
         except (KafkaGroupsError, TimeoutError) as error:
-            log.warning("group %s was not left cleanly, its members will wait: %s", self._options.group_id, error)
+            log.warning(
+                "group %s: LeaveGroup failed, the other members wait for the session timeout: %s",
+                self._options.group_id,
+                error,
+            )
 
-    # Waking
+    # Wake-ups
 
     def _stop(self, error: KafkaGroupsError) -> None:
         self.membership.stop(error)

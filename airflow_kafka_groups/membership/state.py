@@ -1,19 +1,20 @@
-"""The membership of one member as a state machine: plain functions of (state, message, now). No I/O, no clock.
+"""The state machine of one membership: plain functions of (state, message, now). No I/O, no clock.
 
 ::
 
     UNJOINED --join--> JOINING --leader--> ASSIGNING --sync--> SYNCING --> COMPLETING --> STABLE
        ^                  |  `--follower---------------------^    |            |            |
        `------------------+---------------------------------------+------------+------------'   a rebalance, or an error
-    FAILED: the membership has come to its end, ``failure`` says why.          LEFT: on purpose
 
-Rule 1: everything that changes the state is in this file. ``next_step`` says what is to be done next; whoever does it
-reports with an ``on_...`` method. Rule 2: heartbeats run beside the steps, but never while a JoinGroup or SyncGroup is
-on its way: those are heartbeats themselves, and the broker answers one connection in order. Rule 3: the answer to a
-heartbeat counts only if the member is still who it was when it was sent.
+    FAILED: ended by an error, see ``failure``.          LEFT: ended on purpose
 
-``synced`` is what the member holds by its last completed sync, and when the coordinator last confirmed it. It outlives
-the beginning of a rebalance and ends with the next sync, a lost generation, or with leaving; see lease.py for why.
+Rule 1: all state changes happen in this file. ``next_step`` returns the action to perform; the caller reports the
+outcome to an ``on_...`` method. Rule 2: heartbeats run beside the actions, but never while a JoinGroup or SyncGroup is
+in flight: the broker counts those as heartbeats, and answers one connection in order. Rule 3: a heartbeat response
+counts only if the member id and generation are still those it was sent with.
+
+``synced`` is the assignment of the last completed sync, and when the coordinator last confirmed it. It outlives the
+start of a rebalance and ends with the next sync, a lost generation, or leaving; lease.py explains why.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _BEATING = (Phase.UNJOINED, Phase.ASSIGNING, *_HOLDING)
 
 
 class Membership:
-    """Keep the state of one membership.
+    """The state of one membership.
 
     :param options: group and timeouts.
     :param protocol_type: the class of protocols, the same for all members.
@@ -54,7 +55,7 @@ class Membership:
 
     def __init__(self, options: MemberOptions, protocol_type: str) -> None:
         if not protocol_type:
-            raise ConfigurationError("protocol_type", protocol_type, "name the class of protocols, e.g. consumer")
+            raise ConfigurationError("protocol_type", protocol_type, "must be the class of protocols, e.g. consumer")
         self.options = options
         self.protocol_type = protocol_type
         self.phase = Phase.UNJOINED
@@ -77,13 +78,13 @@ class Membership:
 
     @property
     def is_leader(self) -> bool:
-        """Say whether this member leads its generation."""
+        """Whether this member leads its generation."""
         return self.generation != NO_GENERATION and self.member_id == self.leader_id
 
-    # What to do next
+    # The next action
 
     def next_step(self, now: float) -> steps.Step:
-        """Say what is to be done now."""
+        """Return the action to perform now."""
         if self.failure is not None:
             return steps.Stop(self.failure)
         if self.phase is Phase.STABLE and self._rejoin:
@@ -106,16 +107,16 @@ class Membership:
         return steps.Idle()
 
     def rejoin(self, reason: str) -> None:
-        """Begin a new round as soon as the one under way is over, e.g. because the metadata has changed."""
+        """Start a new round as soon as the current one is over, e.g. because the metadata has changed."""
         self._rejoin, self._reason = True, reason
 
     def stop(self, error: KafkaGroupsError) -> None:
-        """End the membership because of an error; whoever runs it leaves the group."""
+        """End the membership with an error. The caller leaves the group."""
         self.phase, self.failure = Phase.FAILED, self.failure or error
         self.synced = None
 
     def leave(self) -> bool:
-        """End the membership on purpose; from now on nothing is held. Say whether the coordinator is to be told."""
+        """End the membership on purpose and drop the assignment. Returns whether to send LeaveGroup."""
         known = self.member_id != NO_MEMBER and self.options.group_instance_id is None
         if self.phase is not Phase.FAILED:
             self.phase = Phase.LEFT
@@ -125,14 +126,14 @@ class Membership:
     # The coordinator
 
     def on_found(self, code: ErrorCode, now: float) -> None:
-        """Take the answer to FindCoordinator."""
+        """Process the response to FindCoordinator."""
         if fate(FIND_COORDINATOR, code) is Fate.OK:
             self.coordinator_known = True
         else:
             self._on_trouble(FIND_COORDINATOR, code, now)
 
     def on_lost(self, now: float) -> None:
-        """Take note that a JoinGroup or SyncGroup found no answer; it may have arrived all the same."""
+        """Record that JoinGroup or SyncGroup failed without a response. The broker may still have received it."""
         self.coordinator_known = False
         if self.phase in (Phase.JOINING, Phase.SYNCING):
             self.phase = Phase.UNJOINED
@@ -141,13 +142,13 @@ class Membership:
     # Joining
 
     def on_prepared(self) -> None:
-        """Take note that ``on_join_prepare`` is done."""
+        """Record that ``on_join_prepare`` has returned."""
         self._prepared = True
 
     def join(self, protocols: Sequence[GroupProtocol]) -> JoinRequest:
-        """Make the JoinGroup of this round.
+        """Build the JoinGroup request of this round.
 
-        Raises ``ConfigurationError`` for protocols that cannot be joined with; nothing was sent then.
+        Raises ``ConfigurationError`` for protocols that JoinGroup would not accept.
         """
         check_protocols(protocols)
         self.phase, self._rejoin = Phase.JOINING, False
@@ -163,7 +164,7 @@ class Membership:
         )
 
     def on_joined(self, answer: JoinAnswer, now: float) -> None:
-        """Take the answer to JoinGroup."""
+        """Process the response to JoinGroup."""
         if self.phase is not Phase.JOINING:
             return
         if fate(JOIN_GROUP, answer.error) is Fate.TAKE_MEMBER_ID:
@@ -174,7 +175,7 @@ class Membership:
             self._on_trouble(JOIN_GROUP, answer.error, now)
             return
         if answer.protocol_type not in (None, self.protocol_type):
-            reason = f"it has protocol type {answer.protocol_type!r}, this member {self.protocol_type!r}"
+            reason = f"the group has protocol type {answer.protocol_type!r}, this member has {self.protocol_type!r}"
             self.stop(MembershipError(self.options.group_id, reason))
             return
         self.member_id, self.generation, self.leader_id = answer.member_id, answer.generation, answer.leader
@@ -182,10 +183,12 @@ class Membership:
         self._reason = None
         leads = self.is_leader and not answer.skip_assignment
         self.phase = Phase.ASSIGNING if leads else Phase.SYNCING
-        self._beat_at = now + self.options.heartbeat_interval  # due at once if SyncGroup waits longer for the leader
+        self._beat_at = (
+            now + self.options.heartbeat_interval
+        )  # due immediately if SyncGroup waits longer for the leader
 
     def on_assigned(self, assignments: Mapping[str, bytes]) -> None:
-        """Take what ``perform_assignment`` made; the generation may have been lost meanwhile."""
+        """Take the result of ``perform_assignment``, unless the generation was lost meanwhile."""
         if self.phase is not Phase.ASSIGNING:
             return
         members = {member.member_id for member in self._members}
@@ -196,7 +199,7 @@ class Membership:
         self.phase, self._assignments = Phase.SYNCING, dict(assignments)
 
     def sync(self) -> SyncRequest:
-        """Make the SyncGroup of this round."""
+        """Build the SyncGroup request of this round."""
         return SyncRequest(
             group_id=self.options.group_id,
             generation=self.generation,
@@ -208,7 +211,7 @@ class Membership:
         )
 
     def on_synced(self, answer: SyncAnswer, sent_at: float, now: float) -> None:
-        """Take the answer to SyncGroup: from here on the member holds what it was given, and only that."""
+        """Process the response to SyncGroup, which replaces the previous assignment."""
         if self.phase is not Phase.SYNCING:
             return
         if fate(SYNC_GROUP, answer.error) is not Fate.OK:
@@ -219,12 +222,12 @@ class Membership:
         self.phase, self._failures, self._tries, self._prepared = Phase.COMPLETING, 0, 0, False
 
     def on_completed(self) -> None:
-        """Take note that ``on_join_complete`` is done."""
+        """Record that ``on_join_complete`` has returned."""
         if self.phase is Phase.COMPLETING:
             self.phase = Phase.STABLE
 
     def on_complete_failed(self, error: Exception, now: float) -> None:
-        """Take note that ``on_join_complete`` raised: it is called again with the same state, while that is true."""
+        """Record that ``on_join_complete`` raised. It is retried while the assignment is current."""
         if self.phase is not Phase.COMPLETING:
             return
         self._tries += 1
@@ -234,24 +237,24 @@ class Membership:
             failure.__cause__ = error
             self.stop(failure)
         elif self._rejoin:
-            self.phase = Phase.UNJOINED  # a new round has begun, and will bring a state of its own
+            self.phase = Phase.UNJOINED  # a new round has begun, with a new assignment
         else:
             self._pause(now)
 
     # Heartbeats
 
     def beat_at(self) -> float | None:
-        """Give the time of the next heartbeat, ``None`` while there is none to send."""
+        """Return the time of the next heartbeat, ``None`` while none is to be sent."""
         joined = self.generation != NO_GENERATION and self.member_id != NO_MEMBER
         return self._beat_at if joined and self.phase in _BEATING else None
 
     def beat(self, now: float) -> steps.Beat:
-        """Make a heartbeat."""
+        """Build a heartbeat."""
         self._beat_at = now + self.options.heartbeat_interval
         return steps.Beat(self.generation, self.member_id, self.phase in _HOLDING, now)
 
     def on_beat(self, beat: steps.Beat, code: ErrorCode, now: float) -> None:
-        """Take the answer to a heartbeat."""
+        """Process the response to a heartbeat."""
         if (beat.generation, beat.member_id) != (self.generation, self.member_id) or self.phase not in _BEATING:
             return
         verdict = fate(HEARTBEAT, code)
@@ -260,18 +263,18 @@ class Membership:
             if beat.holding and self.phase in _HOLDING and self.synced is not None:
                 self.synced = replace(self.synced, confirmed_at=beat.sent_at)
         elif verdict is Fate.REJOIN:
-            # Old brokers say so while the leader assigns; then the answer to SyncGroup decides.
+            # Old brokers return this while the leader assigns; the SyncGroup response decides then.
             self._rejoin = self._rejoin or self.phase in _HOLDING
         else:
             self._on_trouble(HEARTBEAT, code, now)
 
     def on_beat_lost(self, beat: steps.Beat, now: float) -> None:
-        """Take note that a heartbeat found no answer; a join that has begun meanwhile goes on."""
+        """Record that a heartbeat failed without a response. A join that has begun meanwhile is not affected."""
         if beat.generation == self.generation and self.phase in _BEATING:
             self.coordinator_known = False
             self._pause(now)
 
-    # Trouble
+    # Errors
 
     def _on_trouble(self, api: Api, code: ErrorCode, now: float) -> None:
         match fate(api, code):

@@ -1,12 +1,12 @@
-"""Share out the numbered parts of a job among tasks: by the group protocol, and with what is done already left out.
+"""Assignment of the numbered parts of a job to tasks, by Kafka's group protocol.
 
-Every task is a member of one group. Whoever leads deals out the parts that are neither done nor being worked on; each
-new round (a task came, went or died, or has nothing left to do) deals them out anew. So the job does not care how many
-tasks there are, whether they run at once or one after the other, and which of them survive.
+Every task is a member of one group. The leader assigns the parts that are neither done nor in progress; each rebalance
+(a task joined, left or died, or has no parts left) assigns them again. So any number of tasks can share a job, at once
+or one after the other, and any of them may fail.
 
-What is done is not kept in the group, which forgets: ``is_done`` tells, from where the results are. A part is done by
-exactly one task as long as tasks live. One that lost its membership (it stalled for a session timeout) may still be at
-work on a part that another has been given: a part has to write its result in one step, under a name of its own.
+The group does not store which parts are done: ``is_done`` finds out from the results. A part is done by exactly one
+task while tasks live. A task that lost its membership (it stalled for a session timeout) may still be working on a part
+that was assigned to another: write the result of a part in one step, under a name of its own.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from airflow_kafka_groups.membership.session import MemberSession
 
 PROTOCOL_TYPE = "airflow-kafka-groups"
 PROTOCOL = "shares-v1"
-_LOOK_SECONDS = 0.5
-_ASK_SECONDS = 2.0
+_POLL_SECONDS = 0.5
+_REBALANCE_AFTER_SECONDS = 2.0
 
 
-def deal(free: Sequence[int], members: Sequence[str]) -> dict[str, list[int]]:
-    """Give each member a run of neighbouring parts, as many as any other, give or take one."""
+def divide(free: Sequence[int], members: Sequence[str]) -> dict[str, list[int]]:
+    """Assign each member a contiguous range of parts, as evenly as possible."""
     count = len(members)
     return {
         member: list(free[len(free) * i // count : len(free) * (i + 1) // count])
@@ -43,22 +43,23 @@ def deal(free: Sequence[int], members: Sequence[str]) -> dict[str, list[int]]:
 
 
 class KafkaGroupMember:
-    """Take part, from a task, in sharing out the parts of a job. For plain (not ``async``) code.
+    """A task's membership in the group that divides the parts of a job. For plain (not ``async``) code.
 
     ::
 
-        with KafkaGroupMember(config, group_id=f"my-job-{run_id}", parts=50, is_done=lambda n: path(n).exists()) as me:
-            for part in me.shares():
-                write(path(part), work_on(part))  # done, when this iteration ends
+        with KafkaGroupMember(config, group_id=f"my-job-{run_id}", parts=50, is_done=lambda n: path(n).exists()) as member:
+            for part in member.assigned_parts():
+                write(path(part), work_on(part))  # the part is done at the end of this iteration
 
-    :param config: how to reach the cluster, e.g. ``hook.client_config()``.
-    :param group_id: the group of this job: the same for all its tasks, and another for each job. This user needs READ.
-    :param parts: how many parts there are, numbered from 0.
-    :param is_done: says whether the result of a part is there. Called in other threads, too.
-    :param session_timeout: seconds after which the parts of a task that died are dealt out again. Default 30.
+    :param config: the cluster, e.g. ``hook.client_config()``.
+    :param group_id: the group of this job: the same for all its tasks, and unique to the job. This user needs READ on
+        it.
+    :param parts: the number of parts, numbered from 0.
+    :param is_done: returns whether the result of a part exists. Called in several threads.
+    :param session_timeout: seconds after which the parts of a dead task are reassigned. Default 30.
 
-    ``shares()`` ends when all parts are done, by whichever task. It raises what ended the membership, and
-    ``MembershipError`` when a part is not done although it was worked on. Leaving the block leaves the group.
+    ``assigned_parts()`` ends when all parts are done, by whichever task. It raises the error that ended the membership,
+    and ``MembershipError`` when a part is not done after it was processed. Leaving the block leaves the group.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class KafkaGroupMember:
         session_timeout: float = 30.0,
     ) -> None:
         if type(parts) is not int or parts < 0:
-            raise ConfigurationError("parts", parts, "give a whole number of parts, 0 or more")
+            raise ConfigurationError("parts", parts, "must be the number of parts, an integer of at least 0")
         self._options = MemberOptions(
             group_id=group_id,
             session_timeout=session_timeout,
@@ -80,7 +81,7 @@ class KafkaGroupMember:
         )
         self._config = config
         self._is_done = is_done
-        self._member = _ShareMember(parts, is_done)
+        self._member = _WorkMember(parts, is_done)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -88,7 +89,7 @@ class KafkaGroupMember:
         self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
-        if self._member.open_parts():  # else there is nothing to join for
+        if self._member.open_parts():  # otherwise there is no reason to join
             self._thread = threading.Thread(target=self._run, name=f"member of {self._options.group_id}", daemon=True)
             self._thread.start()
         return self
@@ -103,20 +104,22 @@ class KafkaGroupMember:
             loop, stop = self._loop, self._stop
             self._member.stopped = True
         if loop is not None and stop is not None:
-            with suppress(RuntimeError):  # the loop is closed: an error has ended it
+            with suppress(RuntimeError):  # an error has closed the loop
                 loop.call_soon_threadsafe(stop.set)
         thread.join()
 
-    def shares(self) -> Iterator[int]:
-        """Give the parts this task is to do, one after the other, until all parts of the job are done."""
+    def assigned_parts(self) -> Iterator[int]:
+        """Yield the parts assigned to this task, until all parts of the job are done."""
         while (part := self._next()) is not None:
             yield part
             if not self._is_done(part):
-                reason = f"part {part} was worked on, and is_done({part}) is still false"
+                reason = f"part {part} was processed, but is_done({part}) is still false"
                 raise MembershipError(self._options.group_id, reason)
 
+    shares = assigned_parts  # the former name
+
     def _next(self) -> int | None:
-        asked = 0.0
+        waited = 0.0
         changed = self._member.changed
         while True:
             with changed:
@@ -128,24 +131,24 @@ class KafkaGroupMember:
             if not self._member.open_parts():
                 return None
             if self._thread is None:
-                raise MembershipError(self._options.group_id, "is not joined: use it in a with block")
+                raise MembershipError(self._options.group_id, "not joined: use the member in a with block")
             with changed:
-                # What others have not begun may be dealt out anew; what they are at comes back only if they die.
-                if not self._member.todo and self._member.waiting and asked >= _ASK_SECONDS:
-                    self._ask()
-                    asked = 0.0
-                changed.wait(_LOOK_SECONDS)
-            asked += _LOOK_SECONDS
+                # Parts that others have not started can be reassigned; parts in progress only when their task dies.
+                if not self._member.todo and self._member.waiting and waited >= _REBALANCE_AFTER_SECONDS:
+                    self._request_rebalance()
+                    waited = 0.0
+                changed.wait(_POLL_SECONDS)
+            waited += _POLL_SECONDS
 
-    def _ask(self) -> None:
+    def _request_rebalance(self) -> None:
         if self._loop is not None and (session := self._session) is not None:
-            with suppress(RuntimeError):  # as above; the error is on its way
-                self._loop.call_soon_threadsafe(session.rejoin, "has nothing left to do")
+            with suppress(RuntimeError):  # as above; the error will be raised by _next
+                self._loop.call_soon_threadsafe(session.rejoin, "has no parts left")
 
     def _run(self) -> None:
         try:
             asyncio.run(self._take_part())
-        except BaseException as error:  # noqa: BLE001  # whatever it is belongs to the task's own thread
+        except BaseException as error:  # noqa: BLE001  # any error is raised in the task's own thread
             with self._member.changed:
                 self._error = error
                 self._member.changed.notify_all()
@@ -174,8 +177,8 @@ class KafkaGroupMember:
                 self._session = None
 
 
-class _ShareMember(GroupMember):
-    """Say which part is being worked on, and hold what is to do. ``changed`` guards it: two threads look at it."""
+class _WorkMember(GroupMember):
+    """The callbacks: send the part in progress, receive the parts to do. ``changed`` guards the state of both threads."""
 
     def __init__(self, parts: int, is_done: Callable[[int], bool]) -> None:
         self.changed = threading.Condition()
@@ -191,12 +194,12 @@ class _ShareMember(GroupMember):
         return PROTOCOL_TYPE
 
     def open_parts(self) -> list[int]:
-        """Give the parts that are not done; what is done once stays so."""
+        """Return the parts that are not done."""
         self._open = {part for part in self._open if not self._is_done(part)}
         return sorted(self._open)
 
     def take(self) -> int | None:
-        """Begin with the next part of this member's share."""
+        """Start the next assigned part."""
         while self.todo:
             part = self.todo.popleft()
             if not self._is_done(part):
@@ -217,17 +220,17 @@ class _ShareMember(GroupMember):
     ) -> Mapping[str, bytes]:
         busy = {member.member_id: _busy(member.metadata) for member in all_member_metadata}
         free = [part for part in self.open_parts() if part not in busy.values()]
-        dealt = deal(free, list(busy))
+        assignment = divide(free, list(busy))
         return {
             member: json.dumps({"todo": todo, "waiting": len(free) > len(todo)}).encode()
-            for member, todo in dealt.items()
+            for member, todo in assignment.items()
         }
 
     def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
-        given: Any = json.loads(assignment)
+        received: Any = json.loads(assignment)
         with self.changed:
-            self.todo = deque(given["todo"])
-            self.waiting = bool(given["waiting"])
+            self.todo = deque(received["todo"])
+            self.waiting = bool(received["waiting"])
             self.changed.notify_all()
 
 
