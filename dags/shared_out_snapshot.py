@@ -64,7 +64,7 @@ with DAG(
             parts=len(ranges),
             is_done=lambda number: (folder / names[number]).exists(),
         ) as member:
-            for number in member.shares():
+            for number in member.assigned_parts():
                 read = hook.list_consumer_group_offsets(ranges[number])
                 offsets = {
                     group: [[*at, o.offset] for at, o in of.items() if o] for group, of in read.succeeded.items()

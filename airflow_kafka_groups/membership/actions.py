@@ -98,11 +98,11 @@ class Stop:
     error: KafkaGroupsError
 
 
-Step: TypeAlias = Prepare | Find | Join | Assign | Sync | Complete | Pause | Idle | Stop
+Action: TypeAlias = Prepare | Find | Join | Assign | Sync | Complete | Pause | Idle | Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """A heartbeat that was sent. ``holding``: whether the member had its assignment at that time."""
 
     generation: int

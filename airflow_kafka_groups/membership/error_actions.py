@@ -10,7 +10,7 @@ from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
-class Fate(Enum):
+class ErrorAction(Enum):
     """What a member does after a response."""
 
     OK = "go on"
@@ -25,37 +25,37 @@ class Fate(Enum):
 
 
 _COORDINATOR = {
-    ErrorCode.none: Fate.OK,
-    ErrorCode.coordinator_load_in_progress: Fate.RETRY,
-    ErrorCode.coordinator_not_available: Fate.FIND,
-    ErrorCode.not_coordinator: Fate.FIND,
+    ErrorCode.none: ErrorAction.OK,
+    ErrorCode.coordinator_load_in_progress: ErrorAction.RETRY,
+    ErrorCode.coordinator_not_available: ErrorAction.FIND,
+    ErrorCode.not_coordinator: ErrorAction.FIND,
 }
-_TABLES: Mapping[Api, Mapping[ErrorCode, Fate]] = {
+_TABLES: Mapping[Api, Mapping[ErrorCode, ErrorAction]] = {
     FIND_COORDINATOR: {
-        ErrorCode.none: Fate.OK,
-        ErrorCode.coordinator_load_in_progress: Fate.FIND,
-        ErrorCode.coordinator_not_available: Fate.FIND,
-        ErrorCode.not_coordinator: Fate.FIND,
+        ErrorCode.none: ErrorAction.OK,
+        ErrorCode.coordinator_load_in_progress: ErrorAction.FIND,
+        ErrorCode.coordinator_not_available: ErrorAction.FIND,
+        ErrorCode.not_coordinator: ErrorAction.FIND,
     },
     JOIN_GROUP: _COORDINATOR
     | {
-        ErrorCode.member_id_required: Fate.TAKE_MEMBER_ID,
-        ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
-        ErrorCode.rebalance_in_progress: Fate.RETRY,  # the coordinator could not write this round; as in Java
+        ErrorCode.member_id_required: ErrorAction.TAKE_MEMBER_ID,
+        ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
+        ErrorCode.rebalance_in_progress: ErrorAction.RETRY,  # the coordinator could not write this round; as in Java
     },
     SYNC_GROUP: _COORDINATOR
     | {
-        ErrorCode.rebalance_in_progress: Fate.REJOIN,
-        ErrorCode.illegal_generation: Fate.FORGET_GENERATION,
-        ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
+        ErrorCode.rebalance_in_progress: ErrorAction.REJOIN,
+        ErrorCode.illegal_generation: ErrorAction.FORGET_GENERATION,
+        ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
     },
     HEARTBEAT: _COORDINATOR
     | {
-        ErrorCode.rebalance_in_progress: Fate.REJOIN,
-        ErrorCode.illegal_generation: Fate.FORGET_GENERATION,
-        ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
+        ErrorCode.rebalance_in_progress: ErrorAction.REJOIN,
+        ErrorCode.illegal_generation: ErrorAction.FORGET_GENERATION,
+        ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
     },
-    LEAVE_GROUP: _COORDINATOR | {ErrorCode.unknown_member_id: Fate.GONE},
+    LEAVE_GROUP: _COORDINATOR | {ErrorCode.unknown_member_id: ErrorAction.GONE},
 }
 _DESCRIPTIONS = {
     ErrorCode.group_authorization_failed: "this user may not join the group (requires READ on it)",
@@ -73,9 +73,9 @@ _DESCRIPTIONS = {
 }
 
 
-def fate(api: Api, code: ErrorCode) -> Fate:
+def error_action(api: Api, code: ErrorCode) -> ErrorAction:
     """Return the action for an error code. An unknown code ends the membership."""
-    return _TABLES[api].get(code, Fate.END)
+    return _TABLES[api].get(code, ErrorAction.END)
 
 
 def group_error(code: ErrorCode, api: Api, group_id: str, broker_id: int | None = None) -> BrokerError:

@@ -36,8 +36,7 @@ from airflow_kafka_groups.exceptions import (
     LeaseLostError,
     LeaseNotAcquiredError,
 )
-from airflow_kafka_groups.membership import clock
-from airflow_kafka_groups.membership import lease_assignor as grants
+from airflow_kafka_groups.membership import clock, lease_assignor
 from airflow_kafka_groups.membership.actions import Phase, Synced
 from airflow_kafka_groups.membership.lease_assignor import Bid
 from airflow_kafka_groups.membership.member import GroupMember, GroupProtocol, JoinedMember
@@ -50,7 +49,7 @@ log = logging.getLogger(__name__)
 GROUP_ID = "airflow-kafka-groups-lease"  # maintenance/patterns.py protects this name
 PROTOCOL_TYPE = "airflow-kafka-groups"
 PROTOCOL = "lease-v1"
-_BEATS_IN_VALIDITY = 3
+_HEARTBEATS_PER_VALIDITY = 3
 
 
 class MaintenanceLease:
@@ -94,7 +93,7 @@ class MaintenanceLease:
             group_id=group_id,
             session_timeout=session_timeout,
             rebalance_timeout=session_timeout,
-            heartbeat_interval=self.valid_for / _BEATS_IN_VALIDITY,
+            heartbeat_interval=self.valid_for / _HEARTBEATS_PER_VALIDITY,
         )
         self._acquire_timeout = acquire_timeout
         self._owns_cluster = isinstance(cluster, ClientConfig)
@@ -104,7 +103,7 @@ class MaintenanceLease:
         self._since = int(time.time() * 1000)
         self._session: MemberSession | None = None
         self.term = 0
-        """The number of times this run requested the lease. An unchanged term means that no other run held it in between.
+        """How often this run requested the lease. While it is unchanged, no other run held the lease.
         """
 
     async def __aenter__(self) -> Self:
@@ -133,8 +132,8 @@ class MaintenanceLease:
         while not self.held:
             if session.membership.synced is not None and session.membership.phase is Phase.STABLE:
                 deadline = self._now() + timeout if deadline is None else deadline
-                if self._now() >= deadline and not self._is_given(session.membership.synced):
-                    held_by = grants.read_grant(session.membership.synced.assignment).owner
+                if self._now() >= deadline and not self._is_holder(session.membership.synced):
+                    held_by = lease_assignor.read_grant(session.membership.synced.assignment).owner
                     raise LeaseNotAcquiredError(
                         self.group_id, f"the lease is held by {held_by!r}; waited {timeout:g} s for it"
                     )
@@ -163,7 +162,7 @@ class MaintenanceLease:
         """The seconds for which the lease remains confirmed; 0 when it is not held."""
         session = self._session
         synced = None if session is None else session.membership.synced
-        if synced is None or not self._is_given(synced):
+        if synced is None or not self._is_holder(synced):
             return 0.0
         return max(synced.confirmed_at + self.valid_for - self._now(), 0.0)
 
@@ -192,7 +191,7 @@ class MaintenanceLease:
         while (remaining := self.remaining) <= at_least:
             session = self._session
             synced = None if session is None else session.membership.synced
-            if session is None or synced is None or not self._is_given(synced) or self._now() >= deadline:
+            if session is None or synced is None or not self._is_holder(synced) or self._now() >= deadline:
                 raise LeaseLostError(self.group_id, self._why(remaining, at_least))
             try:
                 await session.wait_change(max(deadline - self._now(), 0.01))
@@ -203,16 +202,16 @@ class MaintenanceLease:
     def generation(self) -> int:
         """The generation that assigned the lease to this run, -1 if none did. For the audit."""
         synced = None if self._session is None else self._session.membership.synced
-        return synced.generation if synced is not None and self._is_given(synced) else -1
+        return synced.generation if synced is not None and self._is_holder(synced) else -1
 
     @property
     def member_id(self) -> str:
-        """This run's member id, "" while it has none. For the audit."""
+        """The member id of this run, "" while it has none. For the audit."""
         return "" if self._session is None else self._session.membership.member_id
 
     @staticmethod
-    def _is_given(synced: Synced) -> bool:
-        return grants.read_grant(synced.assignment).holder == synced.member_id
+    def _is_holder(synced: Synced) -> bool:
+        return lease_assignor.read_grant(synced.assignment).holder == synced.member_id
 
     def _why(self, remaining: float, at_least: float) -> str:
         if remaining > 0:
@@ -222,13 +221,13 @@ class MaintenanceLease:
             return "the lease was released or never requested"
         if membership.failure is not None:
             return f"the lease is lost: {membership.failure}"
-        if membership.synced is None or not self._is_given(membership.synced):
+        if membership.synced is None or not self._is_holder(membership.synced):
             return "the lease is lost: the group removed this run or assigned the lease to another"
         silent = self._now() - membership.synced.confirmed_at
         return f"the lease is not confirmed: the last confirmation is {silent:.1f} s old"
 
     def bid(self) -> Bid:
-        """Return this run's metadata for the leader: since when it waits, and the generation in which it holds the lease."""
+        """Return this run's metadata: since when it waits, and the generation in which it holds the lease."""
         generation = self.generation if self.held else None
         if generation is None:
             self.term += 1  # from here on another run may hold it before this one does
@@ -246,15 +245,15 @@ class _LeaseMember(GroupMember):
         return PROTOCOL_TYPE
 
     async def metadata(self) -> Sequence[GroupProtocol]:
-        return [GroupProtocol(PROTOCOL, grants.write_bid(self._lease.bid()))]
+        return [GroupProtocol(PROTOCOL, lease_assignor.write_bid(self._lease.bid()))]
 
     async def perform_assignment(
         self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
     ) -> Mapping[str, bytes]:
-        return grants.assign(leader_id, all_member_metadata)
+        return lease_assignor.assign(leader_id, all_member_metadata)
 
     async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
-        grant = grants.read_grant(assignment)
+        grant = lease_assignor.read_grant(assignment)
         log.info("lease %s: held by %s in generation %d", self._lease.group_id, grant.owner, generation)
 
     async def on_join_prepare(self, generation: int, member_id: str) -> None:

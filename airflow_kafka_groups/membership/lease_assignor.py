@@ -16,7 +16,7 @@ from airflow_kafka_groups.membership.member import JoinedMember
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
-    """The metadata of a candidate: its name, since when it waits (ms), and the generation in which it holds the lease."""
+    """The metadata of a candidate: name, waiting since (ms), and the generation in which it holds the lease."""
 
     owner: str = ""
     since: int = 0

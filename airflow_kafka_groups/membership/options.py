@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_BEATS_IN_A_SESSION = 3
+_HEARTBEATS_PER_SESSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class MemberOptions:
         for field in ("session_timeout", "rebalance_timeout", "heartbeat_interval", "retry_backoff", "max_backoff"):
             if not 0 < getattr(self, field) < 2**31 / 1000:
                 raise ConfigurationError(field, getattr(self, field), "must be a number of seconds above 0")
-        if self.heartbeat_interval * _BEATS_IN_A_SESSION > self.session_timeout:
+        if self.heartbeat_interval * _HEARTBEATS_PER_SESSION > self.session_timeout:
             raise ConfigurationError(
                 "heartbeat_interval",
                 self.heartbeat_interval,
-                f"must be at most a third of session_timeout ({self.session_timeout:g} s), so that a lost heartbeat is tolerated",
+                f"must be at most a third of session_timeout ({self.session_timeout:g} s): one may get lost",
             )
         if self.rebalance_timeout < self.session_timeout:
             raise ConfigurationError(

@@ -15,8 +15,7 @@ from typing import Any, Self
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
-from airflow_kafka_groups.membership import actions as steps
-from airflow_kafka_groups.membership import clock
+from airflow_kafka_groups.membership import actions, clock
 from airflow_kafka_groups.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.membership.member import GroupMember
 from airflow_kafka_groups.membership.options import MemberOptions
@@ -63,7 +62,7 @@ class MemberSession:
         self._changed = asyncio.Event()
         self._finding = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._said_goodbye = False
+        self._leaving = False
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run(), name=f"member of {self._options.group_id}")
@@ -84,10 +83,10 @@ class MemberSession:
         task, self._task = self._task, None
         if task is None:
             return
-        if not self._said_goodbye:  # after a failure the task leaves the group itself
+        if not self._leaving:  # after a failure the task leaves the group itself
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await self._say_goodbye(leave)
+        await self._leave_group(leave)
         await self._link.aclose()
         self._notify()
 
@@ -107,7 +106,7 @@ class MemberSession:
         Raises the error that ended the membership, and ``TimeoutError`` after ``timeout`` seconds.
         """
         async with asyncio.timeout(timeout):
-            while self.membership.phase is not steps.Phase.STABLE:
+            while self.membership.phase is not actions.Phase.STABLE:
                 await self.wait_change()
 
     async def wait_change(self, timeout: float | None = None) -> None:
@@ -123,86 +122,86 @@ class MemberSession:
     async def _run(self) -> None:
         try:
             async with asyncio.TaskGroup() as tasks:
-                beats = tasks.create_task(self._send_heartbeats())
-                await self._go_from_step_to_step()
-                beats.cancel()
+                heartbeats = tasks.create_task(self._send_heartbeats())
+                await self._perform_actions()
+                heartbeats.cancel()
         except* Exception as errors:  # noqa: BLE001  # our own errors are handled: an unexpected one must end the membership
             self._stop(MembershipError(self._options.group_id, f"internal error: {errors.exceptions[0]!r}"))
-        await self._say_goodbye(True)
+        await self._leave_group(True)
         self._notify()
 
-    async def _go_from_step_to_step(self) -> None:
+    async def _perform_actions(self) -> None:
         while True:
-            match self.membership.next_step(self._now()):
-                case steps.Stop():
+            match self.membership.next_action(self._now()):
+                case actions.Stop():
                     return
-                case steps.Pause(until):
+                case actions.Pause(until):
                     await self._sleep(until - self._now())
-                case steps.Idle():
+                case actions.Idle():
                     await self._sleep(None)
-                case step:
+                case action:
                     try:
-                        await self._act(step)
+                        await self._act(action)
                     except KafkaGroupsError as error:
                         self._stop(error)
                     self._notify()
 
     async def _send_heartbeats(self) -> None:
         while True:
-            due = self.membership.beat_at()
+            due = self.membership.heartbeat_at()
             wait = None if due is None else due - self._now()
             if wait is None or wait > 0:
                 await self._sleep(wait)
                 continue
-            beat = self.membership.beat(self._now())
+            sent = self.membership.next_heartbeat(self._now())
             try:
-                await self._send_heartbeat(beat)
+                await self._send_heartbeat(sent)
             except FATAL as error:
                 self._stop(error)
             except KafkaGroupsError as error:
                 log.info("group %s: heartbeat failed: %s", self._options.group_id, error)
-                self.membership.on_beat_lost(beat, self._now())
+                self.membership.on_heartbeat_lost(sent, self._now())
             self._notify()
 
-    async def _send_heartbeat(self, beat: steps.Beat) -> None:
+    async def _send_heartbeat(self, sent: actions.Heartbeat) -> None:
         await self._find()
         if not self.membership.coordinator_known:
             return
         connection = await self._link.open()
-        if self.membership.beat_at() is None:
+        if self.membership.heartbeat_at() is None:
             return  # a join has begun meanwhile: behind it, this would wait for all members
         response = await self._link.send(
             connection,
             HEARTBEAT,
             lambda version: heartbeat.build(
-                self._options.group_id, beat.generation, beat.member_id, self._options.group_instance_id, version
+                self._options.group_id, sent.generation, sent.member_id, self._options.group_instance_id, version
             ),
             min(self._request_timeout, self._options.session_timeout / 3),
         )
-        self.membership.on_beat(beat, heartbeat.parse(response), self._now())
+        self.membership.on_heartbeat(sent, heartbeat.parse(response), self._now())
 
     # Actions
 
-    async def _act(self, step: steps.Step) -> None:
+    async def _act(self, action: actions.Action) -> None:
         member = self._member
-        match step:
-            case steps.Prepare(generation, member_id):
+        match action:
+            case actions.Prepare(generation, member_id):
                 await self._call(member.on_join_prepare, generation, member_id)
                 self.membership.on_prepared()
-            case steps.Find():
+            case actions.Find():
                 try:
                     await self._find()
                 except FATAL:
                     raise
                 except KafkaGroupsError as error:
                     self._lost(error)
-            case steps.Join():
+            case actions.Join():
                 await self._join()
-            case steps.Assign(leader_id, protocol, members):
+            case actions.Assign(leader_id, protocol, members):
                 self.membership.on_assigned(await self._call(member.perform_assignment, leader_id, protocol, members))
-            case steps.Sync():
+            case actions.Sync():
                 await self._sync()
-            case steps.Complete(generation, member_id, protocol, assignment):
+            case actions.Complete(generation, member_id, protocol, assignment):
                 try:
                     await self._call(member.on_join_complete, generation, member_id, protocol, assignment)
                     self.membership.on_completed()
@@ -252,11 +251,11 @@ class MemberSession:
             name = getattr(callback, "__name__", "a callback")
             raise CallbackFailedError(self._options.group_id, f"{name}() raised {error!r}") from error
 
-    async def _say_goodbye(self, leave: bool) -> None:
+    async def _leave_group(self, leave: bool) -> None:
         member_id = self.membership.member_id
-        tell = self.membership.leave() and leave and not self._said_goodbye
-        self._said_goodbye = True
-        if not tell:
+        send = self.membership.leave() and leave and not self._leaving
+        self._leaving = True
+        if not send:
             return
         try:  # heartbeats have stopped: after a session timeout there is nothing left to leave
             async with asyncio.timeout(self._options.session_timeout):

@@ -8,7 +8,7 @@
 
     FAILED: ended by an error, see ``failure``.          LEFT: ended on purpose
 
-Rule 1: all state changes happen in this file. ``next_step`` returns the action to perform; the caller reports the
+Rule 1: all state changes happen in this file. ``next_action`` returns the action to perform; the caller reports the
 outcome to an ``on_...`` method. Rule 2: heartbeats run beside the actions, but never while a JoinGroup or SyncGroup is
 in flight: the broker counts those as heartbeats, and answers one connection in order. Rule 3: a heartbeat response
 counts only if the member id and generation are still those it was sent with.
@@ -29,9 +29,9 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     MembershipError,
 )
-from airflow_kafka_groups.membership import actions as steps
+from airflow_kafka_groups.membership import actions
 from airflow_kafka_groups.membership.actions import Phase, Synced
-from airflow_kafka_groups.membership.error_actions import Fate, fate, group_error
+from airflow_kafka_groups.membership.error_actions import ErrorAction, error_action, group_error
 from airflow_kafka_groups.membership.member import GroupProtocol, JoinedMember, check_protocols
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
@@ -42,8 +42,8 @@ from airflow_kafka_groups.protocol.membership_apis.sync_group import SyncAnswer,
 NO_GENERATION = -1
 NO_MEMBER = ""
 
-_HOLDING = (Phase.COMPLETING, Phase.STABLE)
-_BEATING = (Phase.UNJOINED, Phase.ASSIGNING, *_HOLDING)
+_ASSIGNED_PHASES = (Phase.COMPLETING, Phase.STABLE)
+_HEARTBEAT_PHASES = (Phase.UNJOINED, Phase.ASSIGNING, *_ASSIGNED_PHASES)
 
 
 class Membership:
@@ -74,7 +74,7 @@ class Membership:
         self._failures = 0
         self._tries = 0
         self._pause_until = 0.0
-        self._beat_at = 0.0
+        self._heartbeat_at = 0.0
 
     @property
     def is_leader(self) -> bool:
@@ -83,28 +83,28 @@ class Membership:
 
     # The next action
 
-    def next_step(self, now: float) -> steps.Step:
+    def next_action(self, now: float) -> actions.Action:
         """Return the action to perform now."""
         if self.failure is not None:
-            return steps.Stop(self.failure)
+            return actions.Stop(self.failure)
         if self.phase is Phase.STABLE and self._rejoin:
             self.phase, self._prepared = Phase.UNJOINED, False
         if self.phase is Phase.UNJOINED and not self._prepared:
-            return steps.Prepare(self.generation, self.member_id)
+            return actions.Prepare(self.generation, self.member_id)
         if now < self._pause_until:
-            return steps.Pause(self._pause_until)
+            return actions.Pause(self._pause_until)
         if not self.coordinator_known and self.phase is not Phase.COMPLETING:
-            return steps.Find()
+            return actions.Find()
         match self.phase:
             case Phase.UNJOINED:
-                return steps.Join()
+                return actions.Join()
             case Phase.ASSIGNING:
-                return steps.Assign(self.member_id, self.protocol, self._members)
+                return actions.Assign(self.member_id, self.protocol, self._members)
             case Phase.SYNCING:
-                return steps.Sync()
+                return actions.Sync()
             case Phase.COMPLETING if self.synced is not None:
-                return steps.Complete(self.generation, self.member_id, self.protocol, self.synced.assignment)
-        return steps.Idle()
+                return actions.Complete(self.generation, self.member_id, self.protocol, self.synced.assignment)
+        return actions.Idle()
 
     def rejoin(self, reason: str) -> None:
         """Start a new round as soon as the current one is over, e.g. because the metadata has changed."""
@@ -127,10 +127,10 @@ class Membership:
 
     def on_found(self, code: ErrorCode, now: float) -> None:
         """Process the response to FindCoordinator."""
-        if fate(FIND_COORDINATOR, code) is Fate.OK:
+        if error_action(FIND_COORDINATOR, code) is ErrorAction.OK:
             self.coordinator_known = True
         else:
-            self._on_trouble(FIND_COORDINATOR, code, now)
+            self._on_error(FIND_COORDINATOR, code, now)
 
     def on_lost(self, now: float) -> None:
         """Record that JoinGroup or SyncGroup failed without a response. The broker may still have received it."""
@@ -167,12 +167,12 @@ class Membership:
         """Process the response to JoinGroup."""
         if self.phase is not Phase.JOINING:
             return
-        if fate(JOIN_GROUP, answer.error) is Fate.TAKE_MEMBER_ID:
+        if error_action(JOIN_GROUP, answer.error) is ErrorAction.TAKE_MEMBER_ID:
             self.phase, self.member_id = Phase.UNJOINED, answer.member_id
             return
-        if fate(JOIN_GROUP, answer.error) is not Fate.OK:
+        if error_action(JOIN_GROUP, answer.error) is not ErrorAction.OK:
             self.phase = Phase.UNJOINED
-            self._on_trouble(JOIN_GROUP, answer.error, now)
+            self._on_error(JOIN_GROUP, answer.error, now)
             return
         if answer.protocol_type not in (None, self.protocol_type):
             reason = f"the group has protocol type {answer.protocol_type!r}, this member has {self.protocol_type!r}"
@@ -183,7 +183,7 @@ class Membership:
         self._reason = None
         leads = self.is_leader and not answer.skip_assignment
         self.phase = Phase.ASSIGNING if leads else Phase.SYNCING
-        self._beat_at = (
+        self._heartbeat_at = (
             now + self.options.heartbeat_interval
         )  # due immediately if SyncGroup waits longer for the leader
 
@@ -214,9 +214,9 @@ class Membership:
         """Process the response to SyncGroup, which replaces the previous assignment."""
         if self.phase is not Phase.SYNCING:
             return
-        if fate(SYNC_GROUP, answer.error) is not Fate.OK:
+        if error_action(SYNC_GROUP, answer.error) is not ErrorAction.OK:
             self.phase = Phase.UNJOINED
-            self._on_trouble(SYNC_GROUP, answer.error, now)
+            self._on_error(SYNC_GROUP, answer.error, now)
             return
         self.synced = Synced(self.generation, self.member_id, self.protocol, answer.assignment, sent_at)
         self.phase, self._failures, self._tries, self._prepared = Phase.COMPLETING, 0, 0, False
@@ -243,55 +243,58 @@ class Membership:
 
     # Heartbeats
 
-    def beat_at(self) -> float | None:
+    def heartbeat_at(self) -> float | None:
         """Return the time of the next heartbeat, ``None`` while none is to be sent."""
         joined = self.generation != NO_GENERATION and self.member_id != NO_MEMBER
-        return self._beat_at if joined and self.phase in _BEATING else None
+        return self._heartbeat_at if joined and self.phase in _HEARTBEAT_PHASES else None
 
-    def beat(self, now: float) -> steps.Beat:
+    def next_heartbeat(self, now: float) -> actions.Heartbeat:
         """Build a heartbeat."""
-        self._beat_at = now + self.options.heartbeat_interval
-        return steps.Beat(self.generation, self.member_id, self.phase in _HOLDING, now)
+        self._heartbeat_at = now + self.options.heartbeat_interval
+        return actions.Heartbeat(self.generation, self.member_id, self.phase in _ASSIGNED_PHASES, now)
 
-    def on_beat(self, beat: steps.Beat, code: ErrorCode, now: float) -> None:
+    def on_heartbeat(self, sent: actions.Heartbeat, code: ErrorCode, now: float) -> None:
         """Process the response to a heartbeat."""
-        if (beat.generation, beat.member_id) != (self.generation, self.member_id) or self.phase not in _BEATING:
+        if (sent.generation, sent.member_id) != (
+            self.generation,
+            self.member_id,
+        ) or self.phase not in _HEARTBEAT_PHASES:
             return
-        verdict = fate(HEARTBEAT, code)
-        if verdict is Fate.OK:
+        action = error_action(HEARTBEAT, code)
+        if action is ErrorAction.OK:
             self._failures = 0
-            if beat.holding and self.phase in _HOLDING and self.synced is not None:
-                self.synced = replace(self.synced, confirmed_at=beat.sent_at)
-        elif verdict is Fate.REJOIN:
+            if sent.holding and self.phase in _ASSIGNED_PHASES and self.synced is not None:
+                self.synced = replace(self.synced, confirmed_at=sent.sent_at)
+        elif action is ErrorAction.REJOIN:
             # Old brokers return this while the leader assigns; the SyncGroup response decides then.
-            self._rejoin = self._rejoin or self.phase in _HOLDING
+            self._rejoin = self._rejoin or self.phase in _ASSIGNED_PHASES
         else:
-            self._on_trouble(HEARTBEAT, code, now)
+            self._on_error(HEARTBEAT, code, now)
 
-    def on_beat_lost(self, beat: steps.Beat, now: float) -> None:
+    def on_heartbeat_lost(self, sent: actions.Heartbeat, now: float) -> None:
         """Record that a heartbeat failed without a response. A join that has begun meanwhile is not affected."""
-        if beat.generation == self.generation and self.phase in _BEATING:
+        if sent.generation == self.generation and self.phase in _HEARTBEAT_PHASES:
             self.coordinator_known = False
             self._pause(now)
 
     # Errors
 
-    def _on_trouble(self, api: Api, code: ErrorCode, now: float) -> None:
-        match fate(api, code):
-            case Fate.FIND | Fate.RETRY as verdict:
-                self.coordinator_known = verdict is Fate.RETRY
+    def _on_error(self, api: Api, code: ErrorCode, now: float) -> None:
+        match error_action(api, code):
+            case ErrorAction.FIND | ErrorAction.RETRY as action:
+                self.coordinator_known = action is ErrorAction.RETRY
                 self._pause(now)
-            case Fate.FORGET_GENERATION:
+            case ErrorAction.FORGET_GENERATION:
                 self._forget()
-            case Fate.FORGET_MEMBER:
+            case ErrorAction.FORGET_MEMBER:
                 self.member_id = NO_MEMBER
                 self._forget()
-            case Fate.END:
+            case ErrorAction.END:
                 self.stop(group_error(code, api, self.options.group_id))
 
     def _forget(self) -> None:
         self.generation, self.leader_id, self.synced = NO_GENERATION, NO_MEMBER, None
-        if self.phase in _HOLDING:
+        if self.phase in _ASSIGNED_PHASES:
             self._prepared = False
         self.phase = Phase.UNJOINED
 
@@ -299,4 +302,4 @@ class Membership:
         pause = self.options.retry_backoff * 2 ** min(self._failures, 30)
         self._pause_until = now + min(pause, self.options.max_backoff)
         self._failures += 1
-        self._beat_at = self._pause_until
+        self._heartbeat_at = self._pause_until

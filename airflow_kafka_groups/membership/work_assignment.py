@@ -47,8 +47,8 @@ class KafkaGroupMember:
 
     ::
 
-        with KafkaGroupMember(config, group_id=f"my-job-{run_id}", parts=50, is_done=lambda n: path(n).exists()) as member:
-            for part in member.assigned_parts():
+        with KafkaGroupMember(config, group_id=f"my-job-{run_id}", parts=50, is_done=lambda n: path(n).exists()) as me:
+            for part in me.assigned_parts():
                 write(path(part), work_on(part))  # the part is done at the end of this iteration
 
     :param config: the cluster, e.g. ``hook.client_config()``.
@@ -178,7 +178,7 @@ class KafkaGroupMember:
 
 
 class _WorkMember(GroupMember):
-    """The callbacks: send the part in progress, receive the parts to do. ``changed`` guards the state of both threads."""
+    """The callbacks: send the part in progress, receive the parts to do. ``changed`` guards both threads' access."""
 
     def __init__(self, parts: int, is_done: Callable[[int], bool]) -> None:
         self.changed = threading.Condition()
@@ -236,7 +236,7 @@ class _WorkMember(GroupMember):
 
 def _busy(metadata: bytes) -> int | None:
     try:
-        said = json.loads(metadata).get("busy")
+        part = json.loads(metadata).get("busy")
     except (ValueError, AttributeError):
         return None
-    return said if isinstance(said, int) else None
+    return part if isinstance(part, int) else None

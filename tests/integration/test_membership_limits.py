@@ -78,7 +78,7 @@ async def test_metadata_that_the_broker_cannot_store_is_said_to_be_too_large(
 ) -> None:
     error = await fails(client, Wordy(), options("limits-wordy"))
     assert isinstance(error, BrokerError)
-    assert "may be larger than __consumer_offsets takes" in str(error)
+    assert "may be too large for a record of __consumer_offsets" in str(error)
     assert await members_of(kafka, "limits-wordy") == set()
 
 

@@ -46,7 +46,7 @@ class Job:
         """Take part; finish no part before so many tasks have begun one."""
         deadline = time.monotonic() + 60
         with self.member() as member:
-            for part in member.shares():
+            for part in member.assigned_parts():
                 self.begun.append((name, part))
                 time.sleep(seconds)
                 while together and len({worker for worker, _ in self.begun}) < together and time.monotonic() < deadline:
@@ -70,7 +70,7 @@ def test_what_a_task_that_died_was_at_is_done_by_another(kafka: KafkaCluster, tm
 
     def die() -> None:
         with job.member() as member:
-            for part in member.shares():
+            for part in member.assigned_parts():
                 job.begun.append(("dead", part))
                 job.met.wait()
                 break  # in the midst of its part

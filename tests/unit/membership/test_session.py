@@ -194,7 +194,7 @@ async def test_a_rebalance_is_told_by_the_old_generation(group: ScriptedGroup, c
 
 async def test_what_ends_a_membership_is_said_in_words(group: ScriptedGroup, cluster: ClusterClient) -> None:
     group.joins.append(ErrorCode.group_authorization_failed)
-    with pytest.raises(BrokerError, match="needs Read on it"):
+    with pytest.raises(BrokerError, match="requires READ on it"):
         async with MemberSession(cluster, Recorder(), OPTIONS) as session:
             await session.wait_stable()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MembershipError
-from airflow_kafka_groups.membership import GroupProtocol, JoinedMember, MemberOptions, Phase
-from airflow_kafka_groups.membership import actions as steps
-from airflow_kafka_groups.membership.error_actions import Fate, fate
+from airflow_kafka_groups.membership import GroupProtocol, JoinedMember, MemberOptions, Phase, actions
+from airflow_kafka_groups.membership.error_actions import ErrorAction, error_action
 from airflow_kafka_groups.membership.state import Membership
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -19,34 +18,34 @@ NONE = ErrorCode.none
 OPTIONS = MemberOptions(group_id="g", session_timeout=9, rebalance_timeout=30, heartbeat_interval=3)
 PROTOCOLS = [GroupProtocol("p1", b"x")]
 COORDINATOR = {
-    NONE: Fate.OK,
-    ErrorCode.coordinator_load_in_progress: Fate.RETRY,
-    ErrorCode.coordinator_not_available: Fate.FIND,
-    ErrorCode.not_coordinator: Fate.FIND,
+    NONE: ErrorAction.OK,
+    ErrorCode.coordinator_load_in_progress: ErrorAction.RETRY,
+    ErrorCode.coordinator_not_available: ErrorAction.FIND,
+    ErrorCode.not_coordinator: ErrorAction.FIND,
 }
 MEMBER = {
-    ErrorCode.rebalance_in_progress: Fate.REJOIN,
-    ErrorCode.illegal_generation: Fate.FORGET_GENERATION,
-    ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
+    ErrorCode.rebalance_in_progress: ErrorAction.REJOIN,
+    ErrorCode.illegal_generation: ErrorAction.FORGET_GENERATION,
+    ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
 }
 TABLES = {
-    FIND_COORDINATOR: COORDINATOR | {ErrorCode.coordinator_load_in_progress: Fate.FIND},
+    FIND_COORDINATOR: COORDINATOR | {ErrorCode.coordinator_load_in_progress: ErrorAction.FIND},
     JOIN_GROUP: COORDINATOR
     | {
-        ErrorCode.member_id_required: Fate.TAKE_MEMBER_ID,
-        ErrorCode.unknown_member_id: Fate.FORGET_MEMBER,
-        ErrorCode.rebalance_in_progress: Fate.RETRY,
+        ErrorCode.member_id_required: ErrorAction.TAKE_MEMBER_ID,
+        ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
+        ErrorCode.rebalance_in_progress: ErrorAction.RETRY,
     },
     SYNC_GROUP: COORDINATOR | MEMBER,
     HEARTBEAT: COORDINATOR | MEMBER,
-    LEAVE_GROUP: COORDINATOR | {ErrorCode.unknown_member_id: Fate.GONE},
+    LEAVE_GROUP: COORDINATOR | {ErrorCode.unknown_member_id: ErrorAction.GONE},
 }
 
 
 @pytest.mark.parametrize("api", TABLES, ids=repr)
-def test_every_code_has_a_fate_and_what_is_not_known_ends_it(api: Api) -> None:
+def test_every_code_has_an_action_and_what_is_not_known_ends_it(api: Api) -> None:
     for code in ErrorCode:
-        assert fate(api, code) is TABLES[api].get(code, Fate.END)
+        assert error_action(api, code) is TABLES[api].get(code, ErrorAction.END)
 
 
 def joined(generation: int = 1, leader: str = "m1", **fields: object) -> JoinAnswer:
@@ -60,11 +59,11 @@ def joined(generation: int = 1, leader: str = "m1", **fields: object) -> JoinAns
 def at_join() -> Membership:
     """Give a membership whose first JoinGroup is on its way."""
     state = Membership(OPTIONS, "toy")
-    assert state.next_step(0) == steps.Prepare(-1, "")
+    assert state.next_action(0) == actions.Prepare(-1, "")
     state.on_prepared()
-    assert state.next_step(0) == steps.Find()
+    assert state.next_action(0) == actions.Find()
     state.on_found(NONE, 0)
-    assert state.next_step(0) == steps.Join()
+    assert state.next_action(0) == actions.Join()
     assert state.join(PROTOCOLS).member_id == ""
     return state
 
@@ -72,45 +71,45 @@ def at_join() -> Membership:
 def at_sync(generation: int = 1) -> Membership:
     state = at_join()
     state.on_joined(joined(generation, leader="m2"), 0)
-    assert state.next_step(0) == steps.Sync()
+    assert state.next_action(0) == actions.Sync()
     return state
 
 
 def stable(now: float = 0) -> Membership:
     state = at_sync()
     state.on_synced(SyncAnswer(NONE, b"mine"), now, now)
-    assert state.next_step(now) == steps.Complete(1, "m1", "p1", b"mine")
+    assert state.next_action(now) == actions.Complete(1, "m1", "p1", b"mine")
     state.on_completed()
-    assert state.next_step(now) == steps.Idle()
+    assert state.next_action(now) == actions.Idle()
     return state
 
 
-def beat(state: Membership, code: ErrorCode, sent: float = 1, now: float = 1) -> None:
-    state.on_beat(state.beat(sent), code, now)
+def send_heartbeat(state: Membership, code: ErrorCode, sent: float = 1, now: float = 1) -> None:
+    state.on_heartbeat(state.next_heartbeat(sent), code, now)
 
 
 def test_the_first_join_is_repeated_under_the_id_the_coordinator_gives() -> None:
     state = at_join()
     state.on_joined(JoinAnswer(error=ErrorCode.member_id_required, member_id="m1"), 0)
-    assert state.next_step(0) == steps.Join(), "at once, and without another on_join_prepare"
+    assert state.next_action(0) == actions.Join(), "at once, and without another on_join_prepare"
     assert state.join(PROTOCOLS).member_id == "m1"
 
 
 def test_a_leader_assigns_before_it_syncs() -> None:
     state = at_join()
     state.on_joined(joined(), 0)
-    assert isinstance(state.next_step(0), steps.Assign)
-    assert state.beat_at() == 3, "heartbeats go on while it assigns"
+    assert isinstance(state.next_action(0), actions.Assign)
+    assert state.heartbeat_at() == 3, "heartbeats go on while it assigns"
     state.on_assigned({"m1": b"1", "m2": b"2"})
-    assert state.next_step(0) == steps.Sync()
-    assert state.beat_at() is None, "SyncGroup may wait for the whole group"
+    assert state.next_action(0) == actions.Sync()
+    assert state.heartbeat_at() is None, "SyncGroup may wait for the whole group"
     assert state.sync().assignments == {"m1": b"1", "m2": b"2"}
 
 
 def test_a_leader_that_is_told_to_skip_assigns_nothing() -> None:
     state = at_join()
     state.on_joined(joined(skip_assignment=True), 0)
-    assert state.next_step(0) == steps.Sync()
+    assert state.next_action(0) == actions.Sync()
     assert state.sync().assignments == {}
 
 
@@ -120,14 +119,14 @@ def test_another_protocol_type_is_refused() -> None:
     assert isinstance(state.failure, MembershipError)
 
 
-@for_every("code", [code for code in ErrorCode if fate(JOIN_GROUP, code) is Fate.END])
+@for_every("code", [code for code in ErrorCode if error_action(JOIN_GROUP, code) is ErrorAction.END])
 def test_a_join_that_cannot_succeed_ends_it(code: ErrorCode) -> None:
     state = at_join()
     state.on_joined(JoinAnswer(error=code), 0)
-    step = state.next_step(99)
-    assert isinstance(step, steps.Stop)
-    assert isinstance(step.error, BrokerError)
-    assert step.error.code == int(code)
+    action = state.next_action(99)
+    assert isinstance(action, actions.Stop)
+    assert isinstance(action.error, BrokerError)
+    assert action.error.code == int(code)
 
 
 @for_every("code", ErrorCode)
@@ -137,14 +136,14 @@ def test_whatever_a_sync_is_answered_nothing_but_success_gives_something_to_hold
     assert (state.synced is not None) == (code is NONE)
     if code is not NONE and state.failure is None:
         assert state.phase is Phase.UNJOINED
-        assert state.next_step(99) in (steps.Join(), steps.Find())
+        assert state.next_action(99) in (actions.Join(), actions.Find())
 
 
 @for_every("code", ErrorCode)
 def test_what_a_heartbeat_is_answered_decides_what_is_still_held(code: ErrorCode) -> None:
     state = stable()
-    beat(state, code, sent=2, now=5)
-    kept = fate(HEARTBEAT, code) in (Fate.OK, Fate.RETRY, Fate.FIND, Fate.REJOIN)
+    send_heartbeat(state, code, sent=2, now=5)
+    kept = error_action(HEARTBEAT, code) in (ErrorAction.OK, ErrorAction.RETRY, ErrorAction.FIND, ErrorAction.REJOIN)
     assert (state.synced is not None) == kept
     if state.synced is not None:
         assert state.synced.confirmed_at == (2 if code is NONE else 0), "only a success confirms, from when it was sent"
@@ -153,51 +152,51 @@ def test_what_a_heartbeat_is_answered_decides_what_is_still_held(code: ErrorCode
 def test_a_lost_generation_keeps_the_member_id_and_a_lost_member_does_not() -> None:
     for code, member_id in ((ErrorCode.illegal_generation, "m1"), (ErrorCode.unknown_member_id, "")):
         state = stable()
-        beat(state, code)
-        assert state.next_step(1) == steps.Prepare(-1, member_id)
+        send_heartbeat(state, code)
+        assert state.next_action(1) == actions.Prepare(-1, member_id)
         state.on_prepared()
-        assert state.next_step(1) == steps.Join()
+        assert state.next_action(1) == actions.Join()
 
 
 def test_a_rebalance_prepares_with_the_old_generation_and_goes_on_beating_till_it_joins() -> None:
     state = stable()
-    beat(state, ErrorCode.rebalance_in_progress)
-    assert state.next_step(1) == steps.Prepare(1, "m1")
-    assert state.beat_at() == 4
-    beat(state, ErrorCode.rebalance_in_progress, 4, 4)
+    send_heartbeat(state, ErrorCode.rebalance_in_progress)
+    assert state.next_action(1) == actions.Prepare(1, "m1")
+    assert state.heartbeat_at() == 4
+    send_heartbeat(state, ErrorCode.rebalance_in_progress, 4, 4)
     state.on_prepared()
-    assert state.next_step(4) == steps.Join()
+    assert state.next_action(4) == actions.Join()
     state.join(PROTOCOLS)
-    assert state.beat_at() is None
+    assert state.heartbeat_at() is None
 
 
 def test_a_heartbeat_from_before_counts_for_nothing() -> None:
     state = stable()
-    old = state.beat(1)
+    old = state.next_heartbeat(1)
     state.rejoin("because")
-    state.next_step(1)
+    state.next_action(1)
     state.on_prepared()
-    state.next_step(1)
+    state.next_action(1)
     state.join(PROTOCOLS)
-    state.on_beat(old, NONE, 2)
+    state.on_heartbeat(old, NONE, 2)
     assert state.synced is not None
     assert state.synced.confirmed_at == 0, "a join is on its way: what is held is not certain by this"
     state.on_joined(joined(2, leader="m2"), 2)
     state.on_synced(SyncAnswer(NONE, b"other"), 2, 3)
-    state.on_beat(old, ErrorCode.unknown_member_id, 3)
+    state.on_heartbeat(old, ErrorCode.unknown_member_id, 3)
     assert state.synced.assignment == b"other"
 
 
 def test_what_is_held_from_before_is_not_confirmed_by_a_generation_that_may_take_it_away() -> None:
     state = stable()
     state.rejoin("because")
-    state.next_step(1)
-    beat(state, NONE, 1, 1)
+    state.next_action(1)
+    send_heartbeat(state, NONE, 1, 1)
     state.on_prepared()
     state.join(PROTOCOLS)
     state.on_joined(joined(2), 2)
     assert state.phase is Phase.ASSIGNING
-    beat(state, NONE, 2, 2)
+    send_heartbeat(state, NONE, 2, 2)
     assert state.synced is not None
     assert (state.synced.generation, state.synced.confirmed_at) == (1, 0)
 
@@ -205,11 +204,11 @@ def test_what_is_held_from_before_is_not_confirmed_by_a_generation_that_may_take
 def test_an_old_broker_that_says_rebalance_while_the_leader_assigns_is_not_believed() -> None:
     state = at_join()
     state.on_joined(joined(), 0)
-    beat(state, ErrorCode.rebalance_in_progress)
+    send_heartbeat(state, ErrorCode.rebalance_in_progress)
     state.on_assigned({"m1": b"1", "m2": b"2"})
     state.on_synced(SyncAnswer(NONE, b"1"), 1, 1)
     state.on_completed()
-    assert state.next_step(1) == steps.Idle()
+    assert state.next_action(1) == actions.Idle()
 
 
 def test_who_waited_long_for_its_sync_asks_at_once_whether_it_still_counts() -> None:
@@ -217,20 +216,20 @@ def test_who_waited_long_for_its_sync_asks_at_once_whether_it_still_counts() -> 
     state.on_synced(SyncAnswer(NONE, b"mine"), 1, 25)
     assert state.synced is not None
     assert state.synced.confirmed_at == 1
-    assert state.beat_at() is not None
-    assert state.beat_at() <= 25  # type: ignore[operator]
+    assert state.heartbeat_at() is not None
+    assert state.heartbeat_at() <= 25  # type: ignore[operator]
 
 
 def test_a_coordinator_that_moved_is_looked_for_with_growing_pauses_and_the_generation_lives() -> None:
     state = stable()
     pauses = []
     for _ in range(6):
-        beat(state, ErrorCode.not_coordinator, 1, 1)
-        step = state.next_step(1)
-        assert isinstance(step, steps.Pause)
-        pauses.append(round(step.until - 1, 3))
+        send_heartbeat(state, ErrorCode.not_coordinator, 1, 1)
+        action = state.next_action(1)
+        assert isinstance(action, actions.Pause)
+        pauses.append(round(action.until - 1, 3))
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1, 1]
-    assert state.next_step(2) == steps.Find()
+    assert state.next_action(2) == actions.Find()
     assert state.generation == 1
 
 
@@ -239,26 +238,26 @@ def test_an_answer_that_is_lost_means_join_again_but_a_lost_heartbeat_does_not()
     state.on_lost(0)
     assert state.phase is Phase.UNJOINED
     state = stable()
-    state.on_beat_lost(state.beat(1), 1)
+    state.on_heartbeat_lost(state.next_heartbeat(1), 1)
     assert state.phase is Phase.STABLE
     state = at_join()
-    state.on_beat_lost(steps.Beat(-1, "", False, 0), 0)
+    state.on_heartbeat_lost(actions.Heartbeat(-1, "", False, 0), 0)
     assert state.phase is Phase.JOINING, "the join that is on its way goes on"
 
 
 def test_a_new_round_ends_the_tries_of_the_last() -> None:
     state = at_sync()
     state.on_synced(SyncAnswer(NONE, b"mine"), 0, 0)
-    beat(state, ErrorCode.rebalance_in_progress)
+    send_heartbeat(state, ErrorCode.rebalance_in_progress)
     state.on_complete_failed(OSError(), 1)
-    assert state.next_step(1) == steps.Prepare(1, "m1")
+    assert state.next_action(1) == actions.Prepare(1, "m1")
 
 
 def test_leaving_ends_what_is_held_before_anyone_is_told() -> None:
     state = stable()
     assert state.leave() is True
     assert state.synced is None
-    assert state.beat_at() is None
+    assert state.heartbeat_at() is None
     assert Membership(OPTIONS, "toy").leave() is False, "there is nobody to tell"
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError
 from airflow_kafka_groups.membership import ClientConfig, JoinedMember, KafkaGroupMember
-from airflow_kafka_groups.membership.work_assignment import PROTOCOL, _ShareMember, deal
+from airflow_kafka_groups.membership.work_assignment import PROTOCOL, _WorkMember, divide
 
 NOWHERE = ClientConfig(bootstrap_servers=(("127.0.0.1", 1),), connect_timeout=1)
 
 
 @given(st.sets(st.integers(0, 200)), st.sets(st.text(min_size=1), min_size=1, max_size=20))
 def test_every_part_is_dealt_once_and_evenly(free: set[int], members: set[str]) -> None:
-    dealt = deal(sorted(free), list(members))
+    dealt = divide(sorted(free), list(members))
     assert dealt.keys() == members
     assert sorted(part for share in dealt.values() for part in share) == sorted(free)
     sizes = {len(share) for share in dealt.values()}
@@ -31,7 +31,7 @@ def joined(name: str, busy: int | None) -> JoinedMember:
 
 
 def test_what_is_done_or_being_worked_on_is_dealt_to_nobody() -> None:
-    leader = _ShareMember(8, {0, 5}.__contains__)
+    leader = _WorkMember(8, {0, 5}.__contains__)
     noise = JoinedMember("c", None, b"[1]")
     made = leader.perform_assignment("a", PROTOCOL, [joined("a", 3), joined("b", None), noise])
     dealt = {member: json.loads(data)["todo"] for member, data in made.items()}
@@ -39,7 +39,7 @@ def test_what_is_done_or_being_worked_on_is_dealt_to_nobody() -> None:
 
 
 def test_a_part_begun_stays_with_its_member_through_a_round() -> None:
-    member = _ShareMember(4, lambda part: False)
+    member = _WorkMember(4, lambda part: False)
     member.on_join_complete(1, "m", PROTOCOL, json.dumps({"todo": [1, 2], "waiting": True}).encode())
     assert member.take() == 1
     member.on_join_prepare(1, "m")
@@ -50,7 +50,7 @@ def test_a_part_begun_stays_with_its_member_through_a_round() -> None:
 
 def test_a_part_that_another_has_done_meanwhile_is_not_begun() -> None:
     done: set[int] = set()
-    member = _ShareMember(4, done.__contains__)
+    member = _WorkMember(4, done.__contains__)
     member.on_join_complete(1, "m", PROTOCOL, json.dumps({"todo": [1, 2], "waiting": False}).encode())
     done.add(1)
     assert member.take() == 2
@@ -59,9 +59,9 @@ def test_a_part_that_another_has_done_meanwhile_is_not_begun() -> None:
 
 def test_who_comes_when_all_is_done_does_not_even_join() -> None:
     with KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: True) as member:
-        assert list(member.shares()) == []
+        assert list(member.assigned_parts()) == []
     with KafkaGroupMember(NOWHERE, group_id="g", parts=0, is_done=lambda part: False) as member:
-        assert list(member.shares()) == []
+        assert list(member.assigned_parts()) == []
 
 
 def test_a_cluster_that_cannot_be_reached_is_the_tasks_error() -> None:
@@ -69,21 +69,21 @@ def test_a_cluster_that_cannot_be_reached_is_the_tasks_error() -> None:
         pytest.raises(KafkaGroupsError, match=r"127\.0\.0\.1:1"),
         KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False) as member,
     ):
-        list(member.shares())
+        list(member.assigned_parts())
     assert not [one for one in threading.enumerate() if one.name == "member of g"]
 
 
 def test_a_part_that_is_worked_on_and_not_done_is_an_error() -> None:
     member = KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False)
     member._member.todo.append(2)
-    with pytest.raises(MembershipError, match=r"part 2 was worked on, and is_done\(2\) is still false"):
-        list(member.shares())
+    with pytest.raises(MembershipError, match=r"part 2 was processed, but is_done\(2\) is still false"):
+        list(member.assigned_parts())
 
 
 def test_it_is_used_in_a_with_block() -> None:
-    shares: Iterator[int] = KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False).shares()
+    parts: Iterator[int] = KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False).assigned_parts()
     with pytest.raises(MembershipError, match="with block"):
-        next(shares)
+        next(parts)
 
 
 @pytest.mark.parametrize("parts", [-1, True, 1.5, "3"])

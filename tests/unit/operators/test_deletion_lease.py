@@ -23,7 +23,7 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 from tests.unit.operators.fake_lease import FakeLease
 
-HELD = LeaseNotAcquiredError("airflow-kafka-groups-lease", "the lease is held by 'nightly'; it was waited for 60 s")
+HELD = LeaseNotAcquiredError("airflow-kafka-groups-lease", "the lease is held by 'nightly'; waited 60 s for it")
 
 
 @pytest.fixture(autouse=True)
