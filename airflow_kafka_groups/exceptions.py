@@ -32,7 +32,10 @@
     └── MaintenanceError              snapshot, plan, backup and deletion
         ├── SnapshotError             a snapshot is missing, empty or half written
         ├── PlanError                 a plan is not fit to be applied
-        └── BackupError               a backup is missing or does not hold what it should
+        ├── BackupError               a backup is missing or does not hold what it should
+        ├── JournalError              the journal of deletions is damaged, or was written by somebody else meanwhile
+        └── StorageError              a file could not be read, written or listed
+            └── FileExistsAlreadyError  the file that was to be created exists
 
 Errors never carry a configuration or a secret; they carry the broker, the API and the group.
 """
@@ -292,6 +295,18 @@ class PlanError(MaintenanceError):
 
 class BackupError(MaintenanceError):
     """Say that a backup is missing or does not hold what it should."""
+
+
+class JournalError(MaintenanceError):
+    """The journal of deletions is damaged or cannot be continued."""
+
+
+class StorageError(MaintenanceError):
+    """A file could not be read, written or listed; the message names the path."""
+
+
+class FileExistsAlreadyError(StorageError):
+    """The file that was to be created exists, with other content."""
 
 
 def _shorten(value: object) -> str:

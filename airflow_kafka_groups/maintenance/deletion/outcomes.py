@@ -38,6 +38,13 @@ class GroupOutcome:
         """Give plain JSON."""
         return {"group_id": self.group_id, "outcome": self.outcome.value, "code": self.code, "reason": self.reason}
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, str]) -> GroupOutcome:
+        """Read ``to_json()`` back; other fields are left out. Raises ``KeyError`` or ``ValueError``."""
+        return cls(
+            group_id=data["group_id"], outcome=Outcome(data["outcome"]), code=data["code"], reason=data["reason"]
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionReport:
@@ -110,7 +117,7 @@ class DeletionReport:
             backup=data["backup"],
             warnings=tuple(data["warnings"]),
             lease=None if data.get("lease") is None else LeaseRecord.from_json(data["lease"]),
-            outcomes=tuple(GroupOutcome(**{**item, "outcome": Outcome(item["outcome"])}) for item in data["outcomes"]),
+            outcomes=tuple(GroupOutcome.from_json(item) for item in data["outcomes"]),
         )
 
 

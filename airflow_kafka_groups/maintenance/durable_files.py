@@ -1,0 +1,162 @@
+"""Files that are created once, survive a power cut, and whose absence is never guessed.
+
+Decisions about deletions rest on these files (journal, approvals, backups), so three things hold that ``pathlib`` and
+fsspec do not promise by themselves:
+
+- ``create_file`` is exclusive: of two writers exactly one succeeds. On a disk by a hard link, on object stores by their
+  own condition (``If-None-Match`` on S3, ``ifGenerationMatch=0`` on GCS, ``overwrite=False`` on Azure).
+- What was created on a disk is durable when the call returns: the file and its folder are fsynced.
+- Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
+  other error of a storage, whatever its class, is a ``StorageError``.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.storage import StoragePath
+
+_LOCAL = frozenset({"file", "local"})
+
+
+def create_file(path: StoragePath, data: bytes) -> None:
+    """Create a file with this content, durably, and read it back.
+
+    A file that exists with the same content counts as created: the answer to an earlier try may have been lost.
+
+    Raises ``FileExistsAlreadyError`` when it exists with other content, and ``StorageError`` when the storage fails or
+    returns other bytes than were written.
+    """
+    local = _local(path)
+    with _translated("created", path):
+        try:
+            _create_local(local, data) if local is not None else _create_object(path, data)
+        except FileExistsError:
+            if read_file(path) == data:
+                return
+            raise FileExistsAlreadyError(f"{path} exists with other content; it is never overwritten") from None
+    if read_file(path) != data:
+        raise StorageError(f"{path} does not hold what was written to it: check the storage, then run again")
+
+
+def read_file(path: StoragePath) -> bytes | None:
+    """Return the content of a file, ``None`` only if the storage says that there is no such file.
+
+    Raises ``StorageError`` for every other error.
+    """
+    local = _local(path)
+    with _translated("read", path):
+        try:
+            # cat_file() asks the store; open() of some file systems looks into a listing cache first.
+            data = local.read_bytes() if local is not None else _fs(path).cat_file(_key(path))
+        except FileNotFoundError:
+            return None
+    return bytes(data)
+
+
+def list_names(folder: StoragePath) -> list[str]:
+    """Return the sorted names in a folder, an empty list if the storage says that there is no such folder.
+
+    An object store may list late: a name that is missing here may exist. Raises ``StorageError``.
+    """
+    local = _local(folder)
+    with _translated("listed", folder):
+        try:
+            if local is not None:
+                return sorted(entry.name for entry in local.iterdir())
+            _fs(folder).invalidate_cache(_key(folder))
+            found = _fs(folder).ls(_key(folder), detail=False)
+        except FileNotFoundError:
+            return []
+    own = _key(folder).rstrip("/")
+    return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found if str(name).rstrip("/") != own})
+
+
+def make_folder(path: Path) -> None:
+    """Create a local folder and its parents, durably."""
+    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def sync_file(path: StoragePath) -> None:
+    """Make a local file and its name durable; object stores do this themselves. Raises ``StorageError``."""
+    local = _local(path)
+    if local is None:
+        return
+    with _translated("made durable", path):
+        with local.open("rb") as file:
+            os.fsync(file.fileno())
+        _sync_folder(local.parent)
+
+
+def _create_local(path: Path, data: bytes) -> None:
+    make_folder(path.parent)
+    # A link appears with all of the content or not at all; open("xb") alone could leave a torn file after a crash.
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        _write_through(part, data)
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            _write_through(path, data)
+    finally:
+        with suppress(OSError):
+            part.unlink()
+    _sync_folder(path.parent)
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _create_object(path: StoragePath, data: bytes) -> None:
+    _fs(path).pipe_file(_key(path), data, mode="create")
+
+
+def _local(path: StoragePath) -> Path | None:
+    """Return the path on a local disk, ``None`` for an object store."""
+    if isinstance(path, Path):
+        return path
+    protocol = _fs(path).protocol
+    names = {protocol} if isinstance(protocol, str) else set(protocol)
+    return Path(_key(path)) if names & _LOCAL else None
+
+
+def _fs(path: StoragePath) -> Any:
+    return path.fs  # type: ignore[attr-defined]  # an ObjectStoragePath's
+
+
+def _key(path: StoragePath) -> str:
+    return str(path.path)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _translated(what: str, path: StoragePath) -> Iterator[None]:
+    """Raise every error of the storage as ``StorageError``: botocore's and others are no ``OSError``."""
+    try:
+        yield
+    except MaintenanceError:
+        raise
+    except Exception as exc:
+        raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}") from exc

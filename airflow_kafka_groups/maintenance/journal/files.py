@@ -1,0 +1,107 @@
+"""Where the journal's entries are, and how they are chained.
+
+::
+
+    <storage>/_journal/<Kafka's cluster id>/00000001.json          a run has begun: plan, backup, approval, actor, lease
+                                            00000001/000001.json   intent: these groups are about to be deleted
+                                            00000001/000002.json   outcome of each of them, and so on
+                                            00000001/ended.json    the run's end: every group's outcome once more
+
+Numbers have no gaps and every file is created exclusively, so that of two runs that begin at once exactly one gets the
+next number, and a listing that is late costs a second look instead of an entry: the next number is always asked for
+by its name. Each entry carries the SHA-256 of the one before it; the first entry of a run that of the run before, with
+its last entry as far as it was known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.maintenance.storage import FORMAT, StoragePath
+
+FOLDER = "_journal"
+"""Beside the clusters' folders, whose names begin with a letter or digit."""
+_RUN_DIGITS, _ENTRY_DIGITS = 8, 6
+
+
+def journal_folder(base: StoragePath, kafka_cluster_id: str | None) -> StoragePath:
+    """Return the folder of a cluster's journal.
+
+    Raises ``JournalError`` for a cluster that does not report its id: its journal could be another cluster's.
+    """
+    name = quote(kafka_cluster_id or "", safe="")
+    if not name.strip("."):
+        raise JournalError(f"the cluster reports no usable id ({kafka_cluster_id!r}); nothing is deleted without one")
+    return base / FOLDER / name
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry as it was read: its content and the SHA-256 of its bytes."""
+
+    path: StoragePath
+    data: Mapping[str, Any]
+    sha256: str
+
+
+def begun_path(folder: StoragePath, run: int) -> StoragePath:
+    """Return the path of a run's first entry."""
+    return folder / f"{run:0{_RUN_DIGITS}}.json"
+
+
+def entry_path(folder: StoragePath, run: int, number: int) -> StoragePath:
+    """Return the path of a run's intent or outcome; numbers begin at 1."""
+    return folder / f"{run:0{_RUN_DIGITS}}" / f"{number:0{_ENTRY_DIGITS}}.json"
+
+
+def ended_path(folder: StoragePath, run: int) -> StoragePath:
+    """Return the path of a run's last entry."""
+    return folder / f"{run:0{_RUN_DIGITS}}" / "ended.json"
+
+
+def runs_listed(folder: StoragePath) -> int:
+    """Return the highest run number that a listing shows; there may be more."""
+    return _highest(list_names(folder), _RUN_DIGITS)
+
+
+def entries_listed(folder: StoragePath, run: int) -> int:
+    """Return the highest entry number of a run that a listing shows; there may be more."""
+    return _highest(list_names(folder / f"{run:0{_RUN_DIGITS}}"), _ENTRY_DIGITS)
+
+
+def _highest(names: list[str], digits: int) -> int:
+    stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    return max((int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()), default=0)
+
+
+def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
+    """Create an entry, durably. Raises ``FileExistsAlreadyError`` or ``StorageError``."""
+    content = (json.dumps({"format": FORMAT, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    create_file(path, content)
+    return Entry(path, data, hashlib.sha256(content).hexdigest())
+
+
+def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
+    """Read an entry, ``None`` if there is none.
+
+    Raises ``JournalError`` for one that is damaged, and ``StorageError`` when the storage fails.
+    """
+    content = read_file(path)
+    if content is None:
+        return None
+    try:
+        data = json.loads(content)
+        if data["format"] != FORMAT:
+            raise JournalError(f"{path} has the format {data['format']!r}; this version reads {FORMAT}")
+        if kind is not None and data["kind"] != kind:
+            raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
+    except (ValueError, TypeError, KeyError) as exc:
+        raise JournalError(f"the journal's entry {path} is damaged: {type(exc).__name__}: {exc}") from exc
+    return Entry(path, data, hashlib.sha256(content).hexdigest())

@@ -1,0 +1,195 @@
+"""What the journal says: which groups were deleted or may have been, which were found alive, when and by which run.
+
+Pure: a ``History`` is made of entries that were read before. An intent without an outcome is *possibly deleted*, and
+counts as deleted for every later decision. A group that a recheck found alive counts as alive from that moment on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+from airflow_kafka_groups.maintenance.storage import parse_time
+
+PROOF_OF_LIFE = frozenset(
+    {
+        Reason.HAS_MEMBERS.value,
+        Reason.NOT_EMPTY.value,
+        Reason.MOVED.value,
+        Reason.CAME_BACK.value,
+        Reason.CHANGED_KIND.value,
+    }
+)
+"""Reasons for which a recheck kept a group because somebody used it."""
+
+_NOT_SENT = frozenset({Reason.LEASE_LOST.value, Reason.TOO_SLOW.value, Reason.STOPPED.value})
+"""Reasons of groups with an intent whose request certainly never left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One deletion run as the journal shows it.
+
+    :param number: its place in the journal, from 1.
+    :param begun: the content of its first entry.
+    :param outcomes: the latest outcome of each group; ``unknown`` for an intent without one.
+    :param intents: when the intent to delete a group was recorded, for each group that had one.
+    :param decided_at: when the outcome was recorded, for each group.
+    :param ended: the content of its last entry; ``None`` when it was interrupted or is still running.
+    """
+
+    number: int
+    begun: Mapping[str, Any]
+    outcomes: Mapping[str, GroupOutcome]
+    intents: Mapping[str, datetime]
+    decided_at: Mapping[str, datetime]
+    ended: Mapping[str, Any] | None
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.begun["run_id"])
+
+    @property
+    def plan_id(self) -> str | None:
+        """The plan that the run applied; ``None`` for groups that were named."""
+        plan: str | None = self.begun["plan_id"]
+        return plan
+
+    def possibly_deleted(self) -> dict[str, datetime]:
+        """Return the groups that this run deleted or may have deleted, with the time by which it had."""
+        return {
+            group_id: max(at, self.decided_at.get(group_id, at))
+            for group_id, at in self.intents.items()
+            if _may_be_deleted(self.outcomes[group_id])
+        }
+
+    def alive(self) -> dict[str, GroupOutcome]:
+        """Return the groups that this run found in use."""
+        return {
+            group_id: outcome
+            for group_id, outcome in self.outcomes.items()
+            if outcome.outcome is Outcome.KEPT and outcome.code in PROOF_OF_LIFE
+        }
+
+
+def _may_be_deleted(outcome: GroupOutcome) -> bool:
+    """Whether a group with an intent may be deleted: unless the broker refused it or its request never left."""
+    if outcome.outcome is Outcome.KEPT:
+        return outcome.code not in PROOF_OF_LIFE | _NOT_SENT
+    # "failed" is a clear refusal of the broker; what was unknown and found there again may have come back since.
+    return outcome.outcome is not Outcome.FAILED or outcome.code == "still_there"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A deletion that happened or may have happened."""
+
+    group_id: str
+    at: datetime
+    run_id: str
+    plan_id: str | None
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Proof that a group was in use."""
+
+    group_id: str
+    at: datetime
+    run_id: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs of a cluster, oldest first.
+
+    :param runs: those in the journal.
+    :param earlier: those that only the audit records of versions without a journal tell of.
+    """
+
+    runs: Sequence[RunRecord] = field(default=())
+    earlier: Sequence[RunRecord] = field(default=())
+
+    def deletions(self, plan_id: str | None = None) -> dict[str, Deletion]:
+        """Return the latest deletion, certain or possible, of each group.
+
+        :param plan_id: only those by this plan. Default: all.
+        """
+        found: dict[str, Deletion] = {}
+        for run in self._of(plan_id):
+            for group_id, at in run.possibly_deleted().items():
+                if group_id not in found or found[group_id].at <= at:
+                    found[group_id] = Deletion(group_id, at, run.run_id, run.plan_id, run.outcomes[group_id].outcome)
+        return found
+
+    def lives(self, plan_id: str | None = None) -> dict[str, Life]:
+        """Return the latest proof of life of each group that has one.
+
+        :param plan_id: only those found by runs of this plan. Default: all.
+        """
+        found: dict[str, Life] = {}
+        for run in self._of(plan_id):
+            for group_id, outcome in run.alive().items():
+                at = run.decided_at[group_id]
+                if group_id not in found or found[group_id].at <= at:
+                    found[group_id] = Life(group_id, at, run.run_id, outcome.code, outcome.reason)
+        return found
+
+    def of_group(self, group_id: str) -> list[RunRecord]:
+        """Return the runs that dealt with a group."""
+        return [run for run in self._of(None) if group_id in run.outcomes]
+
+    def of_plan(self, plan_id: str) -> list[RunRecord]:
+        """Return the runs of a plan."""
+        return list(self._of(plan_id))
+
+    def _of(self, plan_id: str | None) -> Iterable[RunRecord]:
+        return (run for run in (*self.earlier, *self.runs) if plan_id is None or run.plan_id == plan_id)
+
+
+def fold(
+    number: int, begun: Mapping[str, Any], entries: Iterable[Mapping[str, Any]], ended: Mapping[str, Any] | None
+) -> RunRecord:
+    """Fold the entries of one run into its record.
+
+    :param entries: its intents and outcomes in order; empty when ``ended`` says it all.
+
+    Raises ``JournalError`` for an entry that is damaged.
+    """
+    outcomes: dict[str, GroupOutcome] = {}
+    intents: dict[str, datetime] = {}
+    decided_at: dict[str, datetime] = {}
+    try:
+        for entry in (*entries, *(() if ended is None else (ended,))):
+            at = parse_time(entry["at"])
+            for group_id, when in entry.get("intents", {}).items():
+                intents[group_id] = at if when is None else parse_time(when)
+                outcomes.setdefault(group_id, _possibly_deleted(group_id))
+            for item in entry.get("outcomes", ()):
+                outcome = GroupOutcome.from_json(item)
+                outcomes[outcome.group_id] = outcome
+                decided_at[outcome.group_id] = parse_time(item["at"]) if "at" in item else at
+        return RunRecord(
+            number=number,
+            begun={"run_id": begun["run_id"], "plan_id": begun["plan_id"], **begun},
+            outcomes=outcomes,
+            intents=intents,
+            decided_at=decided_at,
+            ended=ended,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise JournalError(f"run {number} of the journal is damaged: {type(exc).__name__}: {exc}") from exc
+
+
+def _possibly_deleted(group_id: str) -> GroupOutcome:
+    reason = "a request to delete it was about to leave when the run was interrupted: it may or may not be deleted"
+    return GroupOutcome(group_id=group_id, outcome=Outcome.UNKNOWN, code="possibly_deleted", reason=reason)

@@ -1,0 +1,223 @@
+"""The journal: intents before outcomes, nothing lost, nothing overwritten, nothing changed unnoticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import JournalError, StorageError
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
+from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE, History
+from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+
+NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+CLUSTER = "QkFGTA/with-+odd"
+
+
+def header(
+    plan_id: str | None = "20261101T000000Z-00000001", run_id: str = "20261101T120000Z-000000aa"
+) -> dict[str, Any]:
+    return {"run_id": run_id, "plan_id": plan_id}
+
+
+def journal_in(path: Path) -> Journal:
+    return Journal(path, CLUSTER)
+
+
+def begin(path: Path, at: datetime = NOW, **of_header: Any) -> RunJournal:
+    journal = journal_in(path)
+    return journal.begin(header(**of_header), at, after=journal.read())
+
+
+def deleted(group_id: str) -> GroupOutcome:
+    return GroupOutcome(group_id=group_id, outcome=Outcome.DELETED, code="safe", reason="deleted")
+
+
+def outcome(group_id: str, what: Outcome, code: str) -> GroupOutcome:
+    return GroupOutcome(group_id=group_id, outcome=what, code=code, reason="because")
+
+
+def test_an_empty_journal_has_no_runs(tmp_path: Path) -> None:
+    assert list(journal_in(tmp_path).read().runs) == []
+
+
+@pytest.mark.parametrize("cluster_id", [None, "", ".", ".."])
+def test_a_cluster_without_an_id_has_no_journal(tmp_path: Path, cluster_id: str | None) -> None:
+    with pytest.raises(JournalError, match="no usable id"):
+        Journal(tmp_path, cluster_id)
+
+
+def test_an_intent_without_an_outcome_is_possibly_deleted(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f1", "b": "f2"}, NOW)
+    history = journal_in(tmp_path).read()
+    assert {d.group_id: (d.outcome, d.at) for d in history.deletions().values()} == {
+        "a": (Outcome.UNKNOWN, NOW),
+        "b": (Outcome.UNKNOWN, NOW),
+    }
+    assert history.runs[0].outcomes["a"].code == "possibly_deleted"
+    run.conclude([deleted("a"), kept("b", Reason.CAME_BACK, "it has members")], LATER)
+    history = journal_in(tmp_path).read()
+    assert {d.group_id: d.outcome for d in history.deletions().values()} == {"a": Outcome.DELETED}
+    assert history.deletions()["a"].at == LATER, "the idle time begins anew at the latest time it can have gone"
+    assert [(life.group_id, life.code, life.at) for life in history.lives().values()] == [("b", "came_back", LATER)]
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "counts"),
+    [
+        (Outcome.DELETED, "safe", True),
+        (Outcome.UNKNOWN, "outcome_unknown", True),
+        (Outcome.GONE, "gone", True),  # not found by a request that was sent twice by a failover: it may have been ours
+        (Outcome.FAILED, "still_there", True),  # found there afterwards: it may have come back
+        (Outcome.FAILED, "group_authorization_failed", False),
+        (Outcome.KEPT, "came_back", False),
+        (Outcome.KEPT, "lease_lost", False),
+        (Outcome.KEPT, "too_slow", False),
+        (Outcome.KEPT, "anything_else", True),
+    ],
+)
+def test_what_counts_as_deleted_after_an_intent(tmp_path: Path, what: Outcome, code: str, counts: bool) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f"}, NOW)
+    run.conclude([outcome("a", what, code)], LATER)
+    assert ("a" in journal_in(tmp_path).read().deletions()) is counts
+
+
+def test_without_an_intent_nothing_was_deleted_whatever_the_outcome_says(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.conclude([outcome("a", Outcome.GONE, "gone"), outcome("b", Outcome.UNKNOWN, "x")], NOW)
+    assert journal_in(tmp_path).read().deletions() == {}
+
+
+def test_the_end_says_the_same_as_all_entries_before_it(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f", "b": "f"}, NOW)
+    run.conclude([deleted("a"), outcome("b", Outcome.UNKNOWN, "no_answer"), kept("c", Reason.MOVED, "moved")], LATER)
+    before = journal_in(tmp_path).read()
+    outcomes = [deleted("a"), outcome("b", Outcome.UNKNOWN, "no_answer"), kept("c", Reason.MOVED, "moved")]
+    run.end(outcomes, {"counts": {"deleted": 1}}, LATER + timedelta(hours=1))
+    after = journal_in(tmp_path).read()
+    assert after.deletions() == before.deletions()
+    assert after.lives() == before.lives()
+    assert after.runs[0].ended is not None
+    assert after.runs[0].ended["counts"] == {"deleted": 1}
+
+
+def test_a_run_cannot_end_without_an_outcome_for_each_intent(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f", "b": "f"}, NOW)
+    with pytest.raises(JournalError, match="'b' was about to be deleted and has no outcome"):
+        run.end([deleted("a")], {}, LATER)
+    assert "b" in journal_in(tmp_path).read().deletions()
+
+
+def test_deletions_and_lives_of_one_plan_only(tmp_path: Path) -> None:
+    first, second = "20261101T000000Z-00000001", "20261102T000000Z-00000002"
+    run = begin(tmp_path, plan_id=first)
+    run.intend({"a": "f"}, NOW)
+    run = begin(tmp_path, LATER, plan_id=second, run_id="r2")
+    run.conclude([kept("b", Reason.HAS_MEMBERS, "1 member")], LATER)
+    history = journal_in(tmp_path).read()
+    assert (set(history.deletions(first)), set(history.deletions(second))) == ({"a"}, set())
+    assert (set(history.lives(first)), set(history.lives(second))) == (set(), {"b"})
+    assert [run.run_id for run in history.of_group("a")] == ["20261101T120000Z-000000aa"]
+    assert [run.run_id for run in history.of_plan(second)] == ["r2"]
+
+
+def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:
+    journal = journal_in(tmp_path)
+    history = journal.read()
+    journal.begin(header(), NOW, after=history)
+    with pytest.raises(JournalError, match="another run has begun"):
+        journal.begin(header(run_id="other"), NOW, after=history)
+
+
+def test_two_processes_cannot_both_write_to_one_run(tmp_path: Path) -> None:
+    journal = journal_in(tmp_path)
+    one = journal.begin(header(), NOW, after=journal.read())
+    twin = RunJournal(journal.folder, one.number, one._begun)
+    one.intend({"a": "f"}, NOW)
+    with pytest.raises(JournalError, match="somebody else has written"):
+        twin.intend({"b": "f"}, NOW)
+
+
+def test_a_clock_behind_the_journal_begins_no_run(tmp_path: Path) -> None:
+    begin(tmp_path, LATER)
+    with pytest.raises(JournalError, match="the clock says"):
+        begin(tmp_path, NOW, run_id="r2")
+
+
+def test_a_listing_that_hides_the_newest_entries_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f"}, NOW)
+    run = begin(tmp_path, LATER, run_id="r2")
+    run.intend({"b": "f"}, LATER)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.list_names", lambda folder: [])
+    assert set(journal_in(tmp_path).read().deletions()) == {"a", "b"}
+
+
+def three_runs(path: Path) -> None:
+    run = begin(path)
+    run.intend({"a": "f"}, NOW)
+    run.conclude([deleted("a")], NOW)
+    run.end([deleted("a")], {}, NOW)
+    run = begin(path, run_id="r2")
+    run.intend({"b": "f"}, NOW)
+    run.conclude([deleted("b")], NOW)
+    begin(path, run_id="r3")
+
+
+def _edit(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"because", b"becAuse").replace(b"deleted", b"unknown"))
+
+
+@pytest.mark.parametrize(
+    "change", [Path.unlink, _edit, lambda path: path.write_bytes(b"{}")], ids=["gone", "edited", "torn"]
+)
+@pytest.mark.parametrize(
+    "name", ["00000001.json", "00000002.json", "00000001/ended.json", "00000002/000001.json", "00000002/000002.json"]
+)
+def test_whoever_changes_an_entry_is_found_out(tmp_path: Path, name: str, change: Callable[[Path], object]) -> None:
+    three_runs(tmp_path)
+    journal = journal_in(tmp_path)
+    assert set(journal.read().deletions()) == {"a", "b"}
+    (file,) = tmp_path.glob(f"_journal/*/{name}")
+    before = file.read_bytes()
+    change(file)
+    if file.exists() and file.read_bytes() == before:
+        (data := json.loads(before))["run_id"] = "changed"
+        file.write_text(json.dumps(data))
+    with pytest.raises(JournalError):
+        journal.read()
+
+
+def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(tmp_path).intend({"a": "f"}, NOW)
+
+    def fail(path: object) -> bytes:
+        raise StorageError("no answer")
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.read_file", fail)
+    with pytest.raises(StorageError):
+        journal_in(tmp_path).read()
+
+
+def test_proof_of_life_is_what_a_consumer_in_use_looks_like() -> None:
+    assert sorted(PROOF_OF_LIFE) == ["came_back", "changed_kind", "has_members", "moved", "not_empty"]
+
+
+def test_runs_of_earlier_records_count_too(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f"}, NOW)
+    record = journal_in(tmp_path).read().runs[0]
+    assert set(History(runs=(), earlier=(record,)).deletions()) == {"a"}

@@ -1,0 +1,189 @@
+"""Files are created once, whatever goes wrong, and only "not found" reads as absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file, sync_file
+from airflow_kafka_groups.maintenance.storage import StoragePath
+
+
+@pytest.fixture(params=["path", "file://"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return tmp_path / "a" / "b" if request.param == "path" else ObjectStoragePath(f"file://{tmp_path}/a/b")
+
+
+def test_a_file_is_created_once_and_never_replaced(folder: Any) -> None:
+    assert read_file(folder / "one") is None
+    create_file(folder / "one", b"first")
+    create_file(folder / "one", b"first")  # the answer of the first try was lost
+    with pytest.raises(FileExistsAlreadyError, match="never overwritten"):
+        create_file(folder / "one", b"second")
+    assert read_file(folder / "one") == b"first"
+    assert list_names(folder) == ["one"], "no temporary file is left"
+
+
+def test_of_many_writers_exactly_one_succeeds(tmp_path: Path) -> None:
+    won: list[int] = []
+
+    def write(number: int) -> None:
+        try:
+            create_file(tmp_path / "contested", f"{number}".encode())
+        except FileExistsAlreadyError:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert read_file(tmp_path / "contested") == f"{won[0]}".encode()
+
+
+def test_a_missing_folder_lists_as_empty_and_any_other_error_does_not(tmp_path: Path) -> None:
+    assert list_names(tmp_path / "nothing") == []
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match="could not be listed: NotADirectoryError"):
+        list_names(tmp_path / "file")
+    with pytest.raises(StorageError, match="could not be read: IsADirectoryError"):
+        read_file(tmp_path)
+
+
+def test_the_file_and_its_folders_are_fsynced_before_the_call_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    create_file(tmp_path / "new" / "file", b"x")
+    assert synced[0] == str(tmp_path), "the new folder's name"
+    assert ".file." in synced[1], "the content, before it has its name"
+    assert synced[2] == str(tmp_path / "new"), "the name"
+    synced.clear()
+    sync_file(tmp_path / "new" / "file")
+    assert synced == [str(tmp_path / "new" / "file"), str(tmp_path / "new")]
+
+
+def test_without_hard_links_the_file_is_still_created_exclusively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(source: object, target: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr("os.link", link)
+    create_file(tmp_path / "one", b"first")
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(tmp_path / "one", b"second")
+    assert list_names(tmp_path) == ["one"]
+
+
+class BotoError(Exception):
+    """Not an OSError, like botocore's."""
+
+
+class Store:
+    """A file system of fsspec's shape that fails as it is told."""
+
+    protocol = ("s3", "s3a")
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.fails: Exception | None = None
+        self.after: Exception | None = None
+        self.hidden: set[str] = set()
+
+    def _ask(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+
+    def pipe_file(self, key: str, data: bytes, mode: str) -> None:
+        assert mode == "create"
+        self._ask()
+        if key in self.files:
+            raise FileExistsError(key)
+        self.files[key] = data
+        if self.after is not None:
+            raise self.after
+
+    def cat_file(self, key: str) -> bytes:
+        self._ask()
+        if key not in self.files:
+            raise FileNotFoundError(key)
+        return self.files[key]
+
+    def invalidate_cache(self, key: str) -> None:
+        self.hidden.clear()
+
+    def ls(self, key: str, detail: bool) -> list[str]:
+        self._ask()
+        found = {f"{key}/{name[len(key) + 1 :].split('/')[0]}" for name in self.files if name.startswith(f"{key}/")}
+        return [key, *sorted(found - self.hidden)]
+
+
+class StorePath:
+    def __init__(self, fs: Store, path: str) -> None:
+        self.fs, self.path = fs, path
+
+    def __truediv__(self, part: str) -> StorePath:
+        return StorePath(self.fs, f"{self.path}/{part}")
+
+    def __str__(self) -> str:
+        return f"s3://{self.path}"
+
+
+def in_store(store: Store) -> StoragePath:
+    return StorePath(store, "bucket/journal")  # type: ignore[return-value]
+
+
+def test_an_object_store_is_asked_for_an_exclusive_create() -> None:
+    store = Store()
+    folder = in_store(store)
+    create_file(folder / "one", b"first")
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(folder / "one", b"second")
+    create_file(folder / "sub" / "two", b"2")
+    store.hidden = {"bucket/journal/one"}
+    assert list_names(folder) == ["one", "sub"], "the listing cache was dropped"
+
+
+@pytest.mark.parametrize("error", [BotoError("AccessDenied"), PermissionError("no"), OSError("reset"), KeyError("x")])
+def test_every_error_of_the_storage_is_a_storage_error_and_never_absence(error: Exception) -> None:
+    store = Store()
+    store.fails = error
+    folder = in_store(store)
+    for ask in (lambda: read_file(folder / "x"), lambda: list_names(folder), lambda: create_file(folder / "x", b"")):
+        with pytest.raises(StorageError, match=r"s3://bucket/journal.*" + type(error).__name__):
+            ask()
+
+
+def test_a_file_whose_creation_was_answered_by_an_error_is_not_taken_as_created() -> None:
+    store = Store()
+    store.after = BotoError("connection reset")
+    folder = in_store(store)
+    with pytest.raises(StorageError, match="connection reset"):
+        create_file(folder / "x", b"mine")
+    store.after = None
+    create_file(folder / "x", b"mine")  # it is there after all, and it is this very content
+
+
+def test_a_storage_that_returns_other_bytes_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    folder = in_store(store)
+    monkeypatch.setattr(Store, "cat_file", lambda self, key: b"other")
+    with pytest.raises(StorageError, match="does not hold what was written"):
+        create_file(folder / "x", b"mine")
