@@ -12,6 +12,7 @@ from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.transport.base import Connector
@@ -34,7 +35,7 @@ class GuardedAdminClient(AdminClient):
         group_ids: Iterable[str],
         *,
         offsets: Mapping[str, GroupOffsets] | None = None,
-        types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
+        types: Iterable[GroupType | str] = ELIGIBLE_TYPES,
     ) -> GroupResults[None]:
         """Delete groups. Protected ones fail one by one; on a read-only connection nothing is sent and it raises."""
         wanted = group_ids_of(group_ids)

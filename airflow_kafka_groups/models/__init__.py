@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from airflow_kafka_groups.contracts.group_states import GroupState
+from airflow_kafka_groups.contracts.group_types import GroupType
 from airflow_kafka_groups.models.cluster import Broker, BrokerId, CoordinatorType, TopicPartition
 from airflow_kafka_groups.models.group_offsets import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.models.groups import (
@@ -9,8 +11,6 @@ from airflow_kafka_groups.models.groups import (
     GroupDescription,
     GroupId,
     GroupListing,
-    GroupState,
-    GroupType,
     MemberDescription,
 )
 from airflow_kafka_groups.models.offsets import (

@@ -61,20 +61,23 @@ class ListGroupLagOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
+        from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
         from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer, read_patterns
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
-        from airflow_kafka_groups.models import GroupType
 
         max_lag = read_integer("max_lag", self.max_lag)
         named = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
         chosen = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
-        elsewhere = (GroupType.SHARE, GroupType.STREAMS)  # what they have read is not in committed offsets
 
         async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
             wanted = named
             if wanted is None:
                 listed = (await admin.list_groups()).require_complete()
-                wanted = [id_ for id_, group in listed.items() if chosen.selects(id_) and group.type not in elsewhere]
+                wanted = [
+                    group_id
+                    for group_id, group in listed.items()
+                    if chosen.selects(group_id) and not keeps_progress_elsewhere(group.type, group.protocol_type)
+                ]
             return await admin.list_consumer_group_lag(wanted)
 
         return self._summary(context, self.hook.run(measure), max_lag)

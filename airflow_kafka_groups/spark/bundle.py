@@ -1,4 +1,4 @@
-"""Pack the jobs' modules for ``--py-files``: for clusters whose driver has no copy of this package installed.
+"""A zip of the jobs' modules for ``--py-files``: for clusters whose driver has no copy of this package installed.
 
 ``python -m airflow_kafka_groups.spark.bundle jobs.zip [JOB]``; the application to submit is printed: that of
 ``judge_staleness``, or of the job named. ``… bundle package.zip --whole`` packs the whole package: what the data source
@@ -27,14 +27,13 @@ def application_path(job: str) -> Path:
 
 
 def write_bundle(target: Path, *, whole: bool = False) -> Path:
-    """Write the zip for ``--py-files``: the package's empty root and everything in ``spark``; the same bytes each time.
+    """Write the zip for ``--py-files``: the empty root, ``contracts`` and ``spark``; the same bytes each time.
 
     :param target: path of the zip; its folder must exist.
     :param whole: pack the whole package instead. Default false.
     """
-    modules = [_PACKAGE / "__init__.py", *sorted((_PACKAGE / "spark").rglob("*.py"))]
-    if whole:
-        modules = sorted(_PACKAGE.rglob("*.py"))
+    folders = (_PACKAGE,) if whole else (_PACKAGE / "contracts", _PACKAGE / "spark")
+    modules = sorted({_PACKAGE / "__init__.py", *(path for folder in folders for path in folder.rglob("*.py"))})
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for module in modules:
             entry = zipfile.ZipInfo(str(module.relative_to(_PACKAGE.parent)), _EPOCH)

@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.models import GroupState
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupListings
-
-_OTHER_PROGRESS = frozenset({GroupType.SHARE, GroupType.STREAMS})
 
 
 class GroupEvent(StrEnum):
@@ -119,7 +118,8 @@ class GroupWatch:
 
 def _readable(listed: GroupListings, group_ids: Iterable[str]) -> list[str]:
     """Leave out groups whose progress is not in committed offsets."""
-    return [group_id for group_id in group_ids if listed[group_id].type not in _OTHER_PROGRESS]
+    kinds = ((group_id, listed[group_id]) for group_id in group_ids)
+    return [group_id for group_id, kind in kinds if not keeps_progress_elsewhere(kind.type, kind.protocol_type)]
 
 
 async def _states(admin: AdminClient, listed: GroupListings, chosen: list[str]) -> dict[str, GroupState]:

@@ -16,6 +16,7 @@ from airflow_kafka_groups.admin.handlers.tombstone_size import DEFAULT_PARTITION
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.java_hash import java_hashes
 from airflow_kafka_groups.cluster.routing import partitions_of_hashes
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     IncompleteListingError,
@@ -40,7 +41,7 @@ class ChangingCalls(ListingCalls):
         group_ids: Iterable[str],
         *,
         offsets: Mapping[str, GroupOffsets] | None = None,
-        types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
+        types: Iterable[GroupType | str] = ELIGIBLE_TYPES,
     ) -> GroupResults[None]:
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 

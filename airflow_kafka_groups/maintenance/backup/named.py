@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import Backup, BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, write_and_verify
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
-from airflow_kafka_groups.maintenance.snapshot.collect import OTHER_PROGRAMS
 from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, new_id, utc_now
 from airflow_kafka_groups.models import GroupListing
@@ -87,7 +87,7 @@ async def backup_named(
 def _why_not(listing: GroupListing | None) -> str | None:
     if listing is None:
         return "it does not exist"
-    if listing.type.value in OTHER_PROGRAMS or listing.protocol_type in OTHER_PROGRAMS:
+    if keeps_progress_elsewhere(listing.type, listing.protocol_type):
         return f"it is a {listing.type.value} group, which keeps its progress elsewhere"
     return None
 

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.file import BackupEntry
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
-
-DELETABLE_TYPES = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
-DELETABLE_PROTOCOLS = frozenset({"", "consumer"})
 
 
 class Action(StrEnum):
@@ -97,7 +95,7 @@ class Reading:
 def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> Decision:
     """Decide about one group; the order is that in which a person would want to hear the reasons."""
     listed_type = GroupType.UNKNOWN if reading.listing is None else reading.listing.type
-    if listed_type not in DELETABLE_TYPES and listed_type is not GroupType.UNKNOWN:
+    if listed_type not in JUDGED_TYPES:
         return _keep(Reason.WRONG_TYPE, f"it is a {listed_type.value} group, which keeps its progress elsewhere")
     described = reading.description
     if described is None or (described.error is None and described.value is None):
@@ -129,12 +127,12 @@ def is_not_found(error: KafkaGroupsError) -> bool:
 
 def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription) -> Decision | None:
     """Keep what is not ours to delete, or is no longer the kind of group that was judged."""
-    if group.type not in DELETABLE_TYPES:
+    if group.type not in ELIGIBLE_TYPES:
         return _keep(Reason.WRONG_TYPE, f"its type is {group.type.value}: only classic and consumer groups are deleted")
-    if expected.group_type not in {kind.value for kind in DELETABLE_TYPES} | {GroupType.UNKNOWN.value}:
+    if expected.group_type not in JUDGED_TYPES:
         return _keep(Reason.WRONG_TYPE, f"it was judged as a {expected.group_type} group")
     for protocol in (listing.protocol_type, group.protocol_type, expected.protocol_type):
-        if protocol not in DELETABLE_PROTOCOLS:
+        if protocol not in ELIGIBLE_PROTOCOL_TYPES:
             return _keep(Reason.WRONG_PROTOCOL, f"its protocol type is {protocol!r}: another program keeps state there")
     for kind in (listing.type.value, expected.group_type):
         if kind not in (group.type.value, GroupType.UNKNOWN.value):

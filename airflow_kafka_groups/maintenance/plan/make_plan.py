@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, KeptGroup, PlannedGroup
@@ -24,10 +25,7 @@ from airflow_kafka_groups.maintenance.plan.verdicts import STALE, Verdict
 from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup, SnapshotReader
 from airflow_kafka_groups.maintenance.storage import new_id
-from airflow_kafka_groups.models import GroupState, GroupType
-
-PLANNABLE_TYPES = frozenset({GroupType.CLASSIC.value, GroupType.CONSUMER.value, GroupType.UNKNOWN.value})
-PLANNABLE_PROTOCOLS = frozenset({"", "consumer"})
+from airflow_kafka_groups.models import GroupState
 
 HIDDEN_TOPICS = (
     "this user may not describe all topics, and brokers leave the offsets of the others out without a word: groups may "
@@ -173,9 +171,9 @@ def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:
         return f"could not be read: {group.errors[0]}"
     if verdict.observed_at != group.observed_at:
         return "the verdict is about another observation than the snapshot's"
-    if group.group_type not in PLANNABLE_TYPES:
+    if group.group_type not in JUDGED_TYPES:
         return f"groups of type {group.group_type!r} are not touched"
-    if group.protocol_type not in PLANNABLE_PROTOCOLS:
+    if group.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
         return f"its protocol type is {group.protocol_type!r}: another program keeps its state there"
     if group.state != GroupState.EMPTY.value:
         return f"its state was {group.state}"

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.contracts.group_types import has_eligible_kind
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
@@ -22,7 +23,6 @@ from airflow_kafka_groups.models import (
     GroupDescription,
     GroupOffsets,
     GroupState,
-    GroupType,
     ListedOffset,
     OffsetAndMetadata,
     OffsetSpec,
@@ -32,7 +32,6 @@ from airflow_kafka_groups.models import (
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 Ends = Mapping[TopicPartition, tuple[int, int] | str]
 _AT_ONCE = 200
-_TYPES = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 
 
 class CommitAdmin(GroupAdmin, Protocol):
@@ -226,7 +225,7 @@ def _why_kept(
             return "it does not exist"
     elif group.state is not GroupState.EMPTY or group.members:
         return f"state {group.state.value}, {len(group.members)} member(s)"
-    elif group.type not in _TYPES or group.protocol_type not in ("", "consumer"):
+    elif not has_eligible_kind(group.type, group.protocol_type):
         return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
     return None if commits_in(now.value) == dict(change.before) else "its offsets have moved in between"
 

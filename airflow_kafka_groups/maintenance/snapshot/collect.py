@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
@@ -42,9 +43,6 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-
-OTHER_PROGRAMS = frozenset({GroupType.SHARE.value, GroupType.STREAMS.value})
-"""Types (and protocol types) of groups whose progress is not in committed offsets."""
 
 _DESCRIBE_AT_ONCE = 2_000
 _PARTITIONS_AT_ONCE = 50_000
@@ -213,11 +211,7 @@ def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFa
 
 
 def _needs_describing(facts: GroupFacts) -> bool:
-    return facts.state != GroupState.EMPTY.value and not _is_other_program(facts)
-
-
-def _is_other_program(facts: GroupFacts) -> bool:
-    return facts.group_type in OTHER_PROGRAMS or facts.protocol_type in OTHER_PROGRAMS
+    return facts.state != GroupState.EMPTY.value and not keeps_progress_elsewhere(facts.group_type, facts.protocol_type)
 
 
 def _is_absent(result: GroupResult[GroupDescription]) -> bool:
@@ -233,7 +227,7 @@ async def _gather_offsets(
     failed: dict[str, str] = {}
     asked = []
     for group_id, fact in facts.items():
-        if _is_other_program(fact):
+        if keeps_progress_elsewhere(fact.group_type, fact.protocol_type):
             columns.add(fact, now(), None)
         else:
             asked.append(group_id)

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.frames import optional, required
@@ -97,7 +98,7 @@ def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[P
         commits = found.setdefault(row["group_id"], {})
         if row["error"] is not None:
             doubts[row["group_id"]] = f"could not be read ({row['error']})"
-        elif row["state"] != "Empty":
+        elif row["state"] != GroupState.EMPTY:
             doubts[row["group_id"]] = f"was {row['state']}, not Empty"
         elif row["topic"] is not None:
             commits[Partition(row["topic"], row["partition"])] = Commit(row["committed_offset"])

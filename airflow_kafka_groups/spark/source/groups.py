@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.snapshot.collect import OTHER_PROGRAMS
 from airflow_kafka_groups.models import GroupListing
 from airflow_kafka_groups.spark.source.filters import GROUP_ID, KIND_COLUMNS, PushedFilters
 
@@ -24,11 +23,6 @@ class GroupKind(NamedTuple):
     protocol_type: str
     state: str
     coordinator: int
-
-    @property
-    def is_other_program(self) -> bool:
-        """Say whether these groups have no committed offsets to ask for: share and streams groups."""
-        return self.group_type in OTHER_PROGRAMS or self.protocol_type in OTHER_PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -123,7 +124,7 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
     groups = chunk.groups
     rows = GroupRows(groups)
     place = {group_id: number for number, group_id in enumerate(groups.ids)}
-    others = [kind.is_other_program for kind in groups.kinds]
+    others = [keeps_progress_elsewhere(kind.group_type, kind.protocol_type) for kind in groups.kinds]
     for number, code in enumerate(groups.codes):
         if others[code]:
             del place[groups.ids[number]]

@@ -6,21 +6,22 @@ use is told apart before anything is measured, and only what no rule keeps can b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from airflow_kafka_groups.contracts.group_states import GroupState
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
-JUDGED_GROUP_TYPES = ("classic", "consumer", "unknown")
-JUDGED_PROTOCOL_TYPES = ("", "consumer")
-
 
 def without_members() -> Column:
     """Say whether the group is certainly Empty: a state that is not known, or any member, makes this false."""
-    return F.col("state").eqNullSafe("Empty") & (F.coalesce("members", F.lit(0)) == 0)
+    return F.col("state").eqNullSafe(GroupState.EMPTY.value) & (F.coalesce("members", F.lit(0)) == 0)
 
 
 def with_verdicts(policy: StalenessPolicy) -> Transform:
@@ -42,8 +43,8 @@ def _rules(policy: StalenessPolicy) -> list[tuple[Column, str, Column]]:
     """List (condition, verdict, reason) in the order in which they are decided; none of them holds: settling."""
     state, members, protocol = F.col("state"), F.col("members"), F.col("protocol_type")
     idle, moved, observations = F.col("idle_micros"), F.col("moved_micros"), F.col("observations")
-    foreign_type = ~_is_one_of("group_type", JUDGED_GROUP_TYPES)
-    foreign_protocol = ~_is_one_of("protocol_type", JUDGED_PROTOCOL_TYPES)
+    foreign_type = ~_is_one_of("group_type", JUDGED_TYPES)
+    foreign_protocol = ~_is_one_of("protocol_type", ELIGIBLE_PROTOCOL_TYPES)
     has_members = F.coalesce(members, F.lit(0)) != 0
     enough = policy.min_idle_micros
     return [
@@ -80,8 +81,8 @@ def _idle_for(policy: StalenessPolicy) -> Column:
     )
 
 
-def _is_one_of(column: str, values: tuple[str, ...]) -> Column:
-    return F.coalesce(F.col(column).isin(*values), F.lit(False))
+def _is_one_of(column: str, values: Iterable[str]) -> Column:
+    return F.coalesce(F.col(column).isin(*sorted(map(str, values))), F.lit(False))
 
 
 def _sentence(template: str, *values: Column) -> Column:

@@ -1,0 +1,80 @@
+"""Which groups may be touched is decided in one place, and share, streams and foreign groups are never among them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import airflow_kafka_groups
+from airflow_kafka_groups.contracts.group_types import (
+    ELIGIBLE_TYPES,
+    JUDGED_TYPES,
+    GroupType,
+    has_eligible_kind,
+    keeps_progress_elsewhere,
+)
+
+PACKAGE = Path(airflow_kafka_groups.__file__).parent
+
+
+@pytest.mark.parametrize("kind", GroupType)
+@pytest.mark.parametrize("protocol_type", ["", "consumer", "connect", "sr", "share", "streams"])
+def test_only_classic_and_consumer_groups_without_a_foreign_protocol_may_be_touched(
+    kind: GroupType, protocol_type: str
+) -> None:
+    eligible = kind.value in ("classic", "consumer") and protocol_type in ("", "consumer")
+    assert has_eligible_kind(kind.value, protocol_type) is eligible
+
+
+def test_a_type_that_no_broker_reported_is_judged_and_never_touched() -> None:
+    assert {"unknown"} == JUDGED_TYPES - ELIGIBLE_TYPES
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol_type", "elsewhere"),
+    [
+        ("share", "share", True),
+        ("streams", "", True),
+        ("unknown", "streams", True),
+        ("unknown", "consumer", False),
+        ("classic", "connect", False),
+        ("consumer", "", False),
+    ],
+)
+def test_share_and_streams_groups_keep_their_progress_elsewhere(kind: str, protocol_type: str, elsewhere: bool) -> None:
+    assert keeps_progress_elsewhere(kind, protocol_type) is elsewhere
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("Classic", "classic"), ("SHARE", "share"), ("new", "unknown"), (None, "unknown")],
+)
+def test_a_type_of_the_future_is_unknown(text: str | None, kind: str) -> None:
+    assert GroupType.parse(text) == kind
+
+
+def test_no_other_module_lists_group_types() -> None:
+    """A second list of types is how a deleter begins to disagree with its planner."""
+    lists = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path != PACKAGE / "contracts" / "group_types.py"
+        for line in _lists_of_types(ast.parse(path.read_text()))
+    ]
+    assert lists == []
+
+
+def _lists_of_types(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple | ast.Set | ast.List) and sum(map(_is_type, node.elts)) > 1:
+            yield node.lineno
+
+
+def _is_type(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        node = node.value if node.attr == "value" else node
+        return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "GroupType"
+    return isinstance(node, ast.Constant) and node.value in [kind.value for kind in GroupType]
