@@ -3,41 +3,41 @@
 ::
 
     KafkaGroupsError
-    ├── ConfigurationError            bad input: names the field, the value and the remedy (also a ValueError)
-    ├── LocalProtocolError            we asked for something that cannot be asked
+    ├── ConfigurationError            bad input; names the field, the value and the remedy (also a ValueError)
+    ├── LocalProtocolError            the request cannot be built
     │   └── UnsupportedVersionError   the broker is too old (or too new) for the request
-    │       └── NoBatchedRequestError a request for many keys, at a version that takes one (caught by the fallback)
+    │       └── NoBatchedRequestError the broker accepts one key per request (handled by the fallback)
     │           ├── NoBatchedFindCoordinatorsError   KIP-699
     │           └── NoBatchedOffsetFetchError        KIP-709
     ├── ConnectionFailedError         no usable connection to one broker (also a ConnectionError)
-    │   ├── AuthenticationFailedError SASL or TLS refused us: retrying does not help
-    │   └── NoBrokerAvailableError    none of the bootstrap servers could be used
-    ├── RequestTimeoutError           one request was not answered in time (also a TimeoutError)
-    ├── DeadlineExceededError         the whole call ran out of time before this key was done (also a TimeoutError)
-    ├── RemoteProtocolError           the broker's answer does not make sense
-    │   └── MissingAnswerError        the broker left out a key it was asked for
-    ├── BrokerError                   the broker answered with an error code
-    ├── OutcomeUnknownError           a change was sent and its answer was lost: it may or may not have happened
-    ├── PartitionsFailedError         some partitions of a group failed; it says which, and why
-    │   └── PartitionOffsetsError     some of them could not be read; it carries the others
-    ├── PartlyDeletedError            a group lost offsets and was not deleted; the cause says why
-    ├── UnexpectedGroupTypeError      a group is of a type that the call was not asked to touch
-    ├── IncompleteListingError        some brokers did not answer a listing that has to be complete
+    │   ├── AuthenticationFailedError SASL or TLS was refused: do not retry
+    │   └── NoBrokerAvailableError    no bootstrap server could be used
+    ├── RequestTimeoutError           one request had no response in time (also a TimeoutError)
+    ├── DeadlineExceededError         the deadline of the call passed before this key was done (also a TimeoutError)
+    ├── RemoteProtocolError           the response is invalid
+    │   └── MissingAnswerError        the response lacks a requested key
+    ├── BrokerError                   the broker returned an error code
+    ├── OutcomeUnknownError           a change was sent, its response was lost: it may have happened
+    ├── PartitionsFailedError         some partitions of a group failed; names them
+    │   └── PartitionOffsetsError     some could not be read; carries the others
+    ├── PartlyDeletedError            a group lost offsets but was not deleted
+    ├── UnexpectedGroupTypeError      a group has a type that the call excludes
+    ├── IncompleteListingError        a listing that must be complete lacks some brokers
     ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
-    ├── MembershipError               a membership could not begin, or has come to its end; names the group
-    │   ├── InvalidAssignmentError    as leader, this member left members out, or invented some
-    │   ├── CallbackFailedError       the member's own code raised; its error is the cause
-    │   ├── LeaseNotAcquiredError     another holds the lease (also a TimeoutError)
-    │   └── LeaseLostError            the lease is not certainly held any more: stop
+    ├── MembershipError               a membership could not start, or has ended; names the group
+    │   ├── InvalidAssignmentError    the leader's assignment lacks members, or has unknown ones
+    │   ├── CallbackFailedError       a callback raised; its error is the cause
+    │   ├── LeaseNotAcquiredError     another run holds the lease (also a TimeoutError)
+    │   └── LeaseLostError            the lease is no longer confirmed: stop
     └── MaintenanceError              snapshot, plan, backup and deletion
-        ├── SnapshotError             a snapshot is missing, empty or half written
-        ├── PlanError                 a plan is not fit to be applied
-        ├── BackupError               a backup is missing or does not hold what it should
-        ├── JournalError              the journal of deletions is damaged, or was written by somebody else meanwhile
+        ├── SnapshotError             a snapshot is missing, empty or incomplete
+        ├── PlanError                 a plan cannot be made or applied
+        ├── BackupError               a backup is missing or not as it should be
+        ├── JournalError              the journal of deletions is damaged, or another run wrote to it
         └── StorageError              a file could not be read, written or listed
             └── FileExistsAlreadyError  the file that was to be created exists
 
-Errors never carry a configuration or a secret; they carry the broker, the API and the group.
+Errors name the broker, the API and the group. They never contain a configuration or a secret.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 
 class KafkaGroupsError(Exception):
-    """Be the base of every error of this package."""
+    """The base class of all errors of this package."""
 
 
 class ConfigurationError(KafkaGroupsError, ValueError):
-    """Refuse bad input before anything is touched.
+    """Bad input, detected before any change.
 
-    :param field: name of the field or argument, as the user typed it.
-    :param value: what was given; pass ``None`` for a secret, so that it is not shown.
+    :param field: the name of the field or argument, as typed by the user.
+    :param value: the value; pass ``None`` for a secret, so that it is not shown.
     :param remedy: what to do about it, as a sentence.
     """
 
@@ -69,30 +69,30 @@ class ConfigurationError(KafkaGroupsError, ValueError):
 
 
 class LocalProtocolError(KafkaGroupsError):
-    """Say that a request cannot be made as asked."""
+    """A request that cannot be built."""
 
 
 class UnsupportedVersionError(LocalProtocolError):
-    """Say that the broker and this client share no usable version of an API."""
+    """No version of an API is supported by both the broker and this client."""
 
 
 class NoBatchedRequestError(UnsupportedVersionError):
-    """Say that several keys cannot share one request at the broker's version; ask one by one instead."""
+    """The broker's version accepts one key per request, but several were requested."""
 
 
 class NoBatchedFindCoordinatorsError(NoBatchedRequestError):
-    """Say that the broker cannot look up coordinators in batches (FindCoordinator below v4, KIP-699)."""
+    """The broker cannot look up coordinators in batches (FindCoordinator below v4, KIP-699)."""
 
 
 class NoBatchedOffsetFetchError(NoBatchedRequestError):
-    """Say that the broker cannot fetch offsets of many groups at once (OffsetFetch below v8, KIP-709)."""
+    """The broker cannot fetch offsets of many groups at once (OffsetFetch below v8, KIP-709)."""
 
 
 class ConnectionFailedError(KafkaGroupsError, ConnectionError):
-    """Say that a broker could not be reached or hung up.
+    """A broker could not be reached, or closed the connection.
 
     :param address: ``host:port`` of the broker.
-    :param reason: what happened, in a sentence a user understands.
+    :param reason: what happened, in a sentence for the user.
     """
 
     def __init__(self, address: str, reason: str) -> None:
@@ -102,14 +102,14 @@ class ConnectionFailedError(KafkaGroupsError, ConnectionError):
 
 
 class AuthenticationFailedError(ConnectionFailedError):
-    """Say that the broker refused the credentials or the TLS handshake; retrying does not help."""
+    """The broker refused the credentials or the TLS handshake. Retrying does not help."""
 
 
 class NoBrokerAvailableError(ConnectionFailedError):
-    """Say that none of the bootstrap servers could be used, with the reason for each.
+    """No bootstrap server could be used.
 
-    :param address: all of them.
-    :param reason: what happened; it names them.
+    :param address: all bootstrap servers.
+    :param reason: what happened with each of them.
     """
 
     def __init__(self, address: str, reason: str) -> None:
@@ -119,30 +119,30 @@ class NoBrokerAvailableError(ConnectionFailedError):
 
 
 class RequestTimeoutError(KafkaGroupsError, TimeoutError):
-    """Say that one request was not answered within its timeout."""
+    """A request had no response within its timeout."""
 
 
 class DeadlineExceededError(KafkaGroupsError, TimeoutError):
-    """Say that a call's deadline passed before this key was done, and what it was waiting for."""
+    """The deadline of a call passed before a key was done."""
 
 
 class RemoteProtocolError(KafkaGroupsError):
-    """Say that a broker's answer cannot be understood."""
+    """A response that cannot be interpreted."""
 
 
 class MissingAnswerError(RemoteProtocolError):
-    """Say that the broker's answer leaves out a key it was asked for."""
+    """A response that lacks a requested key."""
 
 
 class BrokerError(KafkaGroupsError):
-    """Carry an error code a broker answered with.
+    """An error code returned by a broker.
 
     :param code: Kafka's error code, e.g. 68.
-    :param name: Kafka's name of it, e.g. ``NON_EMPTY_GROUP``.
-    :param description: what the code means, or the broker's own message where it sent one.
-    :param api: name of the API that was asked.
-    :param broker_id: node id of the broker that answered, ``None`` if not known.
-    :param subject: the group, partition or key it is about.
+    :param name: Kafka's name of the code, e.g. ``NON_EMPTY_GROUP``.
+    :param description: what the code means, or the broker's own message if it sent one.
+    :param api: the name of the API.
+    :param broker_id: node id of the broker, ``None`` if unknown.
+    :param subject: the group, partition or key that the error is about.
     """
 
     def __init__(
@@ -160,15 +160,15 @@ class BrokerError(KafkaGroupsError):
 
 
 class OutcomeUnknownError(KafkaGroupsError):
-    """Say that a change was sent but its answer was lost: look again before you decide anything."""
+    """A change was sent, but its response was lost: it may have happened. Check before deciding anything."""
 
 
 class PartitionsFailedError(KafkaGroupsError):
-    """Say which partitions of a group failed; those that are not named succeeded.
+    """Some partitions of a group failed; all others succeeded.
 
     :param group_id: the group.
-    :param partition_errors: the error of each partition that failed.
-    :param what: what was to be done with them, as the end of "could not be".
+    :param partition_errors: the error of each failed partition.
+    :param what: the participle for the message "could not be …".
     """
 
     def __init__(
@@ -184,9 +184,9 @@ class PartitionsFailedError(KafkaGroupsError):
 
 
 class PartitionOffsetsError(PartitionsFailedError):
-    """Say that some partitions of a group could not be read, so its offsets are not complete.
+    """Some partitions of a group could not be read, so its offsets are incomplete.
 
-    :param partial: the offsets that could be read. Never take them for the whole group.
+    :param partial: the offsets that could be read. Never treat them as all offsets of the group.
     """
 
     def __init__(
@@ -197,20 +197,20 @@ class PartitionOffsetsError(PartitionsFailedError):
 
 
 class PartlyDeletedError(KafkaGroupsError):
-    """Say that committed offsets of a group were, or may have been, deleted, and the group itself was not.
+    """Committed offsets of a group were, or may have been, deleted, but the group was not.
 
     :param group_id: the group.
-    :param error: what ended it.
+    :param error: the error that stopped the deletion.
     """
 
     def __init__(self, group_id: str, error: KafkaGroupsError) -> None:
-        super().__init__(f"group {group_id!r} has lost committed offsets, and was not deleted: {error}")
+        super().__init__(f"group {group_id!r} lost committed offsets but was not deleted: {error}")
         self.group_id = group_id
         self.error = error
 
 
 class IncompleteListingError(KafkaGroupsError):
-    """Say that some brokers did not answer, so that groups may be missing from a listing."""
+    """Some brokers did not answer, so groups may be missing from a listing."""
 
     def __init__(self, errors: Mapping[int, KafkaGroupsError]) -> None:
         listed = "; ".join(f"broker {broker_id}: {error}" for broker_id, error in sorted(errors.items()))
@@ -219,20 +219,20 @@ class IncompleteListingError(KafkaGroupsError):
 
 
 class UnexpectedGroupTypeError(KafkaGroupsError):
-    """Say that a group is of a type that was not to be touched; nothing was done to it.
+    """A group has a type that the call excludes; it was not changed.
 
     :param group_id: the group.
     :param group_type: its type.
     """
 
     def __init__(self, group_id: str, group_type: str) -> None:
-        super().__init__(f"{group_id!r} is a {group_type} group; to delete such groups, name their type in 'types'")
+        super().__init__(f"{group_id!r} is a {group_type} group; add its type to 'types' to delete it")
         self.group_id = group_id
         self.group_type = group_type
 
 
 class GroupsFailedError(KafkaGroupsError):
-    """Say which groups of a call failed; the first few are in the message, all are in ``errors``."""
+    """Some groups of a call failed. The message names the first three, ``errors`` has all."""
 
     def __init__(self, errors: Mapping[str, KafkaGroupsError], total: int) -> None:
         first = "; ".join(f"{group_id!r}: {error}" for group_id, error in list(errors.items())[:3])
@@ -242,7 +242,7 @@ class GroupsFailedError(KafkaGroupsError):
 
 
 class MembershipError(KafkaGroupsError):
-    """Say that this process is not a member of a group (any more), and why.
+    """The process is not, or no longer, a member of a group.
 
     :param group_id: the group.
     :param reason: what happened, as a sentence.
@@ -255,46 +255,46 @@ class MembershipError(KafkaGroupsError):
 
 
 class InvalidAssignmentError(MembershipError):
-    """Say which members an assignment misses, and which it invents; nothing of it was sent.
+    """An assignment lacks members or names unknown ones; none of it was sent.
 
-    :param missing: members of the group that were given nothing, not even an empty assignment.
+    :param missing: members without an entry, not even an empty one.
     :param invented: member ids that are not in the group.
     """
 
     def __init__(self, group_id: str, missing: Iterable[str], invented: Iterable[str]) -> None:
         self.missing = tuple(sorted(missing))
         self.invented = tuple(sorted(invented))
-        wrong = [f"misses {', '.join(self.missing)}"] if self.missing else []
-        wrong += [f"invents {', '.join(self.invented)}"] if self.invented else []
-        super().__init__(group_id, f"perform_assignment() {' and '.join(wrong)}; give each member exactly one entry")
+        wrong = [f"lacks {', '.join(self.missing)}"] if self.missing else []
+        wrong += [f"has unknown members {', '.join(self.invented)}"] if self.invented else []
+        super().__init__(group_id, f"perform_assignment() {' and '.join(wrong)}; return exactly one entry per member")
 
 
 class CallbackFailedError(MembershipError):
-    """Say which callback of a member raised; what it raised is the cause."""
+    """A callback of a member raised; its error is the cause."""
 
 
 class LeaseNotAcquiredError(MembershipError, TimeoutError):
-    """Say that the lease was not to be had in time, and who holds it as far as the group knows."""
+    """The lease could not be acquired in time; names the holder if it is known."""
 
 
 class LeaseLostError(MembershipError):
-    """Say that the lease is not certainly held any more; whatever it guarded has to stop."""
+    """The lease is no longer confirmed; the work it protects must stop."""
 
 
 class MaintenanceError(KafkaGroupsError):
-    """Be the base of the errors of snapshots, plans, backups and deletion."""
+    """The base class of errors of snapshots, plans, backups and deletions."""
 
 
 class SnapshotError(MaintenanceError):
-    """Say that a snapshot is missing, empty or half written."""
+    """A snapshot is missing, empty or incomplete."""
 
 
 class PlanError(MaintenanceError):
-    """Say that a plan cannot be made or must not be applied."""
+    """A plan cannot be made or must not be applied."""
 
 
 class BackupError(MaintenanceError):
-    """Say that a backup is missing or does not hold what it should."""
+    """A backup is missing or not as it should be."""
 
 
 class JournalError(MaintenanceError):

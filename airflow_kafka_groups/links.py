@@ -1,7 +1,7 @@
-"""Where a run's report is seen in Airflow's UI, and how a task names the report it wrote.
+"""Links to a run's report in Airflow's UI, and the XCom by which a task names its report.
 
-A task that writes a report pushes its path to XCom under ``REPORT_XCOM``. The report tab shows what the tasks of that
-very run have named, and nothing else.
+A task that writes a report pushes its path to XCom under ``REPORT_XCOM``. The report tab shows only reports named by
+tasks of the same run.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 REPORT_XCOM = "kafka_groups_report"
 TAB_ROUTE = "kafka-groups-report"
-"""The tab's place in the UI's addresses."""
+"""The route of the tab in the UI's URLs."""
 
 
 def has_report_tab() -> bool:
-    """Say whether Airflow shows reports: ``[kafka_groups] report_tab``, on by default."""
+    """Return whether Airflow shows reports: ``[kafka_groups] report_tab``, on by default."""
     from airflow.sdk.configuration import conf
 
     return bool(conf.getboolean("kafka_groups", "report_tab", fallback=True))
 
 
 def base_path() -> str:
-    """Give the path that Airflow is served under, without a slash at the end: mostly empty."""
+    """Return the URL path that Airflow is served under, without a trailing slash; usually empty."""
     from airflow.sdk.configuration import conf
 
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
 def report_url(dag_id: str, run_id: str) -> str:
-    """Give the address of a run's report tab, without the host."""
-    # ":+" stay as the UI itself writes them: with another spelling it does not mark the tab as the chosen one.
+    """Return the URL of a run's report tab, without the host."""
+    # The UI leaves ":+" unescaped and only highlights the selected tab if the spelling matches.
     return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe=':+')}/plugin/{TAB_ROUTE}"
 
 
 def report_url_of(context: Context) -> str | None:
-    """Give the address of the report tab of the run at work; ``None`` when there is no tab, or no run."""
+    """Return the URL of the current run's report tab; ``None`` without a tab or a run."""
     task: Any = context.get("ti")
     if task is None or not has_report_tab():
         return None
@@ -49,16 +49,16 @@ def report_url_of(context: Context) -> str | None:
 
 
 def name_report(context: Context, path: str) -> None:
-    """Say where this task has written a report, for the report tab."""
+    """Push the path of a report for the report tab."""
     if (task := context.get("ti")) is not None:
         task.xcom_push(key=REPORT_XCOM, value=path)
 
 
 class CleanupReportLink(BaseOperatorLink):
-    """Lead from a task to the report tab of its run."""
+    """A link from a task to the report tab of its run."""
 
     name = "Clean-up report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Give the tab's address; empty when there is no tab."""
+        """Return the URL of the tab; empty if there is no tab."""
         return report_url(ti_key.dag_id, ti_key.run_id) if has_report_tab() else ""

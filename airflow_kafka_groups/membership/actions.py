@@ -39,7 +39,7 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Call ``on_join_prepare``."""
+    """A call of ``on_join_prepare``."""
 
     generation: int
     member_id: str
@@ -47,17 +47,17 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Find the coordinator."""
+    """The lookup of the coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Call ``metadata`` and send JoinGroup."""
+    """A call of ``metadata``, followed by JoinGroup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Call ``perform_assignment``."""
+    """A call of ``perform_assignment``."""
 
     leader_id: str
     protocol: str
@@ -66,12 +66,12 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Send SyncGroup."""
+    """A SyncGroup request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Call ``on_join_complete``."""
+    """A call of ``on_join_complete``."""
 
     generation: int
     member_id: str
@@ -81,19 +81,19 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Do nothing until a given time, or until something changes."""
+    """A pause until a given time, or until something changes."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Do nothing until something changes."""
+    """A pause until something changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Leave the group: the membership has ended."""
+    """The end of the membership: the group is left."""
 
     error: KafkaGroupsError
 

@@ -1,4 +1,4 @@
-"""The nouns of the package: groups, brokers, partitions, offsets. Values, no behaviour beyond their own data."""
+"""The values of the package: groups, brokers, partitions, offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers, coordinators and partitions: what a cluster is made of."""
+"""Brokers, coordinators and partitions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ BrokerId: TypeAlias = int
 
 
 class TopicPartition(NamedTuple):
-    """Name one partition of a topic."""
+    """One partition of a topic."""
 
     topic: str
     partition: int
 
 
 class CoordinatorType(IntEnum):
-    """Say what kind of key a coordinator is looked up for (KIP-699; SHARE since KIP-932)."""
+    """The kind of key that a coordinator is looked up for (KIP-699; SHARE since KIP-932)."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -26,7 +26,7 @@ class CoordinatorType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """Be one broker of the cluster."""
+    """A broker of the cluster."""
 
     broker_id: BrokerId
     host: str
@@ -35,5 +35,5 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Give ``host:port``."""
+        """The address as ``host:port``."""
         return f"{self.host}:{self.port}"

@@ -1,8 +1,8 @@
-"""The committed offsets of one group, kept in columns and read like a mapping.
+"""The committed offsets of one group: a mapping, stored in columns.
 
-Columns instead of an object for each partition: Python's cyclic collector takes half the time of a big fetch when every
-partition is an object that is kept. Rows that came from a broker in their plainest form stay the bytes they are until
-somebody looks: many calls only compare, count or pass them on.
+With one retained object per partition, Python's cyclic garbage collector would take half the time of a large fetch.
+Rows in their plainest form (no metadata, no error) stay undecoded bytes until they are read, because many calls only
+compare, count or forward them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from airflow_kafka_groups.models.offsets import NO_OFFSET, OffsetAndMetadata
 Row = tuple[int, int, int, str]
 """Partition, committed offset (-1: none), leader epoch (-1: none), metadata."""
 
-_PACKED_ROW = ">iqi4x"  # partition, offset, leader epoch; then what has been checked already: no metadata, no error
+_PACKED_ROW = ">iqi4x"  # partition, offset, leader epoch; skipped: metadata and error, known to be empty
 PACKED_ROW_SIZE = 20
 _Columns = tuple["array[int]", "array[int]", "array[int]"]
 
 
 class TopicOffsets:
-    """Be the committed offsets of one topic of one group, in columns of the same length.
+    """The committed offsets of one topic of one group, in columns of equal length.
 
     :param topic: the topic.
     :param partitions: its partitions.
-    :param offsets: their committed offsets; -1 where a partition was asked for and has no commit.
-    :param leader_epochs: -1 where there is none.
-    :param metadata: ``None`` where every entry is empty (default).
+    :param offsets: their committed offsets; -1 for a requested partition without a commit.
+    :param leader_epochs: their leader epochs; -1 for none.
+    :param metadata: ``None`` (default) if all entries are empty.
     """
 
     __slots__ = ("_columns", "_packed", "metadata", "topic")
@@ -52,7 +52,7 @@ class TopicOffsets:
 
     @classmethod
     def packed(cls, topic: str, rows: bytes) -> TopicOffsets:
-        """Keep rows as a broker sent them; whoever calls this has checked that they have no metadata and no error.
+        """Wrap undecoded rows of a response. The caller has checked that they have no metadata and no error.
 
         :param topic: the topic.
         :param rows: 20 bytes each: partition int32, offset int64, leader epoch int32, big-endian, and 4 to skip.
@@ -66,21 +66,21 @@ class TopicOffsets:
 
     @property
     def partitions(self) -> array[int]:
-        """Give the column of partitions."""
+        """The column of partitions."""
         return self._read()[0]
 
     @property
     def offsets(self) -> array[int]:
-        """Give the column of committed offsets."""
+        """The column of committed offsets."""
         return self._read()[1]
 
     @property
     def leader_epochs(self) -> array[int]:
-        """Give the column of leader epochs."""
+        """The column of leader epochs."""
         return self._read()[2]
 
     def packed_rows(self) -> bytes:
-        """Give the rows as ``packed`` takes them, metadata left out; those of a broker as they came."""
+        """Return the rows in the format of ``packed``, without metadata; undecoded rows are returned unchanged."""
         if self._columns is None:
             return self._packed
         return _packed_rows(len(self)).pack(*chain.from_iterable(zip(*self._columns, strict=True)))
@@ -107,7 +107,7 @@ class TopicOffsets:
         return f"<TopicOffsets {self.topic!r} [{len(self)} partitions]>"
 
     def rows(self) -> Iterator[Row]:
-        """Give (partition, offset, leader epoch, metadata) row by row; offset -1 is "no commit"."""
+        """Iterate over (partition, offset, leader epoch, metadata); offset -1 means no commit."""
         metadata: Iterable[str] = self.metadata if self.metadata is not None else repeat("", len(self))
         return zip(*self._read(), metadata, strict=True)
 
@@ -118,12 +118,12 @@ def _packed_rows(count: int) -> Struct:
 
 
 class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
-    """Be all committed offsets of one group that were asked for: a mapping, kept in columns.
+    """The requested committed offsets of one group: a mapping, stored in columns.
 
     :param group_id: the group.
-    :param topics: its topics' columns.
+    :param topics: the columns of its topics.
 
-    The value of a partition that was asked for by name and has no commit is ``None``.
+    The value of a partition that was requested by name and has no commit is ``None``.
     """
 
     __slots__ = ("_index", "group_id", "topics")
@@ -141,16 +141,16 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
             yield from map(TopicPartition, repeat(topic.topic), topic.partitions)
 
     def __getitem__(self, key: TopicPartition) -> OffsetAndMetadata | None:
-        if self._index is None:  # made when first asked for: most groups only have their columns read
+        if self._index is None:  # built on first use: most groups are only read by column
             self._index = dict(_Items(self))
         return self._index[key]
 
     def values(self) -> ValuesView[OffsetAndMetadata | None]:
-        """Give the committed offsets, in the order of the partitions."""
+        """Return the committed offsets, in the order of the partitions."""
         return _Values(self)
 
     def items(self) -> ItemsView[TopicPartition, OffsetAndMetadata | None]:
-        """Give (partition, committed offset) pairs."""
+        """Return (partition, committed offset) pairs."""
         return _Items(self)
 
     def __eq__(self, other: object) -> bool:
@@ -158,7 +158,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
             return False
         return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
 
-    __hash__ = None  # type: ignore[assignment]  # as every Mapping compared by value
+    __hash__ = None  # type: ignore[assignment]  # compared by value, as every Mapping
 
     def __repr__(self) -> str:
         return f"<GroupOffsets of {self.group_id!r} [{len(self.topics)} topics | {len(self)} partitions]>"
@@ -167,7 +167,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
     def from_mapping(
         cls, group_id: GroupId, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
     ) -> GroupOffsets:
-        """Build the columns from a plain mapping (a backup that was read, or a test)."""
+        """Build the columns from a plain mapping, e.g. of a backup."""
         by_topic: dict[str, list[Row]] = {}
         for partition, value in offsets.items():
             epoch = -1 if value is None or value.leader_epoch is None else value.leader_epoch
@@ -177,7 +177,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
 
 
 class _Values(ValuesView[OffsetAndMetadata | None]):
-    """Go through the columns, where the inherited way looks every key up."""
+    """Iterates over the columns. The inherited implementation looks up every key."""
 
     _mapping: GroupOffsets
 
@@ -188,7 +188,7 @@ class _Values(ValuesView[OffsetAndMetadata | None]):
 
 
 class _Items(ItemsView[TopicPartition, OffsetAndMetadata | None]):
-    """Go through the columns, where the inherited way looks every key up."""
+    """Iterates over the columns. The inherited implementation looks up every key."""
 
     _mapping: GroupOffsets
 

@@ -1,4 +1,4 @@
-"""Groups, as brokers list and describe them."""
+"""Groups, as listed and described by brokers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow_kafka_groups.models.cluster import BrokerId, TopicPartition
 GroupId: TypeAlias = str
 
 LEASE_GROUP_ID = "airflow-kafka-groups-lease"
-"""The group by which Kafka elects the one run that may delete."""
+"""The group of the maintenance lease, which at most one run holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """Be a group as ListGroups shows it.
+    """A group as listed by ListGroups.
 
-    ``state`` needs ListGroups v4 and ``type`` v5; on older brokers they are ``UNKNOWN``.
+    ``state`` requires ListGroups v4 and ``type`` v5; on older brokers they are ``UNKNOWN``.
     """
 
     group_id: GroupId
@@ -31,7 +31,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """Be one member of a group."""
+    """A member of a group."""
 
     member_id: str
     client_id: str
@@ -42,7 +42,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """Be a group as its coordinator describes it. A group that does not exist has the state ``DEAD``."""
+    """A group as described by its coordinator. A group that does not exist has the state ``DEAD``."""
 
     group_id: GroupId
     state: GroupState

@@ -1,4 +1,4 @@
-"""Offsets: which are wanted, and what is said of one partition."""
+"""Offsets, and the specifications of the offsets to list."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from airflow_kafka_groups.models.cluster import TopicPartition
 
 NO_OFFSET = -1
-"""What brokers answer for a partition without a committed offset."""
+"""The offset in a response for a partition without a commit."""
 
 
 class OffsetAndMetadata(NamedTuple):
-    """Be a committed offset."""
+    """A committed offset."""
 
     offset: int
     metadata: str = ""
@@ -21,10 +21,10 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListConsumerGroupOffsetsSpec:
-    """Say which partitions of a group to list (KIP-709).
+    """The partitions of a group to list (KIP-709).
 
-    :param topic_partitions: the partitions wanted; ``None`` (default) for all that have a committed offset. A
-        partition asked for by name is always in the result, with ``None`` where it has no commit.
+    :param topic_partitions: the partitions; ``None`` (default) for all with a committed offset. A partition requested
+        by name is always in the result, with ``None`` if it has no commit.
     """
 
     topic_partitions: tuple[TopicPartition, ...] | None = None
@@ -32,28 +32,28 @@ class ListConsumerGroupOffsetsSpec:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
-    """Say which offset of a partition is wanted; made by ``earliest()``, ``latest()`` and the others."""
+    """Which offset of a partition to list; use ``earliest()``, ``latest()`` etc. to create one."""
 
     timestamp: int
 
     @classmethod
     def earliest(cls) -> OffsetSpec:
-        """Ask for the log start offset."""
+        """Request the log start offset."""
         return cls(-2)
 
     @classmethod
     def latest(cls) -> OffsetSpec:
-        """Ask for the end offset (the next one to be written)."""
+        """Request the end offset (the offset of the next record to be written)."""
         return cls(-1)
 
     @classmethod
     def max_timestamp(cls) -> OffsetSpec:
-        """Ask for the offset of the record with the highest timestamp (KIP-734; ListOffsets v7)."""
+        """Request the offset of the record with the highest timestamp (KIP-734; ListOffsets v7)."""
         return cls(-3)
 
     @classmethod
     def for_timestamp(cls, timestamp_ms: int) -> OffsetSpec:
-        """Ask for the first offset at or after a time.
+        """Request the first offset at or after a time.
 
         :param timestamp_ms: milliseconds since the epoch.
         """
@@ -62,7 +62,7 @@ class OffsetSpec:
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """Be the answer of ListOffsets for one partition; ``offset`` -1 means that no record matches."""
+    """The result of ListOffsets for one partition; ``offset`` -1 means that no record matches."""
 
     offset: int
     timestamp: int = -1

@@ -1,1 +1,1 @@
-"""What Airflow's API server loads: the report tab."""
+"""Plugins of Airflow's API server: the report tab."""

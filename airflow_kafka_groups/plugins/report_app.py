@@ -1,8 +1,7 @@
-"""The web app behind the report tab, mounted into Airflow's API server.
+"""The web app of the report tab, mounted into Airflow's API server.
 
-Airflow mounts such apps without any login, so each route asks for what Airflow itself asks for before it shows a DAG's
-XComs. Pages go out with a policy under which a browser runs no script, loads nothing and sends nothing, whatever a
-group's name may contain.
+Airflow mounts such apps without authentication, so each route requires the permission that Airflow requires for a DAG's
+XComs. The pages' Content-Security-Policy forbids scripts, loading and sending, whatever a group's name contains.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)
 
 
 def make_app() -> FastAPI:
-    """Make the app. It has two routes and no documentation pages."""
+    """Build the app: two routes, no documentation pages."""
     app = FastAPI(title="Kafka consumer groups: report", docs_url=None, redoc_url=None, openapi_url=None)
     may_read = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
     app.add_api_route("/{dag_id}/{run_id}", show_run, dependencies=may_read)
@@ -34,7 +33,7 @@ def make_app() -> FastAPI:
 
 
 def show_run(dag_id: str, run_id: str) -> Response:
-    """Show the run's report; a list when its tasks have named several."""
+    """Return the run's report, or a list if its tasks named several."""
     reports = named_reports(dag_id, run_id)
     if len(reports) > 1:
         return _page("Reports of this run", _list(dag_id, run_id, reports), 200)
@@ -42,7 +41,7 @@ def show_run(dag_id: str, run_id: str) -> Response:
 
 
 def show_task(dag_id: str, run_id: str, task_id: str, map_index: int) -> Response:
-    """Show the report that one task has named."""
+    """Return the report that one task named."""
     for report in named_reports(dag_id, run_id):
         if (report.task_id, report.map_index) == (task_id, map_index):
             return _report(report)
@@ -58,14 +57,14 @@ def _report(report: NamedReport) -> Response:
 
 def _nothing() -> Response:
     text = (
-        "<p>No task of this run has written a report of consumer groups, at least not yet. "
-        "The tasks that plan, ask for approval and report write one.</p>"
+        "<p>No task of this run has written a consumer groups report yet. "
+        "The plan, approve and report tasks write one.</p>"
     )
     return _page("No report", text, 404)
 
 
 def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
-    # Relative to .../{dag_id}/{run_id}: what stands before it, a proxy's path included, stays as it is.
+    # Relative to .../{dag_id}/{run_id}, so that any prefix, e.g. of a proxy, is kept.
     items = "".join(
         f'<li><a href="{escape(_relative(run_id, report))}">{escape(_task_name(report))}</a> '
         f"<code>{escape(report.path)}</code></li>"
@@ -75,7 +74,7 @@ def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
 
 
 def _relative(run_id: str, report: NamedReport) -> str:
-    # "./": a run id has colons, and must not be taken for a scheme
+    # "./": otherwise the colons of a run id would make it a URL scheme
     return f"./{quote(run_id, safe='')}/{quote(report.task_id, safe='')}/{report.map_index}"
 
 

@@ -1,7 +1,7 @@
-"""Which reports the tasks of a run have named, and their content. No path comes from a request.
+"""The reports named by the tasks of a run, and their content. No path comes from a request.
 
-XCom can be written by more people than those who may see the API server's files. So a named file is shown only when it
-lies where reports lie, is called what reports are called, and begins as every report begins.
+XComs can be written by more people than may read the API server's files. Therefore a file is shown only if it is in a
+``reports`` folder, has a report's file name and begins as every report does.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 20_000_000
 MAX_REPORTS = 200
-"""How many tasks of one run are looked at, the newest first."""
+"""Maximum number of tasks of a run to read, the newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedReport:
-    """Say which task has named which report."""
+    """A report named by a task."""
 
     task_id: str
     map_index: int
@@ -35,7 +35,7 @@ class NamedReport:
 
 
 def named_reports(dag_id: str, run_id: str) -> list[NamedReport]:
-    """Give the reports that this run's tasks have named, each file once (by the last task that wrote it)."""
+    """Return the reports named by tasks of a run, each file once (for the last task that named it)."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -54,14 +54,14 @@ def named_reports(dag_id: str, run_id: str) -> list[NamedReport]:
 def read_report(named: NamedReport) -> bytes:
     """Read a report.
 
-    Raises ``MaintenanceError`` when what was named is no report, or cannot be read from here.
+    Raises ``MaintenanceError`` if the file is not a report or cannot be read.
     """
     try:
         check_place(named.path)
         with open_path("report", named.path).open("rb") as file:
             content: bytes = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        remedy = "It was removed, or it lies on a disk of the worker that the API server does not see"
+        remedy = "It was removed, or is on a worker's disk that the API server cannot read"
         raise MaintenanceError(f"There is no file {named.path}. {remedy}") from None
     except (OSError, ValueError, ConfigurationError) as exc:
         raise MaintenanceError(f"The report {named.path} cannot be read: {exc}") from exc
@@ -71,11 +71,11 @@ def read_report(named: NamedReport) -> bytes:
 
 
 def check_place(text: str) -> None:
-    """Refuse a path or URL that ``Layout.report()`` cannot have given, with ``ConfigurationError``."""
+    """Raise ``ConfigurationError`` for a path or URL that ``Layout.report()`` does not produce."""
     path = PurePosixPath(text)
     check_id("report", path.name.removesuffix(".html"))
     if path.suffix != ".html" or path.parent.name != "reports" or ".." in path.parts:
-        raise ConfigurationError("report", text, "a report lies in a folder 'reports'")
+        raise ConfigurationError("report", text, "must be in a folder named 'reports'")
 
 
 def _each_once(rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
@@ -88,7 +88,7 @@ def _each_once(rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
 
 
 def _text(value: object) -> str | None:
-    """Give an XCom's text: workers store it as it is, the server's own API as JSON text."""
+    """Return the string of an XCom: workers store it as it is, Airflow's API as JSON."""
     if not isinstance(value, str):
         return None
     if value.startswith('"'):

@@ -1,7 +1,7 @@
 """The Airflow plugin that shows a run's report as a tab of the DAG run.
 
-Every Airflow process imports this module, so it imports next to nothing; the web app is made when the API server asks
-for it. ``[kafka_groups] report_tab = False`` takes tab, app and links away.
+Every Airflow process imports this module, so it imports very little; the web app is built when the API server requests
+it. ``[kafka_groups] report_tab = False`` removes tab, app and links.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ APP_PREFIX = "/kafka-groups-report"
 
 
 class ReportTabPlugin(AirflowPlugin):
-    """Add the report tab to DAG runs."""
+    """The plugin that adds the report tab to DAG runs."""
 
     name = "kafka_groups_report"
 
     @property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]  # Airflow reads it as an attribute
-        """Give the app that serves reports, to whom Airflow allows to read the DAG's XComs."""
+        """The app that serves reports to users who may read the DAG's XComs."""
         if not has_report_tab():
             return []
         from airflow_kafka_groups.plugins.report_app import make_app
@@ -31,7 +31,7 @@ class ReportTabPlugin(AirflowPlugin):
 
     @property
     def external_views(self) -> list[Any]:  # type: ignore[override]
-        """Give the tab."""
+        """The tab."""
         if not has_report_tab():
             return []
         return [

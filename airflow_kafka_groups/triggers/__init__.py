@@ -1,1 +1,1 @@
-"""Airflow triggers: one poll loop, configured."""
+"""Airflow triggers, all built on one poll loop."""

@@ -1,7 +1,7 @@
-"""One client for each connection in a triggerer, however many triggers use it.
+"""One client per connection in a triggerer, shared by all triggers that use it.
 
-A client lives as long as somebody uses it. One that fails is set aside for the others, too: whoever asks next reads the
-connection anew, so that a changed password or address takes effect.
+A client lives as long as it has users. A client that fails is discarded for all of them: the next user reads the
+connection again, so that a changed password or address takes effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class SharedClient:
-    """Be the client of one connection, made when first asked for.
+    """The client of one connection, created on first use.
 
     :param conn_id: the connection's id.
     """
@@ -32,7 +32,7 @@ class SharedClient:
         self.users = 0
 
     async def get(self) -> AdminClient:
-        """Give the connected client. Raises what connecting raises; the next to ask tries again."""
+        """Return the connected client. Raises connection errors; the next call tries again."""
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         async with self._lock:
@@ -42,7 +42,7 @@ class SharedClient:
             return self._client
 
     async def discard(self, client: AdminClient) -> None:
-        """Close a client that failed, unless that has been done."""
+        """Close a client that failed, unless it was replaced meanwhile."""
         if self._client is client:
             await self.aclose()
 
@@ -58,7 +58,7 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, SharedClient]] 
 
 @asynccontextmanager
 async def shared_client(conn_id: str) -> AsyncIterator[SharedClient]:
-    """Take part in the client of a connection; the last to leave closes it, also when cancelled."""
+    """Provide the shared client of a connection. The last user closes it, also on cancellation."""
     of_loop = _clients.setdefault(asyncio.get_running_loop(), {})
     shared = of_loop.setdefault(conn_id, SharedClient(conn_id))
     shared.users += 1

@@ -1,4 +1,4 @@
-"""Conditions as plain JSON, so that a trigger can carry one from the worker to the triggerer."""
+"""Conditions as plain JSON, to pass them from the worker to the triggerer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_CARRIED = frozenset({"clock"})
 
 
 def condition_to_json(condition: Condition) -> dict[str, Any]:
-    """Give a condition as ``{"kind": …, …}``: what its constructor takes, in lists, mappings, texts and numbers."""
+    """Return a condition as ``{"kind": …, …}``: its constructor's arguments as JSON values."""
     data: dict[str, Any] = {"kind": type(condition).__name__}
     for item in fields(CONDITIONS[data["kind"]]):
         if item.init and item.name not in _NOT_CARRIED:
@@ -40,9 +40,9 @@ def condition_to_json(condition: Condition) -> dict[str, Any]:
 
 
 def condition_from_json(data: Mapping[str, Any]) -> Condition:
-    """Read ``condition_to_json()`` back.
+    """Build a condition from the result of ``condition_to_json()``.
 
-    Raises ``ConfigurationError`` for what this version did not write: it is never half understood.
+    Raises ``ConfigurationError`` for anything that this version did not write.
     """
     try:
         arguments = dict(data)
@@ -56,7 +56,7 @@ def condition_from_json(data: Mapping[str, Any]) -> Condition:
         raise ConfigurationError(
             "condition",
             None,
-            f"cannot be read ({type(exc).__name__}: {exc}): was the task deferred by another version?",
+            f"cannot be read ({type(exc).__name__}: {exc}). Was the task deferred by another version of the package?",
         ) from exc
     return condition
 

@@ -1,8 +1,7 @@
-"""What a sensor waits for, as a question to an AdminClient: shared by ``poke`` and by triggers.
+"""The conditions that sensors wait for, evaluated with an AdminClient. Shared by ``poke`` and triggers.
 
-Each condition is plain data with one method, ``check(admin)``. What cannot be read has not been reached: a condition
-never says yes by doubt. Errors of single groups are part of the answer; errors of the whole call (wrong password, no
-broker) are raised.
+Each condition is a dataclass with one method, ``check(admin)``. Anything that cannot be read counts as not reached.
+Errors of single groups are part of the result; errors of the complete call (wrong password, no broker) are raised.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.lag import group_lag
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
-from airflow_kafka_groups.triggers.log_offsets import read_logs
+from airflow_kafka_groups.triggers.log_offsets import read_log_positions
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -27,11 +26,11 @@ Targets = Mapping[str, Mapping[TopicPartition, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollResult:
-    """Be the answer of one poll.
+    """The result of one poll.
 
-    :param reached: whether the waiting is over.
-    :param waiting: why not yet, for each group (or coordinator key) that is not there.
-    :param total: how many were asked about.
+    :param reached: whether the wait is over.
+    :param waiting: for each group (or coordinator key) that is not ready, the reason.
+    :param total: the number of groups that were checked.
     """
 
     reached: bool
@@ -39,24 +38,24 @@ class PollResult:
     total: int
 
     def __str__(self) -> str:
-        """Say it in one line, with the first few reasons."""
+        """Return one line with the counts and the first three reasons."""
         done = self.total - len(self.waiting)
         first = "; ".join(f"{group_id}: {reason}" for group_id, reason in list(self.waiting.items())[:3])
         more = f"; and {len(self.waiting) - 3} more" if len(self.waiting) > 3 else ""
-        return f"{done} of {self.total} there" + (f", waiting for {first}{more}" if first else "")
+        return f"{done} of {self.total} ready" + (f", waiting for {first}{more}" if first else "")
 
 
 class Condition(Protocol):
-    """Be a question that can be polled."""
+    """A condition that can be polled."""
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Ask once."""
+        """Check the condition once."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorsAvailable:
-    """Wait until every group has a coordinator that is available.
+    """Every group has an available coordinator.
 
     :param group_ids: the groups.
     """
@@ -64,7 +63,7 @@ class CoordinatorsAvailable:
     group_ids: tuple[str, ...]
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Ask for all coordinators in one batched call."""
+        """Look up all coordinators in one batched call."""
         found = await admin.find_coordinators(self.group_ids)
         waiting = missing(self.group_ids, found)
         return PollResult(reached=not waiting, waiting=waiting, total=len(self.group_ids))
@@ -72,7 +71,7 @@ class CoordinatorsAvailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsGone:
-    """Wait until none of the groups exists: not in a complete listing, and dead when described.
+    """None of the groups exists: each is absent from a complete listing, and dead when described.
 
     :param group_ids: the groups.
     """
@@ -80,7 +79,7 @@ class GroupsGone:
     group_ids: tuple[str, ...]
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """List all groups and describe the named ones; both must say that a group is gone."""
+        """List all groups and describe the given ones; both must confirm that a group is gone."""
         from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 
         found = await verify_deleted(admin, self.group_ids)
@@ -90,17 +89,17 @@ class GroupsGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsReached:
-    """Wait until committed offsets are at or past their targets.
+    """Committed offsets are at or past their targets.
 
-    :param targets: for each group, the offset each partition must have reached.
-    :param any_group: one group is enough; default all of them.
+    :param targets: for each group, the target offset of each partition.
+    :param any_group: one group is enough. Default: all of them.
     """
 
     targets: Targets
     any_group: bool = False
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' committed offsets in one batched call."""
+        """Read the committed offsets of all groups in one batched call."""
         found = await admin.list_consumer_group_offsets(list(self.targets), require_stable=True)
         waiting = missing(self.targets, found)
         for group_id, wanted in self.targets.items():
@@ -111,14 +110,14 @@ class OffsetsReached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagAtMost:
-    """Wait until groups have caught up.
+    """Groups have caught up.
 
     :param group_ids: the groups.
-    :param total: highest sum of a group's lag over its partitions, in messages; ``None`` to not look at it.
-    :param partition: highest lag of any single partition, in messages; ``None`` to not look at it.
-    :param seconds: highest age of the next record to read in any partition; ``None`` to not look at it.
-    :param any_group: one group is enough; default all of them.
-    :param clock: gives seconds since 1970; a test passes its own.
+    :param total: maximum total lag of a group, in messages; ``None`` to ignore it.
+    :param partition: maximum lag of any single partition, in messages; ``None`` to ignore it.
+    :param seconds: maximum age of the next unread record of any partition; ``None`` to ignore it.
+    :param any_group: one group is enough. Default: all of them.
+    :param clock: returns seconds since 1970. Replaced in tests.
     """
 
     group_ids: tuple[str, ...]
@@ -129,21 +128,25 @@ class LagAtMost:
     clock: Callable[[], float] = field(default=time.time, repr=False, compare=False)
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' offsets, each partition's ends, and where its young records begin, once."""
+        """Read all groups' offsets, and the start, end and recent offset of each partition once."""
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
         waiting = missing(self.group_ids, found)
         there = {group_id: found[group_id].unwrap() for group_id in self.group_ids if group_id not in waiting}
-        logs = await read_logs(admin, there.values(), None if self.seconds is None else self.clock() - self.seconds)
+        logs = await read_log_positions(
+            admin, there.values(), None if self.seconds is None else self.clock() - self.seconds
+        )
         for group_id, offsets in there.items():
             lag = group_lag(offsets, logs.starts, logs.ends)
-            reason = lagging(lag, total=self.total, partition=self.partition) or logs.late(offsets, lag, self.seconds)
+            reason = lagging(lag, total=self.total, partition=self.partition) or logs.too_old(
+                offsets, lag, self.seconds
+            )
             if reason:
                 waiting[group_id] = reason
         return poll_result(waiting, len(self.group_ids), self.any_group)
 
 
 def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str | None:
-    """Say which partition has not reached its target, ``None`` when all have. No commit is not there."""
+    """Return why a target is not reached, ``None`` if all are. A partition without a commit is not."""
     for partition, target in wanted.items():
         committed = offsets.get(partition)
         if committed is None or committed.offset < target:
@@ -153,40 +156,40 @@ def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str |
 
 
 def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str | None:
-    """Say why the lag is not known to be low enough, ``None`` when it is.
+    """Return why the lag is too high or unknown, ``None`` if it is known to be low enough.
 
-    Doubt is a reason: a group without commits, an end that cannot be read, a commit past the end (the topic was made
-    anew, so nothing is known about what was read of it). Records that are gone unread count as lag.
+    Unknown: a group without commits, an end offset that cannot be read, a commit past the end (the topic was recreated,
+    so it is unknown what was read of it). Records that were removed unread count as lag.
     """
     summed = highest = 0
     for where, of_partition in lag.partitions.items():
         if of_partition.messages is None:
-            return f"{where.topic}[{where.partition}]: the lag cannot be told ({of_partition.flag.value})"
+            return f"{where.topic}[{where.partition}]: the lag is unknown ({of_partition.flag.value})"
         behind_by = of_partition.messages + of_partition.lost
         summed += behind_by
         highest = max(highest, behind_by)
     if not lag.partitions:
         return "has no committed offsets"
     if total is not None and summed > total:
-        return f"lag {summed}, at most {total} wanted"
+        return f"lag {summed}, must be at most {total}"
     if partition is not None and highest > partition:
-        return f"lag {highest} in one partition, at most {partition} wanted"
+        return f"lag {highest} in one partition, must be at most {partition}"
     return None
 
 
 def missing(wanted: Iterable[str], found: GroupResults[V]) -> dict[str, str]:
-    """Say why there is no value, for each group that has none."""
+    """Return the error of each group without a value."""
     waiting: dict[str, str] = {}
     for group_id in wanted:
         result = found.get(group_id)
         if result is None:
-            waiting[group_id] = "no answer"
+            waiting[group_id] = "no result"
         elif result.error is not None:
             waiting[group_id] = str(result.error)
     return waiting
 
 
 def poll_result(waiting: dict[str, str], total: int, any_group: bool) -> PollResult:
-    """Sum up: all groups have to be there, or any one of them."""
+    """Combine the reasons: all groups must be ready, or any one of them."""
     reached = len(waiting) < total if any_group else not waiting
     return PollResult(reached=reached, waiting=waiting, total=total)

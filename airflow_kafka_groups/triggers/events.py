@@ -1,4 +1,4 @@
-"""Start DAGs when groups become empty, stale or lag: a trigger that an asset watches with (``AssetWatcher``)."""
+"""The trigger that starts DAGs when groups become empty, stale or lagging; an asset watches it (``AssetWatcher``)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import wait_before_poll
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.triggers.watch import GroupWatch, Sighting
+    from airflow_kafka_groups.triggers.watch import GroupWatch, WatchResult
 
 WATCH_VERSION = 1
 MAX_EVENT_GROUPS = 1_000
-"""How many groups one event names; ``count`` is always that of all."""
+"""The maximum number of groups in one event; ``count`` is the total."""
 _FIRST_REASONS = 20
 _ARGUMENTS = [
     "event",
@@ -34,26 +34,26 @@ _ARGUMENTS = [
 
 
 class GroupsEventTrigger(BaseEventTrigger):
-    """Fire when groups become empty, stale or lag; go on watching.
+    """An event for each poll that finds groups which have become empty, stale or lagging.
 
-    A group counts when it becomes so, and again after it was otherwise in between. All groups that became so since the
-    poll before are one event: its payload is ``{"version", "event", "count", "groups", "reasons", "observed_at",
-    "kafka_groups_conn_id"}``, with the first 1,000 groups and the first 20 reasons. What cannot be read, or a cluster
-    that cannot be asked, is no event and ends nothing. The connection is read in the triggerer; all triggers of one
-    connection share one client.
+    A group is reported when it becomes so, and again after it was otherwise in between. All groups found by one poll
+    are one event, with the payload ``{"version", "event", "count", "groups", "reasons", "observed_at",
+    "kafka_groups_conn_id"}``: the first 1,000 groups and the first 20 reasons. A group or cluster that cannot be read
+    causes no event, and the watch continues. The connection is read in the triggerer; all triggers of one connection
+    share one client.
 
     :param event: ``"empty"`` (no members), ``"stale"`` (empty, and no commit moved for ``seconds``) or ``"lagging"``
         (more than ``max_lag`` messages behind).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default``.
-    :param include: patterns of the groups to watch, default all.
-    :param exclude: patterns of the groups to leave out, default none.
-    :param seconds: with ``"stale"``: the time, in seconds, as watched since the triggerer began.
-    :param max_lag: with ``"lagging"``: the highest lag of a group that is still fine, in messages.
-    :param report_present: also fire for groups that are so at the first poll, e.g. after a restart of the triggerer;
-        default false: they are where the watching begins.
-    :param poll_interval: seconds between polls, default 60.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default``.
+    :param include: patterns of the groups to watch. Default: all.
+    :param exclude: patterns of the groups to ignore. Default: none.
+    :param seconds: for ``"stale"``: the idle time in seconds, counted from when the triggerer starts to watch.
+    :param max_lag: for ``"lagging"``: the highest acceptable lag of a group, in messages.
+    :param report_present: also report groups that match at the first poll, e.g. after a restart of the triggerer.
+        Default false: only changes after the first poll are reported.
+    :param poll_interval: seconds between polls. Default 60.
 
-    Raises ``ConfigurationError`` at once for arguments that cannot be.
+    Raises ``ConfigurationError`` for invalid arguments.
     """
 
     def __init__(
@@ -80,51 +80,51 @@ class GroupsEventTrigger(BaseEventTrigger):
         self._check()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give the class and exactly what its constructor takes."""
+        """Return the class path and the constructor's arguments."""
         kind = type(self)
         return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in _ARGUMENTS}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll for ever; give an event for each poll that found groups which were not so before."""
+        """Poll forever; yield an event for each poll that found groups which did not match before."""
         watch = self._watch()
-        inside: set[str] | None = set() if self.report_present else None
+        matched: set[str] | None = set() if self.report_present else None
         failures = polls = 0
         async with shared_client(self.kafka_groups_conn_id) as shared:
             while True:
-                sighting = await self._look(shared, watch)
+                found = await self._poll(shared, watch)
                 polls += 1
-                failures = 0 if sighting else failures + 1
-                if sighting is not None:
-                    new = [] if inside is None else sorted(sighting.matching.keys() - inside)
-                    inside = still_inside(inside or set(), sighting)
+                failures = 0 if found else failures + 1
+                if found is not None:
+                    new = [] if matched is None else sorted(found.matching.keys() - matched)
+                    matched = matching_groups(matched or set(), found)
                     if new:
                         self.log.info("%d groups became %s, first %s", len(new), self.event, new[0])
-                        yield TriggerEvent(self._payload(new, sighting))  # type: ignore[no-untyped-call]  # Airflow's
+                        yield TriggerEvent(self._payload(new, found))  # type: ignore[no-untyped-call]  # Airflow's
                 spread = random.random()  # noqa: S311 - spreads load, hides nothing
                 wait = wait_before_poll(
                     self.poll_interval, polls=polls, failures=failures, backoff=False, spread=spread
                 )
                 await asyncio.sleep(wait)
 
-    async def _look(self, shared: SharedClient, watch: GroupWatch) -> Sighting | None:
-        """Look once; ``None`` when the cluster could not be asked. A watch goes on: a password may be mended."""
+    async def _poll(self, shared: SharedClient, watch: GroupWatch) -> WatchResult | None:
+        """Poll once; ``None`` if the cluster cannot be reached. The watch continues: a password may be corrected."""
         client = None
         try:
             client = await shared.get()
-            return await watch.look(client)
+            return await watch.poll(client)
         except KafkaGroupsError as error:
             if client is not None:
                 await shared.discard(client)
-            self.log.warning("Not watched, the cluster cannot be asked: %s", error)
+            self.log.warning("Poll failed, the cluster cannot be reached: %s", error)
             return None
 
-    def _payload(self, new: list[str], sighting: Sighting) -> dict[str, Any]:
+    def _payload(self, new: list[str], found: WatchResult) -> dict[str, Any]:
         return {
             "version": WATCH_VERSION,
             "event": str(self.event),
             "count": len(new),
             "groups": new[:MAX_EVENT_GROUPS],
-            "reasons": {group_id: sighting.matching[group_id] for group_id in new[:_FIRST_REASONS]},
+            "reasons": {group_id: found.matching[group_id] for group_id in new[:_FIRST_REASONS]},
             "observed_at": datetime.now(UTC).isoformat(),
             "kafka_groups_conn_id": self.kafka_groups_conn_id,
         }
@@ -136,7 +136,9 @@ class GroupsEventTrigger(BaseEventTrigger):
             raise ConfigurationError("event", self.event, 'must be "empty", "stale" or "lagging"')
         for name, event in (("seconds", "stale"), ("max_lag", "lagging")):
             if (getattr(self, name) is not None) != (self.event == event):
-                raise ConfigurationError(name, getattr(self, name), f'belongs to event="{event}", and only to it')
+                raise ConfigurationError(
+                    name, getattr(self, name), f'is required for event="{event}" and not allowed otherwise'
+                )
         read_text("kafka_groups_conn_id", self.kafka_groups_conn_id)
         read_patterns("include", self.include)
         read_patterns("exclude", self.exclude)
@@ -160,9 +162,9 @@ class GroupsEventTrigger(BaseEventTrigger):
         )
 
 
-def still_inside(before: set[str], sighting: Sighting) -> set[str]:
-    """Give the groups that are so now; of those that could not be looked at, the ones that were so before."""
-    unclear = {group_id for group_id in before if group_id not in sighting.clear}
-    if sighting.complete:
-        unclear &= sighting.listed
-    return unclear | sighting.matching.keys()
+def matching_groups(before: set[str], found: WatchResult) -> set[str]:
+    """Return the groups that match now, and those whose state is unknown that matched before."""
+    unclear = {group_id for group_id in before if group_id not in found.known}
+    if found.complete:
+        unclear &= found.listed
+    return unclear | found.matching.keys()

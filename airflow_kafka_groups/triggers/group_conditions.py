@@ -1,8 +1,8 @@
-"""More to wait for: groups that exist or are empty, the end of the log, and groups that make no progress.
+"""Conditions on groups: existing, empty, read up to the end, and without progress.
 
-As in ``conditions``: what cannot be read has not been reached. Two of these remember what they saw: ``EndReached`` the
-ends it measures against (they travel with it, from the worker to the triggerer), ``NoProgress`` since when nothing has
-moved (that does not travel: a process that has not watched for the whole time cannot say so).
+As in ``conditions``, anything that cannot be read counts as not reached. Two of them have a state: ``EndReached`` keeps
+the end offsets (passed on from the worker to the triggerer), ``NoProgress`` since when nothing has moved (not passed
+on: a process that has not watched for the required time cannot know).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsExist:
-    """Wait until groups exist, in whatever state.
+    """Groups exist, in any state.
 
     :param group_ids: the groups.
-    :param any_group: one group is enough; default all of them.
+    :param any_group: one group is enough. Default: all of them.
     """
 
     group_ids: tuple[str, ...]
@@ -40,10 +40,10 @@ class GroupsExist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsEmpty:
-    """Wait until groups exist and have no members. One that does not exist is not empty: it may be misspelt.
+    """Groups exist and have no members. A missing group is not empty: its name may be misspelt.
 
     :param group_ids: the groups.
-    :param any_group: one group is enough; default all of them.
+    :param any_group: one group is enough. Default: all of them.
     """
 
     group_ids: tuple[str, ...]
@@ -56,13 +56,14 @@ class GroupsEmpty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReached:
-    """Wait until groups have read what was there when the waiting began.
+    """Groups have read up to the end offsets at the start of the wait.
 
-    A group's ends are those at the first poll that finds commits of it: only they say which partitions it reads.
+    The end offsets of a group are those at the first poll that finds commits of it: the commits tell which partitions
+    it reads.
 
     :param group_ids: the groups.
-    :param any_group: one group is enough; default all of them.
-    :param targets: the ends that are known already, filled as polls find them.
+    :param any_group: one group is enough. Default: all of them.
+    :param targets: the end offsets known so far; polls add the others.
     """
 
     group_ids: tuple[str, ...]
@@ -70,7 +71,7 @@ class EndReached:
     targets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' offsets, and the ends that are not known yet."""
+        """Read all groups' offsets, and the end offsets that are not known yet."""
         found = await admin.list_consumer_group_offsets(list(self.group_ids), require_stable=True)
         waiting = missing(self.group_ids, found)
         there = {group_id: found[group_id].unwrap() for group_id in self.group_ids if group_id not in waiting}
@@ -93,7 +94,7 @@ class EndReached:
             if not partitions:
                 waiting[group_id] = "has no committed offsets"
             elif unclear:
-                waiting[group_id] = f"{unclear[0].topic}[{unclear[0].partition}]: its end cannot be read"
+                waiting[group_id] = f"{unclear[0].topic}[{unclear[0].partition}]: the end offset cannot be read"
             else:
                 self.targets[group_id] = {where: _offset(ends[where]) or 0 for where in partitions}
         return waiting
@@ -101,14 +102,13 @@ class EndReached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoProgress:
-    """Wait until groups' committed offsets have not moved for a time, as watched by this very object.
+    """Groups' committed offsets have not moved for some time, as observed by this object.
 
     :param group_ids: the groups.
-    :param seconds: how long nothing has moved.
-    :param only_with_lag: only count groups that have something left to read; default true. One whose lag cannot be told
-        does not count.
-    :param any_group: one group is enough; default all of them.
-    :param clock: gives seconds; a test passes its own.
+    :param seconds: how long no offset has moved.
+    :param only_with_lag: only groups with unread records count. Default true. A group with unknown lag does not count.
+    :param any_group: one group is enough. Default: all of them.
+    :param clock: returns seconds. Replaced in tests.
     """
 
     group_ids: tuple[str, ...]
@@ -119,7 +119,7 @@ class NoProgress:
     _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """Read all groups' offsets; of those that stand still, the lag."""
+        """Read all groups' offsets, and the lag of those that have not moved."""
         from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
@@ -127,17 +127,17 @@ class NoProgress:
         waiting = missing(self.group_ids, found)
         for group_id in self.group_ids:
             if group_id in waiting:
-                self._since.pop(group_id, None)  # a gap in the watch begins the time again
+                self._since.pop(group_id, None)  # a gap in the observations resets the time
                 continue
             offsets = found[group_id].unwrap()
             seen = fingerprint(offsets)
             if self._since.get(group_id, ("", 0.0))[0] != seen:
                 self._since[group_id] = (seen, now)
-            stood = now - self._since[group_id][1]
+            unmoved = now - self._since[group_id][1]
             if not committed_partitions(offsets):
                 waiting[group_id] = "has no committed offsets"
-            elif stood < self.seconds:
-                waiting[group_id] = f"seen unmoved for {stood:.0f} of {self.seconds:g} s"
+            elif unmoved < self.seconds:
+                waiting[group_id] = f"no progress for {unmoved:.0f} s, {self.seconds:g} s required"
         if self.only_with_lag:
             waiting |= await self._without_lag(admin, [id_ for id_ in self.group_ids if id_ not in waiting])
         return poll_result(waiting, len(self.group_ids), self.any_group)
@@ -152,7 +152,7 @@ class NoProgress:
                 continue
             lag = found[group_id].unwrap()
             if lag.messages is None:
-                waiting[group_id] = "its lag cannot be told"
+                waiting[group_id] = "the lag is unknown"
             elif lagging(lag, total=0, partition=None) is None:
                 waiting[group_id] = "has read everything"
         return waiting

@@ -1,4 +1,4 @@
-"""The trigger of all sensors: poll a condition, whatever it is, until it is reached, fails or is out of time."""
+"""The trigger of all sensors: polls a condition until it is reached, fails or times out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _JITTER = 0.1
 
 
 class EventStatus(StrEnum):
-    """Say how a trigger ended."""
+    """How a trigger ended."""
 
     REACHED = "reached"
     TIMEOUT = "timeout"
@@ -39,13 +39,13 @@ class EventStatus(StrEnum):
 
 
 def wait_before_poll(interval: float, *, polls: int, failures: int, backoff: bool, spread: float = 0.5) -> float:
-    """Say how many seconds to wait before the next poll.
+    """Return the seconds to wait before the next poll.
 
     :param interval: seconds between polls.
-    :param polls: how many polls there were.
-    :param failures: how many of them, at the end, could not ask the cluster: each doubles the time.
-    :param backoff: double the time with every poll.
-    :param spread: from 0 to 1, by chance: so that a thousand triggers do not poll at once.
+    :param polls: the number of polls so far.
+    :param failures: the number of latest polls that could not reach the cluster; each doubles the time.
+    :param backoff: double the time after every poll.
+    :param spread: a random number from 0 to 1, so that many triggers do not poll at once.
     """
     doublings = min(max(failures, polls if backoff else 0), 20)
     wait = min(interval * 2.0**doublings, max(interval, _MOST_BETWEEN_POLLS))
@@ -54,17 +54,17 @@ def wait_before_poll(interval: float, *, polls: int, failures: int, backoff: boo
 
 
 class ConditionTrigger(BaseTrigger):
-    """Poll a condition until it is reached.
+    """A wait for a condition, polled until it is reached.
 
-    One trigger serves every sensor: what to wait for is data (see ``triggers.codec``). Triggers of the same connection
-    share one client. The connection is read here, in the triggerer; no argument and no event holds a secret.
+    One trigger serves every sensor, because the condition is data (see ``triggers.codec``). Triggers of the same
+    connection share one client. The connection is read in the triggerer; no argument and no event contains a secret.
 
     :param kafka_groups_conn_id: the connection.
-    :param condition: what to wait for, as ``condition_to_json()`` gave it.
+    :param condition: the condition, as returned by ``condition_to_json()``.
     :param poll_interval: seconds between polls.
     :param deadline: when to give up, in seconds since 1970, so that a restart of the triggerer does not move it;
         ``None`` for never.
-    :param backoff: double the time with every poll, up to five minutes; default false.
+    :param backoff: double the time after every poll, up to five minutes. Default false.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ConditionTrigger(BaseTrigger):
         self.backoff = backoff
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give the class and exactly what its constructor takes."""
+        """Return the class path and the constructor's arguments."""
         kind = type(self)
         return f"{kind.__module__}.{kind.__qualname__}", {
             "kafka_groups_conn_id": self.kafka_groups_conn_id,
@@ -95,7 +95,7 @@ class ConditionTrigger(BaseTrigger):
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll; give one event. Leaving early, by cancellation too, closes the client if nobody else uses it."""
+        """Poll, and yield one event. On exit, also by cancellation, the client is closed if nobody else uses it."""
         try:
             async with shared_client(self.kafka_groups_conn_id) as shared:
                 event = await self._poll(shared)
@@ -118,17 +118,17 @@ class ConditionTrigger(BaseTrigger):
             )
             left = float("inf") if self.deadline is None else self.deadline - time.time()
             await asyncio.sleep(max(min(wait, left), 0.0))
-            result, said = await self._ask(shared, condition)
+            result, message = await self._poll_once(shared, condition)
             polls += 1
             failures = failures + 1 if result is None else 0
-            self.log.info("%s: %s", "Reached" if result else "Not reached", said)
+            self.log.info("%s: %s", "Reached" if result else "Not reached", message)
             if result:
-                return _event(EventStatus.REACHED, said)
+                return _event(EventStatus.REACHED, message)
             if left <= wait:
-                return _event(EventStatus.TIMEOUT, said)
+                return _event(EventStatus.TIMEOUT, message)
 
-    async def _ask(self, shared: SharedClient, condition: Condition) -> tuple[bool | None, str]:
-        """Poll once: reached, not reached, or ``None`` when the cluster could not be asked just now."""
+    async def _poll_once(self, shared: SharedClient, condition: Condition) -> tuple[bool | None, str]:
+        """Poll once: reached, not reached, or ``None`` if the cluster cannot be reached at the moment."""
         client = None
         try:
             client = await shared.get()
@@ -138,7 +138,7 @@ class ConditionTrigger(BaseTrigger):
         except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as error:
             if client is not None and isinstance(error, ConnectionFailedError):
                 await shared.discard(client)
-            return None, f"the cluster cannot be asked: {error}"
+            return None, f"the cluster cannot be reached: {error}"
         return result.reached, str(result)
 
 

@@ -82,7 +82,7 @@ async def test_metadata_that_the_broker_cannot_store_is_said_to_be_too_large(
     assert await members_of(kafka, "limits-wordy") == set()
 
 
-@pytest.mark.parametrize("what", ["misses", "invents"])
+@pytest.mark.parametrize("what", ["lacks", "unknown"])
 async def test_a_leader_that_assigns_wrongly_leaves_and_the_others_go_on(
     what: str, kafka: KafkaCluster, client: ClusterClient
 ) -> None:
@@ -92,7 +92,7 @@ async def test_a_leader_that_assigns_wrongly_leaves_and_the_others_go_on(
         ) -> Mapping[str, bytes]:
             made = dict(await super().perform_assignment(leader_id, protocol, all_member_metadata))
             if len(made) > 1:  # right while it is alone, so that it leads when another comes
-                return {leader_id: made[leader_id]} if what == "misses" else {**made, "nobody": b"0 1"}
+                return {leader_id: made[leader_id]} if what == "lacks" else {**made, "nobody": b"0 1"}
             return made
 
     given = options(f"limits-{what}")

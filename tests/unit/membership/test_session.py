@@ -88,7 +88,11 @@ async def test_a_completion_that_never_works_ends_it_with_its_own_error_and_leav
 
 @pytest.mark.parametrize(
     ("skip", "extra", "words"),
-    [({"m1"}, {}, "misses m1;"), (set(), {"who": b""}, "invents who;"), ({"o"}, {"w": b""}, "misses o and invents w;")],
+    [
+        ({"m1"}, {}, "lacks m1;"),
+        (set(), {"who": b""}, "has unknown members who;"),
+        ({"o"}, {"w": b""}, "lacks o and has unknown members w;"),
+    ],
 )
 async def test_a_wrong_assignment_is_named_not_sent_and_the_group_is_left(
     skip: set[str], extra: dict[str, bytes], words: str, group: ScriptedGroup, cluster: ClusterClient

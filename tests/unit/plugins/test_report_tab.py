@@ -190,7 +190,7 @@ def test_a_run_without_a_report_says_so(server: Any, report: Path) -> None:
     name_in_xcom([str(report)], run_id="another", key=REPORT_XCOM)
     answer = get(server)
     assert answer.status_code == 404
-    assert "No task of this run has written a report" in answer.text
+    assert "No task of this run has written a consumer groups report" in answer.text
     assert answer.headers["content-security-policy"].endswith("sandbox")
 
 
@@ -199,7 +199,7 @@ def test_a_report_that_is_gone_is_told_from_none(server: Any, report: Path) -> N
     report.unlink()
     answer = get(server)
     assert answer.status_code == 404
-    assert "does not see" in answer.text
+    assert "the API server cannot read" in answer.text
 
 
 def test_a_report_is_shown_once_whoever_named_it(server: Any, report: Path) -> None:

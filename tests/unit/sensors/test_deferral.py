@@ -32,7 +32,7 @@ def defer(one: Any) -> TaskDeferred:
 
 
 def event(status: str = "reached", version: int = 1) -> dict[str, Any]:
-    return {"version": version, "status": status, "message": "1 of 1 there"}
+    return {"version": version, "status": status, "message": "1 of 1 ready"}
 
 
 def test_what_is_reached_at_once_is_not_deferred(admin: FakeAdmin) -> None:
@@ -66,9 +66,9 @@ def test_the_ends_of_the_beginning_travel_along(admin: FakeAdmin) -> None:
 
 def test_reached_is_the_only_success() -> None:
     sensor().execute_complete({}, event())
-    with pytest.raises(AirflowSensorTimeout, match="1 of 1 there"):
+    with pytest.raises(AirflowSensorTimeout, match="1 of 1 ready"):
         sensor().execute_complete({}, event("timeout"))
-    with pytest.raises(KafkaGroupsError, match="1 of 1 there"):
+    with pytest.raises(KafkaGroupsError, match="1 of 1 ready"):
         sensor().execute_complete({}, event("failed"))
 
 

@@ -13,7 +13,7 @@ from airflow.sdk import Asset, AssetWatcher
 from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError, RequestTimeoutError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import GroupState, GroupType, ListedOffset, TopicPartition
-from airflow_kafka_groups.triggers.events import GroupsEventTrigger, still_inside
+from airflow_kafka_groups.triggers.events import GroupsEventTrigger, matching_groups
 from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
 from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
 
@@ -30,7 +30,7 @@ def watch(event: str, **more: Any) -> GroupWatch:
 
 
 async def matching(one: GroupWatch, admin: FakeAdmin) -> set[str]:
-    return set((await one.look(admin)).matching)  # type: ignore[arg-type]  # the fake
+    return set((await one.poll(admin)).matching)  # type: ignore[arg-type]  # the fake
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda arguments: arguments["event"])
@@ -73,10 +73,10 @@ async def test_empty_groups_are_those_without_members(admin: FakeAdmin) -> None:
         "live": FakeGroup(state=GroupState.STABLE, members=1),
         "untold": FakeGroup(state=GroupState.UNKNOWN),
     }
-    sighting = await watch("empty").look(admin)  # type: ignore[arg-type]  # the fake
-    assert (set(sighting.matching), set(sighting.clear), sighting.complete) == ({"empty"}, {"empty", "live"}, True)
+    sighting = await watch("empty").poll(admin)  # type: ignore[arg-type]  # the fake
+    assert (set(sighting.matching), set(sighting.known), sighting.complete) == ({"empty"}, {"empty", "live"}, True)
     admin.missing_brokers = {2: RequestTimeoutError("no answer")}
-    assert not (await watch("empty").look(admin)).complete  # type: ignore[arg-type]  # the fake
+    assert not (await watch("empty").poll(admin)).complete  # type: ignore[arg-type]  # the fake
 
 
 async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: FakeAdmin) -> None:
@@ -96,19 +96,19 @@ async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: Fake
     now[0] += 1
     assert await matching(one, admin) == {"still"}
     admin.errors["still"] = broker_error("NOT_COORDINATOR", 16)
-    sighting = await one.look(admin)  # type: ignore[arg-type]  # the fake
-    assert "still" not in sighting.clear
+    sighting = await one.poll(admin)  # type: ignore[arg-type]  # the fake
+    assert "still" not in sighting.known
     admin.errors.clear()
     assert await matching(one, admin) == set(), "a gap begins the time again"
 
 
 async def test_lagging_groups_are_more_than_so_far_behind(admin: FakeAdmin) -> None:
     admin.groups = {"at": FakeGroup({T0: 7}), "behind": FakeGroup({T0: 6}), "past": FakeGroup({T0: 11})}
-    sighting = await watch("lagging", max_lag=3).look(admin)  # type: ignore[arg-type]  # the fake
+    sighting = await watch("lagging", max_lag=3).poll(admin)  # type: ignore[arg-type]  # the fake
     assert sighting.matching == {"behind": "lag 4"}
-    assert sighting.clear == {"at", "behind"}, "of a topic made anew nothing is known"
+    assert sighting.known == {"at", "behind"}, "of a topic made anew nothing is known"
     admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
-    assert (await watch("lagging", max_lag=3).look(admin)).clear == set()  # type: ignore[arg-type]  # the fake
+    assert (await watch("lagging", max_lag=3).poll(admin)).known == set()  # type: ignore[arg-type]  # the fake
     admin.ends[T0], admin.start = ListedOffset(10), 9
     assert await matching(watch("lagging", max_lag=3), admin) == {"behind"}, "what is gone unread counts"
 
@@ -116,11 +116,11 @@ async def test_lagging_groups_are_more_than_so_far_behind(admin: FakeAdmin) -> N
 async def test_doubt_leaves_a_group_where_it_was(admin: FakeAdmin) -> None:
     admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "c": FakeGroup(state=GroupState.STABLE, members=1)}
     admin.groups["b"].state = GroupState.UNKNOWN
-    sighting = await watch("empty").look(admin)  # type: ignore[arg-type]  # the fake
-    assert still_inside({"b", "c", "gone"}, sighting) == {"a", "b"}
+    sighting = await watch("empty").poll(admin)  # type: ignore[arg-type]  # the fake
+    assert matching_groups({"b", "c", "gone"}, sighting) == {"a", "b"}
     admin.missing_brokers = {2: RequestTimeoutError("no answer")}
-    sighting = await watch("empty").look(admin)  # type: ignore[arg-type]  # the fake
-    assert still_inside({"b", "c", "gone"}, sighting) == {"a", "b", "gone"}
+    sighting = await watch("empty").poll(admin)  # type: ignore[arg-type]  # the fake
+    assert matching_groups({"b", "c", "gone"}, sighting) == {"a", "b", "gone"}
 
 
 @pytest.mark.parametrize("report_present", [False, True])
