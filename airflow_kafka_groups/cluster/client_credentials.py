@@ -1,7 +1,6 @@
-"""OAUTHBEARER tokens for a client's id and secret (RFC 6749, 4.4), and how long a token is kept. No Airflow.
+"""OAUTHBEARER tokens: requested with a client's id and secret, and cached until shortly before they expire.
 
-A token is kept until shortly before it expires: all brokers of a cluster are connected to with the same one. The names
-are librdkafka's.
+All connections to a cluster's brokers authenticate with the same token.
 """
 
 from __future__ import annotations
@@ -15,24 +14,21 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConnectionFailedError
+from airflow_kafka_groups.transport.security import Pem, Token, TokenEndpoint
 
-Token = tuple[str, float]
-"""A token, and when it expires, in seconds since 1970."""
-
-ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 EARLY_SECONDS = 60.0
 _HTTP_SECONDS = 10.0
 _REFUSED = (400, 401, 403)  # asking again does not help
 
 
 class CachedToken:
-    """Ask for a token, and keep it until shortly before it expires. Safe to call from many threads.
+    """A source of tokens that caches the token until shortly before it expires. Thread-safe.
 
-    :param source: gives a token and when it expires; gets what ``sasl.oauthbearer.config`` says.
+    :param source: returns a token and when it expires; its argument is ``sasl.oauthbearer.config``.
     """
 
     def __init__(self, source: Callable[[str], Any]) -> None:
@@ -41,7 +37,7 @@ class CachedToken:
         self._token: Token = ("", 0.0)
 
     def __call__(self, config: str) -> Token:
-        """Give the token that is there, or a new one."""
+        """Return the cached token or request a new one."""
         with self._lock:
             if self._token[1] - time.time() < EARLY_SECONDS:
                 token, expires_at, *_ = self._source(config)
@@ -49,55 +45,36 @@ class CachedToken:
             return self._token
 
 
-def client_credentials(given: Mapping[str, Any]) -> Callable[[str], Token]:
-    """Build what asks a token endpoint for a token, with a client's id and secret (RFC 6749, 4.4).
-
-    Raises ``ConfigurationError`` naming the property that is missing.
-    """
-    url = str(given[ENDPOINT])
-    client_id, secret = (given.get(f"sasl.oauthbearer.client.{name}") for name in ("id", "secret"))
-    if "@" in urllib.parse.urlsplit(url).netloc:  # what stands before it may be a secret: it is not shown
-        raise ConfigurationError(ENDPOINT, None, "write it without a user (login, password)")
-    if urllib.parse.urlsplit(url).scheme not in ("https", "http"):
-        raise ConfigurationError(ENDPOINT, url, "must be a URL such as https://host/token")
-    if not client_id or not secret:
-        raise ConfigurationError(
-            "sasl.oauthbearer.client.id and .client.secret", None, "a token endpoint needs both (login and password)"
-        )
-    form = {"grant_type": "client_credentials"}
-    if scope := given.get("sasl.oauthbearer.scope"):
-        form["scope"] = str(scope)
-    basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
-    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above
-        url,
+def client_credentials(endpoint: TokenEndpoint) -> Callable[[str], Token]:
+    """Return a function that requests a token with the client's id and secret (RFC 6749, 4.4)."""
+    form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
+    basic = base64.b64encode(f"{endpoint.client_id}:{endpoint.client_secret}".encode()).decode()
+    request = urllib.request.Request(  # noqa: S310 - TokenEndpoint has checked the scheme
+        endpoint.url,
         data=urllib.parse.urlencode(form).encode(),
         headers={"Authorization": f"Basic {basic}", "Accept": "application/json"},
     )
-    ca_file, ca_pem = (str(given.get(name) or "") or None for name in ("https.ca.location", "https.ca.pem"))
-
-    def token(config: str) -> Token:
-        return _ask(request, ca_file, ca_pem)
-
-    return token
+    return lambda config: _request_token(request, endpoint.ca)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Take a redirect for an error: urllib would send the client's secret on, to whatever host the answer names."""
+    """A handler that makes a redirect an error: urllib would send the client's secret to the host that it names."""
 
     def redirect_request(self, *_: object) -> None:
-        """Follow nowhere."""
+        """Return no request to follow."""
 
 
-def _ask(request: urllib.request.Request, ca_file: str | None, ca_pem: str | None) -> Token:
+def _request_token(request: urllib.request.Request, ca: Pem) -> Token:
     url = request.full_url.partition("?")[0]
     try:
-        https = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file, cadata=ca_pem))
-        with urllib.request.build_opener(https, _NoRedirects).open(request, timeout=_HTTP_SECONDS) as answer:
-            said = json.load(answer)
-        return str(said["access_token"]), time.time() + float(said.get("expires_in", 0))
+        context = ssl.create_default_context(cafile=ca.location, cadata=ca.text)
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirects)
+        with opener.open(request, timeout=_HTTP_SECONDS) as response:
+            answer = json.load(response)
+        return str(answer["access_token"]), time.time() + float(answer.get("expires_in", 0))
     except urllib.error.HTTPError as error:
         kind = AuthenticationFailedError if error.code in _REFUSED else ConnectionFailedError
         raise kind(url, f"the token endpoint answered {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-        # Not the answer itself: it may hold a token.
+        # The answer itself is not shown: it may hold a token.
         raise ConnectionFailedError(url, f"the token endpoint gave no token ({type(error).__name__})") from None

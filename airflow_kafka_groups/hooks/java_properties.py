@@ -1,7 +1,7 @@
-"""A connection's settings as properties of Kafka's Java client, which is what Spark reads Kafka with. Pure.
+"""A connection as properties of Kafka's Java client, which Spark and Kafka's own tools use.
 
-Certificates and keys go into the properties themselves (PEM): executors need no files. The result holds every secret of
-the connection, so it is written to a file that only its owner can read, and shown nowhere.
+Certificates and keys are embedded (PEM): executors need no files. The result holds every secret of the connection: it
+is written to a file that only its owner can read, and shown nowhere.
 """
 
 from __future__ import annotations
@@ -12,41 +12,54 @@ from collections.abc import Mapping
 from fnmatch import translate
 from pathlib import Path
 
+from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.settings import PASSWORD_MECHANISMS, ConnectionSettings
+from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.transport.security import (
+    PASSWORD_MECHANISMS,
+    TOKEN_URL,
+    OAuthConfig,
+    SaslConfig,
+    SecurityConfig,
+    TlsConfig,
+)
 
 READ_ONLY = "kafka_groups.read_only"
 PROTECTED = "kafka_groups.protected"
-_AS_THEY_ARE = (
-    "bootstrap.servers",
-    "client.id",
-    "security.protocol",
-    "request.timeout.ms",
-    "default.api.timeout.ms",
-    "sasl.kerberos.service.name",
-    "ssl.cipher.suites",
-)
 _SECURITY = "org.apache.kafka.common.security"
-_OIDC_URL = "sasl.oauthbearer.token.endpoint.url"
 
 
 def java_properties(settings: ConnectionSettings) -> dict[str, str]:
-    """Translate a connection; ``kafka_groups.…`` names carry what it does not allow.
+    """Translate a connection; ``kafka_groups.…`` properties carry its restrictions.
 
     Raises ``ConfigurationError`` naming what Java's client cannot do, or the file that cannot be read. No message holds
     a secret.
     """
-    given = {name: str(value) for name, value in settings.properties.items() if value is not None and value != ""}
-    made = {name: given[name] for name in _AS_THEY_ARE if name in given}
-    protocol = made["security.protocol"] = given.get("security.protocol", "PLAINTEXT").upper()
-    if protocol.startswith("SASL"):
-        made |= _sasl(given)
-    if protocol.endswith("SSL"):
-        made |= _tls(given)
+    made = to_java(ClientConfig.parse(settings.properties, **settings.limits))
     if settings.read_only:
         made[READ_ONLY] = "true"
     if settings.protected_groups:
         made[PROTECTED] = json.dumps([_expression(pattern) for pattern in settings.protected_groups])
+    return made
+
+
+def to_java(config: ClientConfig) -> dict[str, str]:
+    """Return the properties of a Java client that reaches the same cluster in the same way."""
+    security = config.security
+    # What Java's client does by itself is left to it: a client id names metrics, which must not collide.
+    default = ClientConfig(bootstrap_servers=config.bootstrap_servers)
+    api_timeout = max(config.api_timeout, config.request_timeout)  # Java refuses less
+    given = {
+        "client.id": (config.client_id, default.client_id),
+        "request.timeout.ms": (round(config.request_timeout * 1000), round(default.request_timeout * 1000)),
+        "default.api.timeout.ms": (round(api_timeout * 1000), round(default.api_timeout * 1000)),
+    }
+    made = {"bootstrap.servers": config.servers, "security.protocol": security.protocol}
+    made |= {name: str(value) for name, (value, by_default) in given.items() if value != by_default}
+    if security.sasl is not None and security.uses_sasl:
+        made |= _sasl(security.sasl)
+    if security.uses_tls:
+        made |= _tls(security)
     return made
 
 
@@ -58,7 +71,6 @@ def render_properties(properties: Mapping[str, str]) -> str:
 def write_properties(properties: Mapping[str, str], path: Path) -> Path:
     """Write a new file that only its owner can read (mode 0600).
 
-    :param properties: names and values.
     :param path: a file that must not exist yet.
     """
     return write_secret_file(render_properties(properties), path)
@@ -67,7 +79,6 @@ def write_properties(properties: Mapping[str, str], path: Path) -> Path:
 def write_secret_file(text: str, path: Path) -> Path:
     """Write a new file that only its owner can read (mode 0600), from its first byte on.
 
-    :param text: what it is to hold.
     :param path: a file that must not exist yet.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -76,92 +87,65 @@ def write_secret_file(text: str, path: Path) -> Path:
     return path
 
 
-def read_pem(given: Mapping[str, str], prefix: str) -> str | None:
-    """Give the PEM text that ``<prefix>.pem`` holds or ``<prefix>.location`` names; ``None`` if neither is given.
-
-    Raises ``ConfigurationError`` naming the file that cannot be read.
-    """
-    if text := given.get(f"{prefix}.pem"):
-        return text
-    location = given.get(f"{prefix}.location")
-    if location is None:
-        return None
-    try:
-        return Path(location).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
-        raise ConfigurationError(f"{prefix}.location", location, f"cannot be read: {reason}") from None
-
-
-def _sasl(given: Mapping[str, str]) -> dict[str, str]:
-    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).upper()
-    if mechanism in PASSWORD_MECHANISMS:
-        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-        options = {"username": given.get("sasl.username", ""), "password": given.get("sasl.password", "")}
-        return {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(f"{_SECURITY}.{module}", options)}
-    if mechanism == "GSSAPI":
-        return {"sasl.kerberos.service.name": "kafka", "sasl.mechanism": mechanism, **_kerberos(given)}
-    if mechanism == "OAUTHBEARER":
-        return {"sasl.mechanism": mechanism, **_oidc(given)}
-    raise ConfigurationError("sasl_mechanism", mechanism or None, "is not one that Spark can use")
+def _sasl(sasl: SaslConfig) -> dict[str, str]:
+    made = {"sasl.mechanism": sasl.mechanism}
+    if sasl.mechanism in PASSWORD_MECHANISMS:
+        module = "plain.PlainLoginModule" if sasl.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        options = {"username": sasl.username, "password": sasl.password}
+        return made | {"sasl.jaas.config": _jaas(f"{_SECURITY}.{module}", options)}
+    if sasl.mechanism == "GSSAPI":
+        keytab = {"useKeyTab": "true", "storeKey": "true", "keyTab": sasl.kerberos_keytab}
+        options = keytab if sasl.kerberos_keytab else {"useTicketCache": "true"}
+        options["principal"] = sasl.kerberos_principal
+        module = "com.sun.security.auth.module.Krb5LoginModule"
+        return made | {
+            "sasl.kerberos.service.name": sasl.kerberos_service,
+            "sasl.jaas.config": _jaas(module, options),
+        }
+    return made | _oidc(sasl.oauth)
 
 
-def _kerberos(given: Mapping[str, str]) -> dict[str, str]:
-    options = {"useTicketCache": "true"}
-    if keytab := given.get("sasl.kerberos.keytab"):
-        options = {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab}
-    if principal := given.get("sasl.kerberos.principal"):
-        options["principal"] = principal
-    made = {"sasl.jaas.config": _jaas("com.sun.security.auth.module.Krb5LoginModule", options)}
-    if name := given.get("sasl.kerberos.service.name"):
-        made["sasl.kerberos.service.name"] = name
-    return made
-
-
-def _oidc(given: Mapping[str, str]) -> dict[str, str]:
-    if given.get("sasl.oauthbearer.method", "").lower() != "oidc" or _OIDC_URL not in given:
+def _oidc(oauth: OAuthConfig) -> dict[str, str]:
+    endpoint = oauth.endpoint
+    if endpoint is None:
         raise ConfigurationError(
-            "sasl.oauthbearer.method",
-            given.get("sasl.oauthbearer.method"),
-            f"a token callback in Python cannot follow to Spark: use oidc with {_OIDC_URL}, or write the job's "
-            "properties file yourself",
+            "oauth_cb",
+            None,
+            f"a token callback in Python cannot follow to Spark: use {TOKEN_URL}, or write the job's properties file "
+            "yourself",
         )
-    names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
-    options = {
-        option: given[f"sasl.oauthbearer.{name}"]
-        for option, name in names.items()
-        if f"sasl.oauthbearer.{name}" in given
-    }
+    options = {"clientId": endpoint.client_id, "clientSecret": endpoint.client_secret, "scope": endpoint.scope}
     return {
-        _OIDC_URL: given[_OIDC_URL],
+        TOKEN_URL: endpoint.url,
         "sasl.jaas.config": _jaas(f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
     }
 
 
-def _tls(given: Mapping[str, str]) -> dict[str, str]:
-    if given.get("enable.ssl.certificate.verification", "true").lower() != "true":
+def _tls(security: SecurityConfig) -> dict[str, str]:
+    tls: TlsConfig = security.embedded().tls
+    if not tls.verify:
         raise ConfigurationError(
             "enable.ssl.certificate.verification",
             "false",
             "Java's client always verifies the brokers' certificates: give their CA (ssl.ca.location) instead",
         )
-    made: dict[str, str] = {}
-    algorithm = given.get("ssl.endpoint.identification.algorithm", "https").lower()
-    made["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
-    if authority := read_pem(given, "ssl.ca"):
-        made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
-    if certificate := read_pem(given, "ssl.certificate"):
-        key = _private_key(read_pem(given, "ssl.key") or certificate, given.get("ssl.key.password"))
-        made |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": certificate, "ssl.keystore.key": key}
-    elif "ssl.keystore.location" in given:
-        made |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": given["ssl.keystore.location"]}
-        made |= {name: given[name] for name in ("ssl.keystore.password",) if name in given}
+    made = {"ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else ""}
+    if tls.cipher_suites:
+        made["ssl.cipher.suites"] = tls.cipher_suites
+    if tls.ca.text:
+        made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": tls.ca.text}
+    if chain := tls.certificate.text:
+        key = _private_key(tls.key.text or chain, tls.key_password)
+        made |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+    elif tls.keystore:
+        made |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": tls.keystore}
+        made |= {"ssl.keystore.password": tls.keystore_password} if tls.keystore_password else {}
     return made
 
 
 def _private_key(text: str, password: str | None) -> str:
-    """Give the key in the one form Java's client reads (PKCS#8), without its password, which would stand beside it."""
+    """Return the key in the only form that Java's client reads (PKCS#8), without its password."""
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
@@ -170,7 +154,7 @@ def _private_key(text: str, password: str | None) -> str:
     )
 
     begin = text.find("-----BEGIN", 0)
-    while begin >= 0 and "PRIVATE KEY" not in text[begin : begin + 40]:  # certificates may stand before it
+    while begin >= 0 and "PRIVATE KEY" not in text[begin : begin + 40]:  # certificates may precede it
         begin = text.find("-----BEGIN", begin + 1)
     pem = text[max(begin, 0) :].encode()
     encrypted = b"ENCRYPTED" in pem
@@ -183,15 +167,17 @@ def _private_key(text: str, password: str | None) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-def _jaas(module: str, options: Mapping[str, str]) -> str:
+def _jaas(module: str, options: Mapping[str, str | None]) -> str:
     quoted = (
-        '{}="{}"'.format(name, value.replace("\\", "\\\\").replace('"', '\\"')) for name, value in options.items()
+        '{}="{}"'.format(name, value.replace("\\", "\\\\").replace('"', '\\"'))
+        for name, value in options.items()
+        if value
     )
     return f"{module} required {' '.join(quoted)};"
 
 
 def _expression(pattern: str) -> str:
-    """Give a protected pattern as a regular expression, as ``maintenance.patterns`` reads it."""
+    """Return a protected pattern as a regular expression, as ``maintenance.patterns`` reads it."""
     return pattern.removeprefix("re:") if pattern.startswith("re:") else f"(?!\\Z){translate(pattern)}"
 
 

@@ -81,10 +81,10 @@ class KafkaGroupsHook(BaseHook):
     def client_config(self) -> ClientConfig:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the field that cannot be used."""
         from airflow_kafka_groups.cluster.config import ClientConfig
-        from airflow_kafka_groups.hooks.tokens import with_tokens
+        from airflow_kafka_groups.hooks.tokens import airflow_token_source
 
         settings = self.settings
-        return ClientConfig.from_librdkafka(with_tokens(settings.properties), **settings.limits)
+        return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
 
     def get_conn(self) -> AdminClient:
         """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.

@@ -1,17 +1,18 @@
-"""Where an OAUTHBEARER token comes from: client credentials, a callback that is allowed, Amazon MSK IAM, Google.
+"""The source of OAUTHBEARER tokens: client credentials, an allowed callback, Amazon MSK IAM or Google.
 
-The names are librdkafka's and the official provider's: a connection of the type ``kafka`` that logs in there logs in
-here. A token is kept until shortly before it expires: all brokers of a cluster are connected to with the same one.
+A connection of the type ``kafka`` that authenticates with the official provider authenticates here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from airflow_kafka_groups.cluster.client_credentials import ENDPOINT, CachedToken, Token, client_credentials
+from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
+from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.transport.security import OAuthConfig, Token
 
 _MSK_SERVER = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?(?::\d+)?(?=$|[,\s])", re.I)
 _REMEDY = (
@@ -21,37 +22,29 @@ _REMEDY = (
 )
 
 
-def with_tokens(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Give librdkafka properties with a callable ``oauth_cb`` where the mechanism is OAUTHBEARER, and with none else.
+def airflow_token_source(config: ClientConfig) -> Callable[[str], Any]:
+    """Return the function that returns tokens, for ``ClientConfig.from_librdkafka``.
 
-    Raises ``ConfigurationError`` when nothing says where tokens come from, or a callback is not allowed.
+    Raises ``ConfigurationError`` when the connection names no source of tokens, or a callback is not allowed.
     """
-    given = dict(properties)
-    mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
-    callback = given.pop("oauth_cb", None)
-    if mechanism == "OAUTHBEARER":
-        given["oauth_cb"] = CachedToken(_source(given, callback))
-    return given
-
-
-def _source(given: Mapping[str, Any], callback: Any) -> Callable[[str], Any]:
-    servers = str(given.get("bootstrap.servers", ""))
-    if is_google(servers):  # as the official provider: before any callback
-        return _google()
-    if callable(callback):
-        found: Callable[[str], Any] = callback
-        return found
-    if callback:
-        return _allowed(str(callback))
-    if given.get(ENDPOINT):
-        return client_credentials(given)
-    if region := _MSK_SERVER.search(servers):
-        return _amazon(region[1].lower())
-    raise ConfigurationError("oauth_cb", None, _REMEDY)
+    oauth = config.security.oauth or OAuthConfig()
+    if is_google(config.servers):  # like the official provider: before any callback
+        source = _google()
+    elif callable(oauth.callback):
+        source = oauth.callback
+    elif oauth.callback:
+        source = _allowed(oauth.callback)
+    elif oauth.endpoint:
+        source = client_credentials(oauth.endpoint)
+    elif region := _MSK_SERVER.search(config.servers):
+        source = _amazon(region[1].lower())
+    else:
+        raise ConfigurationError("oauth_cb", None, _REMEDY)
+    return CachedToken(source)
 
 
 def is_google(servers: str) -> bool:
-    """Say whether these brokers are Google's, which take tokens of its own library."""
+    """Return whether the brokers are Google's, which need tokens of Google's own library."""
     return "cloud.goog" in servers and "managedkafka" in servers
 
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
 from io import BytesIO
 
-from aiokafka.abc import AbstractTokenProvider
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import (
     CorrelationIdError,
@@ -33,6 +31,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
 from airflow_kafka_groups.protocol.responses import read_response
+from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
 from airflow_kafka_groups.transport.coalescing_writer import CoalescingWriter
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.transport.tls import TlsContext
@@ -100,12 +99,7 @@ async def open_connection(
         # Every request carries its own timeout; aiokafka's must not be the shorter one.
         request_timeout_ms=600_000,
         ssl_context=await (tls or TlsContext(security)).get(),
-        security_protocol=security.protocol,
-        sasl_mechanism=security.sasl_mechanism,
-        sasl_plain_username=security.username,
-        sasl_plain_password=security.password,
-        sasl_kerberos_service_name=security.kerberos_service,
-        sasl_oauth_token_provider=_token_provider(security),
+        **to_aiokafka(security),
     )
     try:
         async with asyncio.timeout(timeout):
@@ -223,19 +217,3 @@ class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka
             return b"\x01", True
         found: tuple[bytes, bool] | None = await super().step(payload)
         return found
-
-
-class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no type information
-    def __init__(self, give_token: Callable[[], str], extensions: Mapping[str, str]) -> None:
-        self._give_token = give_token
-        self._extensions = dict(extensions)
-
-    async def token(self) -> str:
-        return str(await asyncio.to_thread(self._give_token))
-
-    def extensions(self) -> dict[str, str]:
-        return self._extensions
-
-
-def _token_provider(security: SecurityConfig) -> _TokenProvider | None:
-    return _TokenProvider(security.oauth_token, security.oauth_extensions) if security.oauth_token else None

@@ -1,116 +1,265 @@
-"""How to authenticate: security protocol, SASL and TLS. Never shows a secret in a repr or an error."""
+"""The security settings of a Kafka connection: one model, whichever form they came in.
+
+``cluster.librdkafka`` parses settings into it. Renderers write it as the settings of aiokafka
+(``transport.aiokafka_settings``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
+(``hooks.java_properties``). Errors use librdkafka's names. No secret is in a repr or an error.
+"""
 
 from __future__ import annotations
 
 import ssl
 import tempfile
+import time
+import urllib.parse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a setting
+
+Token = tuple[str, float]
+"""A token, and when it expires, in seconds since 1970."""
+
+_UNKNOWN_LIFETIME = 300.0
+"""Seconds that a token is used for if its callback does not return when it expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecurityConfig:
-    """Hold the security settings of a connection.
+class Pem:
+    """Certificates or a key in PEM: the text itself, or the path of a file that holds it.
 
-    :param protocol: one of ``SECURITY_PROTOCOLS``.
-    :param sasl_mechanism: one of ``SASL_MECHANISMS``; needed for the SASL protocols.
-    :param ca_file: path of the CA certificates (PEM); the system's own when neither it nor ``ca_pem`` is given.
-    :param certificate_file: path of the client's certificate chain (PEM); ``certificate_pem`` for the text itself.
-    :param check_hostname: whether the broker's certificate must bear its host name. Default true.
-    :param verify: whether the broker's certificate is checked at all. Default true.
-    :param oauth_token: gives an OAUTHBEARER token; called in a thread at each connection.
-    :param oauth_extensions: what is sent beside the token, such as a cluster's id (RFC 7628).
+    :param name: librdkafka's prefix of the two settings, such as ``ssl.ca``.
     """
 
-    protocol: str = "PLAINTEXT"
-    sasl_mechanism: str | None = None
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    kerberos_service: str = "kafka"
-    oauth_token: Callable[[], str] | None = field(default=None, repr=False)
-    oauth_extensions: Mapping[str, str] = field(default_factory=dict)
-    ca_file: str | None = None
-    ca_pem: str | None = field(default=None, repr=False)
-    certificate_file: str | None = None
-    certificate_pem: str | None = field(default=None, repr=False)
-    key_file: str | None = None
-    key_pem: str | None = field(default=None, repr=False)
+    name: str
+    location: str | None = None
+    text: str | None = field(default=None, repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.location or self.text)
+
+    def read(self) -> str | None:
+        """Return the text, read from the file if need be; ``None`` if neither is set.
+
+        Raises ``ConfigurationError`` naming the file that cannot be read.
+        """
+        if self.text or not self.location:
+            return self.text
+        try:
+            return Path(self.location).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
+            raise ConfigurationError(f"{self.name}.location", self.location, f"cannot be read: {reason}") from None
+
+    def embedded(self) -> Pem:
+        """Return the same with its text, for a reader that does not have the file."""
+        return Pem(name=self.name, text=self.read())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsConfig:
+    """TLS settings.
+
+    :param ca: CA certificates. Default: the system's own.
+    :param certificate: the client's certificate chain.
+    :param key: its private key. Default: it is in the same file as the certificate.
+    :param check_hostname: whether the broker's certificate must name its host. Default true.
+    :param verify: whether the broker's certificate is checked at all. Default true.
+    :param cipher_suites: for librdkafka and Java only.
+    :param keystore: path of a PKCS#12 key store, for librdkafka and Java only.
+    """
+
+    ca: Pem = field(default_factory=lambda: Pem(name="ssl.ca"))
+    certificate: Pem = field(default_factory=lambda: Pem(name="ssl.certificate"))
+    key: Pem = field(default_factory=lambda: Pem(name="ssl.key"))
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
     verify: bool = True
+    cipher_suites: str | None = None
+    keystore: str | None = None
+    keystore_password: str | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        if self.protocol not in SECURITY_PROTOCOLS:
-            raise ConfigurationError("security.protocol", self.protocol, f"use one of {', '.join(SECURITY_PROTOCOLS)}")
-        if self.uses_sasl:
-            self._check_sasl()
+    def embedded(self) -> TlsConfig:
+        """Return the same with the texts of all PEM files."""
+        return replace(self, ca=self.ca.embedded(), certificate=self.certificate.embedded(), key=self.key.embedded())
 
-    def _check_sasl(self) -> None:
-        if self.sasl_mechanism not in SASL_MECHANISMS:
-            raise ConfigurationError("sasl.mechanism", self.sasl_mechanism, f"use one of {', '.join(SASL_MECHANISMS)}")
-        if self.sasl_mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-            if not self.username:
-                raise ConfigurationError("sasl.username", None, f"{self.sasl_mechanism} needs a user name")
-            if not self.password:
-                raise ConfigurationError("sasl.password", None, f"{self.sasl_mechanism} needs a password")
-        if self.sasl_mechanism == "OAUTHBEARER" and self.oauth_token is None:
-            raise ConfigurationError("oauth_cb", None, "OAUTHBEARER needs a callback that gives a token")
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Say whether SASL authenticates the connection."""
-        return self.protocol.startswith("SASL_")
-
-    @property
-    def uses_tls(self) -> bool:
-        """Say whether TLS encrypts the connection."""
-        return self.protocol.endswith("SSL")
-
-    def ssl_context(self) -> ssl.SSLContext | None:
-        """Make the TLS context, or ``None`` for a plain-text protocol.
-
-        Raises ``ConfigurationError`` naming the certificate or key that cannot be read.
-        """
-        if not self.uses_tls:
-            return None
+    def context(self) -> ssl.SSLContext:
+        """Build the TLS context. Raises ``ConfigurationError`` naming the certificate or key that cannot be read."""
         try:
-            context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_pem)
+            context = ssl.create_default_context(cafile=self.ca.location, cadata=self.ca.text)
         except (OSError, ssl.SSLError) as error:
             raise ConfigurationError(
-                "ssl.ca.location", self.ca_file, f"the CA certificates cannot be read: {error}"
+                "ssl.ca.location", self.ca.location, f"the CA certificates cannot be read: {error}"
             ) from error
         context.check_hostname = self.verify and self.check_hostname
         if not self.verify:
             context.verify_mode = ssl.CERT_NONE
-        self._load_certificate(context)
+        if self.certificate:
+            self._load_certificate(context)
         return context
 
     def _load_certificate(self, context: ssl.SSLContext) -> None:
-        if not (self.certificate_file or self.certificate_pem):
-            return
-        with tempfile.TemporaryDirectory(
-            prefix="kafka-groups-"
-        ) as folder:  # mode 0700; Python reads keys from files only
-            certificate = self.certificate_file or _write(folder, "certificate.pem", self.certificate_pem)
-            key = self.key_file or (_write(folder, "key.pem", self.key_pem) if self.key_pem else None)
+        with tempfile.TemporaryDirectory(prefix="kafka-groups-") as folder:  # mode 0700; ssl reads keys from files only
+            certificate, key = (_file_of(pem, folder) for pem in (self.certificate, self.key))
+            assert certificate is not None  # noqa: S101 - the caller has checked it
             try:
                 # An empty password instead of none: OpenSSL would ask for it on the terminal otherwise.
                 context.load_cert_chain(certificate, key, password=self.key_password or "")
             except (OSError, ssl.SSLError) as error:
                 raise ConfigurationError(
                     "ssl.certificate.location",
-                    self.certificate_file,
+                    self.certificate.location,
                     f"the client certificate or its key cannot be read (wrong key password?): {error}",
                 ) from error
 
 
-def _write(folder: str, name: str, text: str | None) -> str:
-    path = Path(folder, name)
-    path.write_text(text or "")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEndpoint:
+    """An OAuth 2 token endpoint and the client's credentials for it (RFC 6749, 4.4).
+
+    :param ca: CA certificates for the endpoint. Default: the system's own.
+    """
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    ca: Pem = field(default_factory=lambda: Pem(name="https.ca"))
+
+    def __post_init__(self) -> None:
+        parts = urllib.parse.urlsplit(self.url)
+        if "@" in parts.netloc:  # a secret may stand before it: the URL is not shown
+            raise ConfigurationError(TOKEN_URL, None, "write it without a user (login, password)")
+        if parts.scheme not in ("https", "http"):
+            raise ConfigurationError(TOKEN_URL, self.url, "must be a URL such as https://host/token")
+        if not self.client_id or not self.client_secret:
+            raise ConfigurationError(
+                "sasl.oauthbearer.client.id and .client.secret",
+                None,
+                "a token endpoint needs both (login and password)",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthConfig:
+    """The source of OAUTHBEARER tokens.
+
+    :param callback: a function that returns a token and when it expires, or its import path.
+    :param callback_config: the argument of ``callback`` (``sasl.oauthbearer.config``).
+    :param endpoint: where tokens are requested when there is no callback.
+    :param extensions: sent with the token, such as a cluster's id (RFC 7628).
+    :param source: the function to call; set by ``SecurityConfig.with_tokens``.
+    """
+
+    callback: Callable[[str], Any] | str | None = field(default=None, repr=False)
+    callback_config: str = field(default="", repr=False)
+    endpoint: TokenEndpoint | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    source: Callable[[str], Any] | None = field(default=None, repr=False)
+
+    def token(self) -> Token:
+        """Request a token. It blocks: call it in a thread."""
+        if self.source is None:
+            raise ConfigurationError("oauth_cb", None, "OAUTHBEARER needs a source of tokens")
+        answer = self.source(self.callback_config)
+        if isinstance(answer, tuple):
+            return str(answer[0]), float(answer[1])
+        return str(answer), time.time() + _UNKNOWN_LIFETIME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslConfig:
+    """SASL settings.
+
+    :param mechanism: one of ``SASL_MECHANISMS``.
+    :param kerberos_service: the brokers' Kerberos service. Default ``kafka``.
+    """
+
+    mechanism: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    kerberos_service: str = "kafka"
+    kerberos_keytab: str | None = None
+    kerberos_principal: str | None = None
+    oauth: OAuthConfig = field(default_factory=OAuthConfig)
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in SASL_MECHANISMS:
+            raise ConfigurationError(
+                "sasl.mechanism", self.mechanism or None, f"use one of {', '.join(SASL_MECHANISMS)}"
+            )
+        if self.mechanism in PASSWORD_MECHANISMS:
+            if not self.username:
+                raise ConfigurationError("sasl.username", None, f"{self.mechanism} needs a user name")
+            if not self.password:
+                raise ConfigurationError("sasl.password", None, f"{self.mechanism} needs a password")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityConfig:
+    """The security settings of a connection.
+
+    :param protocol: one of ``SECURITY_PROTOCOLS``.
+    :param tls: used by the SSL protocols.
+    :param sasl: required by the SASL protocols.
+    """
+
+    protocol: str = "PLAINTEXT"
+    tls: TlsConfig = field(default_factory=TlsConfig)
+    sasl: SaslConfig | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol not in SECURITY_PROTOCOLS:
+            raise ConfigurationError("security.protocol", self.protocol, f"use one of {', '.join(SECURITY_PROTOCOLS)}")
+        if self.uses_sasl and self.sasl is None:
+            raise ConfigurationError("sasl.mechanism", None, f"use one of {', '.join(SASL_MECHANISMS)}")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether SASL authenticates the connection."""
+        return self.protocol.startswith("SASL_")
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether TLS encrypts the connection."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def oauth(self) -> OAuthConfig | None:
+        """The source of tokens, if the connection authenticates with tokens."""
+        return self.sasl.oauth if self.sasl and self.uses_sasl and self.sasl.mechanism == "OAUTHBEARER" else None
+
+    def with_tokens(self, source: Callable[[str], Any]) -> SecurityConfig:
+        """Return the same with a function that returns tokens."""
+        assert self.sasl is not None  # noqa: S101 - only called where ``oauth`` is set
+        return replace(self, sasl=replace(self.sasl, oauth=replace(self.sasl.oauth, source=source)))
+
+    def embedded(self) -> SecurityConfig:
+        """Return the same with the texts of all PEM files, for a process that does not have the files."""
+        sasl = self.sasl
+        if (oauth := self.oauth) and oauth.endpoint and sasl:
+            endpoint = replace(oauth.endpoint, ca=oauth.endpoint.ca.embedded())
+            sasl = replace(sasl, oauth=replace(oauth, endpoint=endpoint))
+        return replace(self, sasl=sasl, tls=self.tls.embedded() if self.uses_tls else self.tls)
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """Build the TLS context, or ``None`` for a plain-text protocol.
+
+        Raises ``ConfigurationError`` naming the certificate or key that cannot be read.
+        """
+        return self.tls.context() if self.uses_tls else None
+
+
+def _file_of(pem: Pem, folder: str) -> str | None:
+    """Return the path of the PEM file, written to the folder if only its text is known."""
+    if pem.location or not pem.text:
+        return pem.location
+    path = Path(folder, f"{pem.name}.pem")
+    path.write_text(pem.text)
     return str(path)

@@ -1,4 +1,4 @@
-"""One TLS context for many connections: to read the system's CA certificates takes longer than to connect."""
+"""One TLS context for many connections: reading the system's CA certificates takes longer than connecting."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FRESH = 60.0
 
 
 class TlsContext:
-    """Make the TLS context of a client's connections when it is first needed, in a thread.
+    """The TLS context of a client's connections, built in a thread when it is first needed.
 
-    :param security: which certificates there are.
+    :param security: the certificates.
     """
 
     def __init__(self, security: SecurityConfig) -> None:
@@ -25,7 +25,7 @@ class TlsContext:
         self._made_at = 0.0
 
     async def get(self) -> ssl.SSLContext | None:
-        """Give the context, or ``None`` for a plain-text protocol.
+        """Return the context, or ``None`` for a plain-text protocol.
 
         Raises ``ConfigurationError`` naming the certificate or key that cannot be read.
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_kafka_groups.admin import ClientConfig
@@ -17,5 +19,5 @@ def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     return cluster
 
 
-def config_of(cluster: KafkaCluster, **overrides: object) -> ClientConfig:
+def config_of(cluster: KafkaCluster, **overrides: Any) -> ClientConfig:
     return ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}, **overrides)

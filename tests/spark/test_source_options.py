@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,9 @@ def test_settings_come_from_a_file_or_a_variable_and_never_travel_with_the_optio
     options = SourceOptions.parse(where)
     assert SECRET not in repr(options)
     config = options.client_config()
-    assert (config.bootstrap_servers, config.security.password) == ((("b2", 1),), SECRET)
+    assert config.bootstrap_servers == (("b2", 1),)
+    assert config.security.sasl is not None
+    assert config.security.sasl.password == SECRET
     overridden = SourceOptions.parse({**BROKERS, **where}).client_config()
     assert overridden.bootstrap_servers == (("b1", 9092),)
 
@@ -83,7 +86,10 @@ def test_a_token_function_is_imported_where_it_is_needed(tmp_path: Path) -> None
     with pytest.raises(ConfigurationError, match=r"oauth_cb.*give package\.module\.function"):
         options.client_config()
     file.write_text(json.dumps({**oauth, "oauth_cb": "platform.node"}))
-    assert options.client_config().security.oauth_token is not None
+    found = options.client_config().security.oauth
+    assert found is not None
+    source: object = found.source
+    assert source is platform.node
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.hooks.settings import read_connection
 from airflow_kafka_groups.hooks.source_settings import write_source_settings
-from airflow_kafka_groups.hooks.tokens import with_tokens
+from airflow_kafka_groups.hooks.tokens import airflow_token_source
 from airflow_kafka_groups.models import ListedOffset, OffsetSpec
 from airflow_kafka_groups.spark.source import register
 from tests.lab.certificates import Authority
@@ -113,7 +113,7 @@ def connection(cluster: KafkaCluster, login: str | None, password: str | None, *
 
 
 async def rows_of_the_core(given: Any) -> set[tuple[Any, ...]]:
-    config = ClientConfig.from_librdkafka(with_tokens(read_connection(given).properties))
+    config = ClientConfig.from_librdkafka(read_connection(given).properties, token_source=airflow_token_source)
     async with AdminClient(config) as admin:
         listed = (await admin.list_groups()).require_complete()
         results = await admin.list_consumer_group_offsets(listed)

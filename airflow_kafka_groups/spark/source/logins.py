@@ -1,50 +1,50 @@
-"""What a file of settings cannot hold and an executor makes by itself: a source of tokens, Kerberos' place of keys."""
+"""Logins that a settings file cannot carry and each executor makes itself: token functions and Kerberos' keytab."""
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from airflow_kafka_groups.cluster.client_credentials import ENDPOINT, CachedToken, client_credentials
+from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
+from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 _KEYTAB = "KRB5_CLIENT_KTNAME"
-_sources: dict[tuple[tuple[str, str], ...], CachedToken] = {}
+
+# Spark uses a worker for many tasks, and a token is valid for an hour: equal endpoints share one.
+_endpoint_tokens = cache(lambda endpoint: CachedToken(client_credentials(endpoint)))
 
 
-def with_logins(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give settings with what logs in: ``oauth_cb`` as a function, and Kerberos told of the keytab.
+def executor_token_source(config: ClientConfig) -> Callable[[str], Any]:
+    """Return the function that returns tokens, for ``ClientConfig.from_librdkafka``.
 
-    :param settings: librdkafka's names; ``oauth_cb`` may be a path, ``package.module.function``.
-
-    Raises ``ConfigurationError`` naming the setting that cannot be used, without a secret.
+    Raises ``ConfigurationError`` when the settings name none, or one that cannot be imported here.
     """
-    given = dict(settings)
-    mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
-    if isinstance(given.get("oauth_cb"), str):
-        given["oauth_cb"] = _callback(given["oauth_cb"])
-    elif mechanism == "OAUTHBEARER" and "oauth_cb" not in given and given.get(ENDPOINT):
-        given["oauth_cb"] = _kept(given)
-    if mechanism == "GSSAPI" and (keytab := given.get("sasl.kerberos.keytab")):
-        if not os.access(str(keytab), os.R_OK):
-            remedy = f"cannot be read on {os.uname().nodename}: put it at this path on the driver and on each executor"
-            raise ConfigurationError("sasl.kerberos.keytab", keytab, remedy)
-        os.environ.setdefault(_KEYTAB, f"FILE:{keytab}")  # by which MIT Kerberos logs in when there is no ticket
-    return given
+    oauth = config.security.oauth
+    if oauth is not None and isinstance(oauth.callback, str):
+        return _import(oauth.callback)
+    if oauth is not None and oauth.endpoint is not None:
+        source: Callable[[str], Any] = _endpoint_tokens(oauth.endpoint)
+        return source
+    remedy = "OAUTHBEARER needs a token endpoint, or oauth_cb=package.module.function"
+    raise ConfigurationError("oauth_cb", None, remedy)
 
 
-def _kept(given: Mapping[str, Any]) -> CachedToken:
-    """Give the same source for the same settings: Spark uses a worker for many tasks, and a token holds for an hour."""
-    names = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.scope")
-    key = tuple((name, str(given.get(name))) for name in (ENDPOINT, *names, "https.ca.location", "https.ca.pem"))
-    if key not in _sources:
-        _sources[key] = CachedToken(client_credentials(given))
-    return _sources[key]
+def export_keytab(config: ClientConfig) -> None:
+    """Make MIT Kerberos use the keytab when there is no ticket. Raises ``ConfigurationError`` if it cannot be read."""
+    sasl = config.security.sasl
+    if sasl is None or sasl.mechanism != "GSSAPI" or not sasl.kerberos_keytab:
+        return
+    if not os.access(sasl.kerberos_keytab, os.R_OK):
+        remedy = f"cannot be read on {os.uname().nodename}: put it at this path on the driver and on each executor"
+        raise ConfigurationError("sasl.kerberos.keytab", sasl.kerberos_keytab, remedy)
+    os.environ.setdefault(_KEYTAB, f"FILE:{sasl.kerberos_keytab}")
 
 
-def _callback(path: str) -> Callable[..., Any]:
+def _import(path: str) -> Callable[[str], Any]:
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -52,5 +52,5 @@ def _callback(path: str) -> Callable[..., Any]:
         remedy = f"cannot be imported on {os.uname().nodename}: give package.module.function ({type(error).__name__})"
         raise ConfigurationError("oauth_cb", path, remedy) from None
     if not callable(found):
-        raise ConfigurationError("oauth_cb", path, "is no function")
+        raise ConfigurationError("oauth_cb", path, "is not a function")
     return found  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns
-from airflow_kafka_groups.spark.source.logins import with_logins
+from airflow_kafka_groups.spark.source.logins import executor_token_source, export_keytab
 
 KAFKA_PREFIX = "kafka."
 GROUPS_PER_PARTITION = 10_000
@@ -99,7 +99,9 @@ class SourceOptions:
         if self.config_env:
             settings |= _from_env(self.config_env)
         settings |= self.settings
-        return ClientConfig.from_librdkafka(with_logins(settings))
+        config = ClientConfig.from_librdkafka(settings, token_source=executor_token_source)
+        export_keytab(config)
+        return config
 
 
 def _refuse_secret(name: str) -> None:

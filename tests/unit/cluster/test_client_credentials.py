@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cluster.client_credentials import ENDPOINT, client_credentials
+from airflow_kafka_groups.cluster.client_credentials import client_credentials
 from airflow_kafka_groups.exceptions import ConnectionFailedError
+from airflow_kafka_groups.transport.security import Pem, TokenEndpoint
 from tests.lab.certificates import Authority
 
 AUTHORITY = Authority()
@@ -43,18 +44,20 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("form", ["pem", "location"])
+def endpoint(url: str, **authority: str) -> TokenEndpoint:
+    return TokenEndpoint(url=url, client_id="me", client_secret="s", ca=Pem(name="https.ca", **authority))
+
+
+@pytest.mark.parametrize("form", ["text", "location"])
 def test_an_authority_of_ones_own_is_trusted(url: str, tmp_path: Path, form: str) -> None:
     file = tmp_path / "ca.pem"
     file.write_text(AUTHORITY.certificate)
-    authority = {f"https.ca.{form}": AUTHORITY.certificate if form == "pem" else str(file)}
-    names = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s"}
-    token, _ = client_credentials({ENDPOINT: url, **names, **authority})("")
+    authority = {form: AUTHORITY.certificate if form == "text" else str(file)}
+    token, _ = client_credentials(endpoint(url, **authority))("")
     assert token == "t1"
 
 
 def test_any_other_authority_is_not(url: str) -> None:
-    names = {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s"}
-    for authority in ({}, {"https.ca.pem": Authority().certificate}):
+    for authority in ({}, {"text": Authority().certificate}):
         with pytest.raises(ConnectionFailedError, match="gave no token"):
-            client_credentials({ENDPOINT: url, **names, **authority})("")
+            client_credentials(endpoint(url, **authority))("")

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.transport.security import SaslConfig
 
 SECRET = "s3cr3t-value"
 
@@ -52,8 +53,8 @@ def test_sasl(spelling: str) -> None:
     security = parse(
         security_protocol="sasl_ssl", sasl_username="u", sasl_password=SECRET, **{spelling: "scram-sha-512"}
     ).security
-    assert (security.protocol, security.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
-    assert (security.username, security.password) == ("u", SECRET)
+    assert security.protocol == "SASL_SSL"
+    assert security.sasl == SaslConfig(mechanism="SCRAM-SHA-512", username="u", password=SECRET)
     assert security.uses_tls
     assert security.uses_sasl
 
@@ -110,7 +111,8 @@ def test_oauth_extensions_are_read_as_librdkafka_reads_them() -> None:
         "sasl.oauthbearer.extensions": "logicalCluster=lkc-1, poolId=p",
     }
     config = ClientConfig.from_librdkafka(given)
-    assert config.security.oauth_extensions == {"logicalCluster": "lkc-1", "poolId": "p"}
+    assert config.security.oauth is not None
+    assert config.security.oauth.extensions == {"logicalCluster": "lkc-1", "poolId": "p"}
     for wrong in ("a", "=b", "a b=c", "a=\x01auth=Bearer x"):
         with pytest.raises(ConfigurationError, match="extensions"):
             ClientConfig.from_librdkafka({**given, "sasl.oauthbearer.extensions": wrong})
@@ -126,8 +128,8 @@ def test_an_oauth_callback_gives_the_token_as_librdkafkas_does() -> None:
             "sasl.oauthbearer.config": "scope",
         }
     )
-    assert config.security.oauth_token is not None
-    assert config.security.oauth_token() == "token for scope"
+    assert config.security.oauth is not None
+    assert config.security.oauth.token() == ("token for scope", 12.5)
 
 
 def test_plain_text_needs_no_tls_context() -> None:

@@ -29,8 +29,15 @@ def translate(properties: dict[str, Any], **switches: Any) -> dict[str, str]:
 
 
 def test_a_plain_connection_is_its_brokers_and_nothing_for_consumers() -> None:
-    made = translate({"client.id": "me", "group.id": "g", "auto.offset.reset": "earliest", "socket.timeout.ms": 5})
+    made = translate({"client.id": "me", "group.id": "g", "auto.offset.reset": "earliest"})
     assert made == {"bootstrap.servers": "b:9092", "client.id": "me", "security.protocol": "PLAINTEXT"}
+
+
+def test_timeouts_go_along_within_what_java_takes() -> None:
+    assert translate({"socket.timeout.ms": 5000})["request.timeout.ms"] == "5000"
+    assert translate({}, limits={"api_timeout": 90})["default.api.timeout.ms"] == "90000"
+    made = translate({}, limits={"request_timeout": 120.0})
+    assert (made["request.timeout.ms"], made["default.api.timeout.ms"]) == ("120000", "120000"), "Java refuses less"
 
 
 @pytest.mark.parametrize(

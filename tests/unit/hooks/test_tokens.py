@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,11 +14,19 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cluster.client_credentials import CachedToken
+from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.hooks.tokens import with_tokens
+from airflow_kafka_groups.hooks.tokens import airflow_token_source
 
 SECRET = "s3cr3t"
-OAUTH = {"bootstrap.servers": "b:9092", "sasl.mechanism": "OAUTHBEARER"}
+OAUTH = {"bootstrap.servers": "b:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+
+
+def token_of(settings: dict[str, Any]) -> Callable[[], tuple[str, float]]:
+    """Return the function that the transport calls for a token."""
+    config = ClientConfig.from_librdkafka(settings, token_source=airflow_token_source)
+    assert config.security.oauth is not None
+    return config.security.oauth.token
 
 
 def module(monkeypatch: pytest.MonkeyPatch, name: str, **contents: Any) -> None:
@@ -70,20 +78,21 @@ def client(endpoint: SimpleNamespace, **more: str) -> dict[str, Any]:
 
 
 def test_without_oauthbearer_nothing_is_asked_and_no_callback_is_looked_at() -> None:
-    assert with_tokens({"bootstrap.servers": "b", "oauth_cb": "no.such"}) == {"bootstrap.servers": "b"}
+    settings = {"bootstrap.servers": "b", "oauth_cb": "no.such"}
+    assert ClientConfig.from_librdkafka(settings, token_source=airflow_token_source).security.oauth is None
 
 
 def test_client_credentials_are_sent_once_and_the_token_is_kept(endpoint: SimpleNamespace) -> None:
-    callback = with_tokens(client(endpoint, scope="kafka"))["oauth_cb"]
-    assert [callback("")[0], callback("")[0]] == ["t1", "t1"]
+    callback = token_of(client(endpoint, scope="kafka"))
+    assert [callback()[0], callback()[0]] == ["t1", "t1"]
     assert endpoint.requests == [("Basic bWU6czNjcjN0", "grant_type=client_credentials&scope=kafka")]
 
 
 def test_a_token_about_to_expire_is_asked_for_again(endpoint: SimpleNamespace) -> None:
     endpoint.answer = json.dumps({"access_token": "t1", "expires_in": 30})
-    callback = with_tokens(client(endpoint))["oauth_cb"]
-    callback("")
-    callback("")
+    callback = token_of(client(endpoint))
+    callback()
+    callback()
     assert len(endpoint.requests) == 2
 
 
@@ -102,7 +111,7 @@ def test_an_endpoint_that_gives_none_is_said_without_its_answer(
 ) -> None:
     endpoint.status, endpoint.answer = status, answer
     with pytest.raises(ConnectionFailedError, match=said) as caught:
-        with_tokens(client(endpoint))["oauth_cb"]("")
+        token_of(client(endpoint))()
     assert SECRET not in str(caught.value)
     assert isinstance(caught.value, AuthenticationFailedError) is (status == 401), "only this fails for good"
 
@@ -113,33 +122,33 @@ def test_a_redirect_is_not_followed(endpoint: SimpleNamespace, status: int) -> N
     """The client's secret would be sent along, to whatever host the answer names."""
     endpoint.status, endpoint.location = status, f"{endpoint.url}/elsewhere"
     with pytest.raises(ConnectionFailedError, match=f"{status}"):
-        with_tokens(client(endpoint))["oauth_cb"]("")
+        token_of(client(endpoint))()
     assert len(endpoint.requests) == 1
 
 
 @pytest.mark.parametrize("url", [f"https://me:{SECRET}@h/t", f"https://{SECRET}@h/t"])
 def test_a_url_with_a_user_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigurationError, match="without a user") as caught:
-        with_tokens(client(SimpleNamespace(url=url)))
+        token_of(client(SimpleNamespace(url=url)))
     assert SECRET not in str(caught.value)
 
 
 def test_an_answer_that_is_no_http_is_said(endpoint: SimpleNamespace) -> None:
     endpoint.raw = b"SSH-2.0-OpenSSH_9.6\r\n"
     with pytest.raises(ConnectionFailedError, match="no token"):
-        with_tokens(client(endpoint))["oauth_cb"]("")
+        token_of(client(endpoint))()
 
 
 def test_a_callback_needs_airflows_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{__name__}.give_token"
-    given = {**OAUTH, "oauth_cb": path}
+    given = {**OAUTH, "oauth_cb": path, "sasl.oauthbearer.config": "x"}
     with pytest.raises(ConfigurationError, match="callback_allowlist"):
-        with_tokens(given)
+        token_of(given)
     monkeypatch.setenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST", f"other.one, {path}, no.such")
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
-    assert with_tokens(given)["oauth_cb"]("x")[0] == "token of x"
+    assert token_of(given)()[0] == "token of x"
     with pytest.raises(ConfigurationError, match="cannot be imported"):
-        with_tokens({**OAUTH, "oauth_cb": "no.such"})
+        token_of({**OAUTH, "oauth_cb": "no.such"})
 
 
 def _this_module() -> ModuleType:
@@ -160,8 +169,8 @@ def test_amazon_signs_for_the_region_of_the_servers(monkeypatch: pytest.MonkeyPa
     expires_ms = (time.time() + 900) * 1000
     provider = SimpleNamespace(generate_auth_token=lambda asked: (f"signed for {asked}", expires_ms))
     module(monkeypatch, "aws_msk_iam_sasl_signer", MSKAuthTokenProvider=provider)
-    given = {"bootstrap.servers": server, "sasl.mechanisms": "OAUTHBEARER"}
-    assert with_tokens(given)["oauth_cb"]("") == (f"signed for {region}", pytest.approx(expires_ms / 1000))
+    given = {"bootstrap.servers": server, "security.protocol": "SASL_SSL", "sasl.mechanisms": "OAUTHBEARER"}
+    assert token_of(given)() == (f"signed for {region}", expires_ms / 1000)
 
 
 def test_google_gives_the_token_of_its_own_hook(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +178,7 @@ def test_google_gives_the_token_of_its_own_hook(monkeypatch: pytest.MonkeyPatch)
     name = "airflow.providers.google.cloud.hooks.managed_kafka"
     module(monkeypatch, name, ManagedKafkaHook=lambda: hook)
     server = "bootstrap.c.europe-west1.managedkafka.p.cloud.goog:9092"
-    assert with_tokens({**OAUTH, "bootstrap.servers": server})["oauth_cb"]("")[0] == "from google"
+    assert token_of({**OAUTH, "bootstrap.servers": server})()[0] == "from google"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +193,7 @@ def test_google_gives_the_token_of_its_own_hook(monkeypatch: pytest.MonkeyPatch)
 )
 def test_what_is_missing_is_named(given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        with_tokens({**OAUTH, **given})
+        token_of({**OAUTH, **given})
 
 
 def test_many_threads_get_one_token() -> None:

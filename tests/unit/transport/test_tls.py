@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.transport import tls
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.transport.security import Pem, SecurityConfig, TlsConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 
 TLS = SecurityConfig(protocol="SSL")
@@ -50,7 +50,7 @@ async def test_plain_text_needs_none(made: list[ssl.SSLContext]) -> None:
 
 
 async def test_one_that_cannot_be_made_is_tried_again() -> None:
-    shared = TlsContext(SecurityConfig(protocol="SSL", ca_file="nowhere.pem"))
+    shared = TlsContext(SecurityConfig(protocol="SSL", tls=TlsConfig(ca=Pem(name="ssl.ca", location="nowhere.pem"))))
     for _ in range(2):
         with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
             await shared.get()

@@ -1,0 +1,100 @@
+"""The model as librdkafka's settings: what a confluent-kafka client takes, and what parses back to the same model."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
+from tests.lab.certificates import Authority
+
+SECRET = "s3cr3t-value"
+AUTHORITY = Authority()
+PAIR = AUTHORITY.issue("ann", key_password=SECRET)
+TLS = {
+    "ssl.ca.pem": AUTHORITY.certificate,
+    "ssl.certificate.pem": PAIR.certificate,
+    "ssl.key.pem": PAIR.key,
+    "ssl.key.password": SECRET,
+}
+LOGIN = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": SECRET}
+KERBEROS = {"sasl.kerberos.service.name": "kfk", "sasl.kerberos.keytab": "/k", "sasl.kerberos.principal": "me@R"}
+OIDC = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": SECRET,
+    "sasl.oauthbearer.scope": "kafka",
+    "sasl.oauthbearer.extensions": "logicalCluster=lkc1,poolId=p",
+    "https.ca.pem": AUTHORITY.certificate,
+}
+
+
+def give_token(config: str) -> tuple[str, float]:
+    return "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ.", time.time() + 600
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"client.id": "me", "socket.timeout.ms": "1500", "socket.connection.setup.timeout.ms": "2000"},
+        {"bootstrap.servers": "[::1]:9092,b2:1"},
+        {"security.protocol": "SSL", **TLS},
+        {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem", "ssl.endpoint.identification.algorithm": "none"},
+        {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false", "ssl.cipher.suites": "AES"},
+        {"security.protocol": "SASL_PLAINTEXT", **LOGIN},
+        {"security.protocol": "SASL_SSL", **LOGIN, **TLS},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", **KERBEROS},
+        {"security.protocol": "SASL_SSL", **OIDC},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": "a.b"},
+    ],
+)
+def test_what_is_written_parses_back_to_the_same_model(settings: dict[str, str]) -> None:
+    config = ClientConfig.parse({"bootstrap.servers": "b1:9092", **settings})
+    written = to_librdkafka(config)
+    assert ClientConfig.parse(written) == config
+    assert {name: written[name] for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"request.timeout.ms": "900000", "socket.connection.setup.timeout.ms": "5"},
+        {"security.protocol": "SSL", **TLS},
+        {"security.protocol": "SASL_SSL", "enable.ssl.certificate.verification": "false", **LOGIN, **TLS},
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": give_token},
+    ],
+)
+def test_confluents_client_takes_them(settings: dict[str, Any]) -> None:
+    """Librdkafka checks names, bounds, certificates and keys when the client is made, and gets a token."""
+    kafka: Any = importlib.import_module("confluent_kafka.admin")
+    config = ClientConfig.from_librdkafka({"bootstrap.servers": "127.0.0.1:9", **settings})
+    kafka.AdminClient(to_librdkafka(config), logger=importlib.import_module("logging").getLogger("quiet"))
+
+
+def test_a_callback_gives_the_token_its_expiry_and_the_extensions() -> None:
+    given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    given |= {"sasl.oauthbearer.config": "scope", "sasl.oauthbearer.extensions": "a=b"}
+    config = ClientConfig.from_librdkafka({**given, "oauth_cb": lambda text: (f"token for {text}", 12.5)})
+    assert to_librdkafka(config)["oauth_cb"]("") == ("token for scope", 12.5, "", {"a": "b"})
+    config = ClientConfig.from_librdkafka({**given, "oauth_cb": lambda text: "bare"})
+    token, expires_at, *_ = to_librdkafka(config)["oauth_cb"]("")
+    assert token == "bare"
+    assert expires_at == pytest.approx(time.time() + 300, abs=60)
+
+
+@pytest.mark.safety
+def test_the_model_shows_no_secret() -> None:
+    given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", **TLS, "ssl.keystore.password": SECRET}
+    for login in (LOGIN, OIDC, {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": "a.b", "sasl.oauthbearer.config": SECRET}):
+        config = ClientConfig.parse({**given, **login})
+        shown = repr(config) + repr(replace(config, security=config.security.embedded()))
+        assert SECRET not in shown
+        assert PAIR.key.splitlines()[2] not in shown
