@@ -50,9 +50,8 @@ screenshots: $(STAMP) ## Take the pictures of Airflow's UI that are in the docs 
 demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one deletes, the other is skipped or waits
 	@$(BIN)/python -m tests.demo.two_cleanups
 
-test: lint ## Run all checks and all tests, on real brokers, a real Airflow and a real Spark
-	@$(BIN)/python -m pytest --hypothesis-profile thorough tests/unit
-	@$(BIN)/python -m pytest --hypothesis-profile thorough --ignore tests/unit
+test: check-tools ## Run all checks and all tests side by side: real brokers, Airflows, Spark, a browser (LANES="lint unit": only those)
+	@exec $(PYTHON) -m tests.lanes $(LANES)
 
 OLDEST := build/airflow-3.2
 $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt

@@ -1,9 +1,13 @@
-"""Fetch the jars of one Kafka version with Maven, once: ``<lab dir>/<version>/libs``."""
+"""Fetch the jars of one Kafka version with Maven, once: ``<lab dir>/<version>/libs``.
+
+``python -m tests.lab.jars`` fetches those of all known versions. Standard library only.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 from tests.lab import maven
@@ -48,3 +52,11 @@ def fetch(version: str) -> Path:
     pom = render_pom(version)
     wanted = Download(what=f"Kafka {version}", pom=pom, libs=home / "libs", home=home, proof="kafka_2.13-*.jar")
     return wanted.fetch()
+
+
+if __name__ == "__main__":
+    try:
+        for known in KNOWN_VERSIONS:
+            print(fetch(known))
+    except LabError as exc:
+        sys.exit(str(exc))

@@ -1,0 +1,117 @@
+"""Run lanes: ``python -m tests.lanes [lane …]``; without names all of them.
+
+Exits with 1 when a lane fails, with 2 for an unknown lane, and with 130 after Ctrl-C, which ends everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from tests.lab.reaper import Reaper
+from tests.lanes.lane import Lane, choose
+from tests.lanes.process import LaneProcess
+from tests.lanes.project import FOLDER, LANES, ROOT
+from tests.lanes.schedule import Schedule
+from tests.lanes.screen import Screen
+
+_POLL_S = 0.2
+_STOP_TIMEOUT_S = 30.0
+_INTERRUPTED = 130
+
+
+class Runner:
+    """The lanes of one run."""
+
+    def __init__(self, lanes: Sequence[Lane], capacity: float, screen: Screen) -> None:
+        self._schedule = Schedule(lanes, capacity)
+        self._screen = screen
+        self._reaper = Reaper()
+        self._lanes: list[LaneProcess] = []
+        self._failed: list[str] = []
+
+    def run(self) -> int:
+        """Run everything and print the summary; return the exit code."""
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        try:
+            while not self._schedule.is_finished:
+                self._start_lanes()
+                self._look_at_lanes()
+                self._screen.show(self._running())
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            self._screen.say("Interrupted: ending all lanes …")
+            self._failed += [lane.lane.name for lane in self._running()]
+            self._failed += [lane.name for lane in self._schedule.waiting]
+            return _INTERRUPTED
+        finally:
+            self._stop()
+            (FOLDER / "summary.txt").write_text(self._screen.summary(self._lanes, self._failed))
+        return 1 if self._failed else 0
+
+    def _running(self) -> list[LaneProcess]:
+        return [lane for lane in self._lanes if lane.ended_after is None]
+
+    def _start_lanes(self) -> None:
+        while (lane := self._schedule.start_next()) is not None:
+            self._screen.say(f"{lane.name:<13} starts")
+            self._lanes.append(LaneProcess(lane, root=ROOT, folder=FOLDER, reaper=self._reaper))
+
+    def _look_at_lanes(self) -> None:
+        for lane in self._running():
+            code = lane.poll()
+            if code is None:
+                continue
+            self._screen.ended(lane, code)
+            given_up = self._schedule.end(lane.lane.name, succeeded=code == 0)
+            for other in given_up:
+                self._screen.say(f"{other.name:<13} is not run: {lane.lane.name} failed")
+            self._failed += [lane.lane.name] * (code != 0) + [other.name for other in given_up]
+
+    def _stop(self) -> None:
+        """End what runs: as Ctrl-C does at first, and by force after a while or a second Ctrl-C."""
+        try:
+            for lane in self._running():
+                lane.interrupt()
+            deadline = time.monotonic() + _STOP_TIMEOUT_S
+            while [lane for lane in self._running() if lane.poll() is None] and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            pass
+        for lane in self._running():
+            lane.kill()
+        self._reaper.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the lanes that are named; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lanes", description="Run all checks and tests side by side.")
+    parser.add_argument("lanes", nargs="*", metavar="lane", help=f"one of {', '.join(lane.name for lane in LANES)}")
+    default = default_capacity()
+    parser.add_argument("--capacity", type=float, default=default, help=f"the sum of loads (here {default:g})")
+    arguments = parser.parse_args(argv)
+    try:
+        lanes = choose(LANES, arguments.lanes or [lane.name for lane in LANES])
+    except ValueError as error:
+        parser.error(str(error))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)  # a shell's background job would ignore SIGINT
+    return Runner(lanes, arguments.capacity, Screen()).run()
+
+
+def default_capacity() -> float:
+    """Return the loads that may run at once: more than there are processors, since lanes wait for brokers as well."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors * 1.5
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Run one lane: its commands one after the other, in a process group of their own, with the output in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.lab.reaper import Reaper
+from tests.lanes.lane import RECORDS_VARIABLE, Lane
+from tests.lanes.results import Records, read_records
+
+
+class LaneProcess:
+    """A lane that runs.
+
+    Ctrl-C in a terminal reaches only the runner, which decides what to do; and whatever happens to the runner, the
+    reaper kills the lanes, whose own reapers then kill their brokers.
+
+    :param folder: where ``<lane>.log`` and the records of its tests are written.
+    """
+
+    def __init__(self, lane: Lane, *, root: Path, folder: Path, reaper: Reaper) -> None:
+        self.lane = lane
+        self.log = folder / f"{lane.name}.log"
+        self.cpu_seconds = 0.0
+        """User and system time of the commands that have ended, with the children that they waited for."""
+        self.ended_after: float | None = None
+        self._records_path = folder / f"{lane.name}.jsonl"
+        self._root = root
+        self._reaper = reaper
+        self._commands = list(lane.commands)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._exit_code: int | None = None
+        self._started = time.monotonic()
+        for path in (self.log, self._records_path):
+            path.unlink(missing_ok=True)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start, or until the end."""
+        return time.monotonic() - self._started if self.ended_after is None else self.ended_after
+
+    @property
+    def records(self) -> Records:
+        """The outcomes of its tests so far."""
+        return read_records(self._records_path)
+
+    def poll(self) -> int | None:
+        """Return the exit code, or ``None`` while there is something to do. Starts the next command when one ended."""
+        while self._exit_code is None:
+            if self._process is None:
+                self._start(self._commands.pop(0))
+            code = self._reap()
+            if code is None:
+                return None
+            if code != 0 or not self._commands:
+                self._exit_code, self.ended_after = code, self.seconds
+        return self._exit_code
+
+    def interrupt(self) -> None:
+        """Ask everything in the lane to end, as Ctrl-C does: tests then stop their brokers and browsers."""
+        self._commands.clear()
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill everything in the lane."""
+        self._commands.clear()
+        self._signal(signal.SIGKILL)
+
+    def _start(self, command: tuple[str, ...]) -> None:
+        environment = os.environ | {RECORDS_VARIABLE: str(self._records_path)} | dict(self.lane.environment)
+        nice = ("nice", "-n", str(self.lane.nice)) if self.lane.nice else ()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*nice, *command],
+                cwd=self._root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._reaper.watch(self._process.pid)
+
+    def _reap(self) -> int | None:
+        """Return the exit code of the command that runs, once it has ended, and count its processor time."""
+        assert self._process is not None
+        pid = self._process.pid
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        self._signal(signal.SIGTERM)  # what is left in its group; nobody else can have its id before wait4
+        _, status, used = os.wait4(pid, 0)
+        self.cpu_seconds += used.ru_utime + used.ru_stime
+        self._reaper.release(pid)
+        self._process.returncode = code = os.waitstatus_to_exitcode(status)
+        self._process = None
+        return code
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)

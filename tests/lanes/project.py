@@ -1,0 +1,71 @@
+"""The lanes of this project, the longest first, and which tests each of them runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tests.lanes.lane import Lane
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build" / "lanes"
+_PYTHON = ".venv/bin/python"
+_OLDEST_PYTHON = "build/airflow-3.2/bin/python"
+
+SHARES: dict[str, tuple[str, ...]] = {
+    "spark": ("tests/spark",),
+    "brokers": ("tests/integration",),
+    "airflow": ("tests/dags",),
+    "clusters": ("tests/spark/clusters",),
+    "browser": ("tests/ui",),
+    "unit": ("tests/unit",),
+}
+"""Each lane's files and folders. A more specific path wins: ``tests/spark`` is without ``tests/spark/clusters``."""
+
+_OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "plugins", "sensors", "triggers")),)
+
+
+def pytest_command(*arguments: str, python: str = _PYTHON) -> tuple[str, ...]:
+    """Return the command that runs pytest and records each test. Lanes share no cache folder."""
+    return (python, "-m", "pytest", "-p", "tests.lanes.recorder", "-p", "no:cacheprovider", *arguments)
+
+
+def share_arguments(name: str) -> tuple[str, ...]:
+    """Return the paths of a lane as pytest takes them, less what a more specific lane runs."""
+    mine = SHARES[name]
+    others = [path for lane, paths in SHARES.items() if lane != name for path in paths]
+    ignored = [path for path in others if any(path.startswith(f"{folder}/") for folder in mine)]
+    return (*mine, *(f"--ignore={path}" for path in ignored))
+
+
+def _tests(name: str, *, needs: tuple[str, ...], load: float = 1.0, nice: int = 0) -> Lane:
+    command = pytest_command("--hypothesis-profile", "thorough", *share_arguments(name))
+    return Lane(name=name, commands=(command,), needs=needs, load=load, nice=nice)
+
+
+# Only where CI is set may a browser be installed; elsewhere its tests are skipped where there is none.
+_BROWSER = (Lane(name="chromium", commands=((".ci/chromium",),), load=0.5),) if "CI" in os.environ else ()
+
+LANES = (
+    Lane(name="setup", commands=(("make", "setup"),)),
+    Lane(
+        name="jars",
+        commands=((sys.executable, "-m", "tests.lab.jars"), (sys.executable, "-m", "tests.lab.spark_jars")),
+        load=0.5,
+    ),
+    *_BROWSER,
+    _tests("spark", needs=("setup", "jars")),
+    _tests("brokers", needs=("setup", "jars")),
+    _tests("airflow", needs=("setup", "jars")),
+    _tests("browser", needs=("setup", "jars", *(lane.name for lane in _BROWSER))),
+    _tests("clusters", needs=("setup", "jars")),
+    Lane(name="oldest-setup", commands=(("make", "build/airflow-3.2/.installed"),), needs=("setup",), load=0.5),
+    Lane(
+        name="oldest",
+        commands=(pytest_command(*_OLDEST, "tests/dags/test_dag_files.py", python=_OLDEST_PYTHON),),
+        needs=("oldest-setup",),
+    ),
+    _tests("unit", needs=("setup",), load=2, nice=5),
+    Lane(name="lint", commands=(("make", "lint"),), needs=("setup",), nice=5),
+)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.reaper import Reaper
+from tests.lanes.lane import Lane
+from tests.lanes.process import LaneProcess
+from tests.unit.lanes.waiting import TIMEOUT_S, is_gone, is_written, until
+
+
+@pytest.fixture
+def reaper() -> Iterator[Reaper]:
+    made = Reaper()
+    yield made
+    made.close()
+
+
+def ended(process: LaneProcess) -> int:
+    until(lambda: process.poll() is not None)
+    code = process.poll()
+    assert code is not None
+    return code
+
+
+def start(tmp_path: Path, reaper: Reaper, *scripts: str, nice: int = 0) -> LaneProcess:
+    lane = Lane(name="one", commands=tuple(("sh", "-c", script) for script in scripts), nice=nice)
+    return LaneProcess(lane, root=tmp_path, folder=tmp_path, reaper=reaper)
+
+
+def test_commands_run_one_after_the_other_into_one_log(tmp_path: Path, reaper: Reaper) -> None:
+    process = start(tmp_path, reaper, "echo one; nice", "echo two >&2", nice=3)
+    assert process.ended_after is None
+    assert ended(process) == 0
+    assert process.log.read_text() == "one\n3\ntwo\n"
+    assert process.ended_after is not None
+    assert process.poll() == 0
+
+
+def test_the_first_command_that_fails_ends_the_lane(tmp_path: Path, reaper: Reaper) -> None:
+    process = start(tmp_path, reaper, "exit 7", "touch second")
+    assert ended(process) == 7
+    assert not (tmp_path / "second").exists()
+
+
+def test_processor_time_is_counted_with_that_of_children(tmp_path: Path, reaper: Reaper) -> None:
+    burn = f"{sys.executable} -c 'import time; x = time.process_time\nwhile x() < 0.3: pass'"
+    process = start(tmp_path, reaper, burn, burn)
+    assert ended(process) == 0
+    assert 0.6 <= process.cpu_seconds < TIMEOUT_S
+
+
+@pytest.mark.parametrize("how", ["end", "interrupt", "kill"])
+def test_nothing_is_left_of_a_lane_that_has_ended(tmp_path: Path, reaper: Reaper, how: str) -> None:
+    child = tmp_path / "child"
+    leave = f"sh -c 'trap \"\" INT; sleep 60' & echo $! > {child}"
+    process = start(tmp_path, reaper, leave if how == "end" else f"{leave}; exec sleep 60", "touch second")
+    process.poll()
+    until(lambda: is_written(child))
+    if how == "end":
+        assert ended(process) == 0
+    else:
+        process.interrupt() if how == "interrupt" else process.kill()
+        assert ended(process) < 0
+        assert not (tmp_path / "second").exists(), "an interrupted lane starts nothing more"
+    until(lambda: is_gone(child))
+
+
+def test_records_of_a_run_before_are_not_taken_for_this_ones(tmp_path: Path, reaper: Reaper) -> None:
+    (tmp_path / "one.jsonl").write_text('{"total": 5}\n')
+    (tmp_path / "one.log").write_text("old")
+    process = start(tmp_path, reaper, 'echo \'{"total": 1}\' > "$LANE_RECORDS"')
+    assert ended(process) == 0
+    assert process.records.total == 1
+    assert process.log.read_text() == ""
