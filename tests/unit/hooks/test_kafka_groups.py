@@ -16,7 +16,8 @@ from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerErr
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.hooks.probe import _how_many
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, FakeGroup
 
 SECRET = "s3cr3t-p4ss"
 
@@ -147,7 +148,7 @@ def test_the_client_is_closed_when_the_function_raises(admin: FakeAdmin) -> None
 
 
 def test_the_connection_test_says_what_it_found_and_what_is_allowed(admin: FakeAdmin) -> None:
-    begin = "Connected to cluster fake-cluster: 2 brokers; 2 groups visible. Allowed with the 2 groups looked at: "
+    begin = f"Connected to cluster {CLUSTER_ID}: 2 brokers; 2 groups visible. Allowed with the 2 groups looked at: "
     unknown = "not known (the brokers are too old to say)"
     no_lease = "A deletion needs Read on the group airflow-kafka-groups-lease, which this user has not."
     for operations, said in (

@@ -15,7 +15,8 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
-from tests.unit.maintenance.fake import NOW, FakeAdmin, Ticking
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, Ticking
 
 LATER = NOW + timedelta(minutes=10)
 POLICY = PlanPolicy(min_idle_seconds=3_600, max_share=1.0)

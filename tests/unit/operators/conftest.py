@@ -7,9 +7,10 @@ from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
 
+from tests.fakes.admin import FakeAdmin  # noqa: E402
+from tests.fakes.groups import FakeGroup  # noqa: E402
+from tests.fakes.lease import FakeLease  # noqa: E402
 from tests.unit.operators import scene  # noqa: E402
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup  # noqa: E402
-from tests.unit.operators.fake_lease import FakeLease  # noqa: E402
 
 
 @pytest.fixture
@@ -23,7 +24,8 @@ def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
     """Give a cluster in memory behind the connection ``kafka_groups_default``."""
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-    fake = FakeAdmin()
+    fake = FakeAdmin(log=(0, 10))
+    fake.ids = {"t": "id-of-t", "u": "id-of-u"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
     monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: self.settings and fake)
     monkeypatch.setattr(KafkaGroupsHook, "lease", lambda self, **asked: leases.take(**asked))

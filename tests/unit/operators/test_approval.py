@@ -17,8 +17,9 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator, question
 from airflow_kafka_groups.operators.approval_rules import why_approval
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 
 ANN = {"id": "42", "name": "Ann"}
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_a_backup_is_written_and_summed_up_in_plain_json(planned: dict[str, Any]
 def test_a_group_that_moved_since_the_plan_is_not_backed_up(
     admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
 ) -> None:
-    admin.groups["b"].offsets[TopicPartition("t", 0)] += 1
+    admin.commit("b", "t", 0, 6)
     backup = scene.back_up(tmp_path, planned)
     assert (backup["groups"], backup["not_backed_up"]) == (1, 1)
     assert "moved" in backup["reasons"]["b"]
@@ -41,7 +41,7 @@ def test_a_plan_of_another_digest_or_cluster_is_refused(
 ) -> None:
     with pytest.raises(PlanError, match="digest"):
         scene.back_up(tmp_path, {**planned, "digest": "0" * 64})
-    admin.id = "another"
+    admin.cluster = "another"
     with pytest.raises(PlanError, match="another"):
         scene.back_up(tmp_path, planned)
 

@@ -12,7 +12,8 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.models import CoordinatorType
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
 
 
 def execute(**arguments: Any) -> dict[str, Any]:
@@ -40,12 +41,12 @@ def test_patterns_choose_among_all_groups() -> None:
 
 def test_named_groups_lose_their_duplicates_and_need_no_listing(admin: FakeAdmin) -> None:
     assert execute(group_ids=["a1", "b1", "a1"])["duplicates_removed"] == 1
-    assert admin.calls == ["find_coordinators"]
+    assert admin.call_names == ["find"]
     assert execute(group_ids='["a1", "b1"]')["groups"] == 2, "a template renders a list to text"
 
 
 def test_a_failed_group_is_in_the_result_unless_told_to_fail(admin: FakeAdmin) -> None:
-    admin.errors["a1"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.errors["a1"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     found = execute()
     assert (found["groups"], found["failed"]) == (4, 1)
     assert "GROUP_AUTHORIZATION_FAILED" in found["failures"]["a1"]
@@ -55,13 +56,13 @@ def test_a_failed_group_is_in_the_result_unless_told_to_fail(admin: FakeAdmin) -
 
 def test_only_the_first_failures_go_to_xcom(admin: FakeAdmin) -> None:
     admin.groups = {f"g{i:03}": FakeGroup() for i in range(100)}
-    admin.errors = {f"g{i:03}": broker_error("X") for i in range(1, 100)}
+    admin.errors = {f"g{i:03}": broker_error("NOT_COORDINATOR") for i in range(1, 100)}
     found = execute()
     assert (found["failed"], len(found["failures"])) == (99, 20)
 
 
 def test_the_task_fails_when_no_coordinator_at_all_is_found(admin: FakeAdmin) -> None:
-    admin.errors = {name: broker_error("COORDINATOR_NOT_AVAILABLE", 15) for name in admin.groups}
+    admin.errors = {name: broker_error("COORDINATOR_NOT_AVAILABLE") for name in admin.groups}
     with pytest.raises(GroupsFailedError, match="4 of 4"):
         execute()
 
@@ -110,6 +111,6 @@ def test_transactional_ids_have_coordinators_of_their_own(admin: FakeAdmin) -> N
         "failures": {},
         "duplicates_removed": 1,
     }
-    assert admin.asked_key_types == [CoordinatorType.TRANSACTION]
+    assert admin.key_types == [CoordinatorType.TRANSACTION]
     with pytest.raises(ConfigurationError, match="at most one"):
         FindCoordinatorsOperator(task_id="t", group_ids=["a"], transactional_ids=["x"])

@@ -17,11 +17,12 @@ from airflow_kafka_groups.exceptions import (
     PlanError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 from tests.unit.operators.scene import apply, audits, delete
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
@@ -78,7 +79,7 @@ def test_a_group_that_came_back_to_life_is_kept(
     elif life == "state":
         group.state = GroupState.STABLE
     else:
-        group.offsets[TopicPartition("t", 0)] += 1
+        admin.commit("a", "t", 0, 6)
     done = apply(tmp_path, backed_up)
     assert admin.deleted == ["b"]
     assert list(done["kept"]) == ["a"]
@@ -94,7 +95,7 @@ def test_without_a_backup_nothing_is_deleted(admin: FakeAdmin, planned: dict[str
 
 
 def test_a_plan_of_another_cluster_is_refused(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
-    admin.id = "another-cluster"
+    admin.cluster = "another-cluster"
     with pytest.raises(PlanError, match="another-cluster"):
         apply(tmp_path, backed_up)
     assert (admin.deleted, audits(tmp_path)) == ([], [])
@@ -159,7 +160,7 @@ def test_an_empty_plan_is_applied_without_a_word(admin: FakeAdmin, tmp_path: Pat
 def test_a_group_that_fails_is_recorded_and_fails_the_task(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
-    admin.lost_answers = {"a": OutcomeUnknownError("the answer was lost")}
+    admin.delete_errors = {"a": OutcomeUnknownError("the answer was lost")}
     with pytest.raises(GroupsFailedError, match="'a'"):
         apply(tmp_path, backed_up)
     (record,) = audits(tmp_path)

@@ -20,8 +20,9 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
-from tests.unit.operators.fake_lease import FakeLease
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.fakes.lease import FakeLease
 
 HELD = LeaseNotAcquiredError("airflow-kafka-groups-lease", "the lease is held by 'nightly'; waited 60 s for it")
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 from tests.unit.operators.scene import apply, audits, delete
 
 

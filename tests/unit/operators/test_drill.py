@@ -13,7 +13,8 @@ from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -44,7 +45,7 @@ def test_groups_are_backed_up_without_a_plan_in_use_or_not(admin: FakeAdmin, tmp
     assert "share" in backup["reasons"]["share"]
     assert back_up(tmp_path, group_ids='["a", "typo"]')["reasons"] == {"typo": "it does not exist"}
     assert back_up(tmp_path, include=["b"])["groups"] == 1
-    admin.errors["a"] = broker_error("NOT_COORDINATOR", 16)
+    admin.errors["a"] = broker_error("NOT_COORDINATOR")
     assert "could not be read" in back_up(tmp_path)["reasons"]["a"]
 
 
@@ -57,7 +58,7 @@ def test_such_a_backup_restores_and_deletes_nothing(admin: FakeAdmin, tmp_path: 
     del admin.groups["a"]
     restored = RestoreGroupOffsetsOperator(task_id="r", group_ids=["a"], **stored).execute({})
     assert restored["counts"]["changed"] == 1
-    assert admin.groups["a"].offsets == {T0: 5, T1: 7}
+    assert admin.groups["a"].positions == {T0: 5, T1: 7}
 
 
 def test_a_drill_leaves_the_cluster_as_it_was(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_a_drill_leaves_the_cluster_as_it_was(admin: FakeAdmin, tmp_path: Path) 
 
 def test_partitions_that_cannot_be_restored_are_named(admin: FakeAdmin, tmp_path: Path) -> None:
     backup = back_up(tmp_path, group_ids=["a"])
-    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
+    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     found = rehearse(tmp_path, backup["plan_id"])
     assert (found["restored"], found["partitions"], list(found["skipped"])) == (1, 1, ["a: t[1]"])
 
@@ -90,7 +91,7 @@ def test_a_scratch_group_that_is_there_already_is_not_touched(admin: FakeAdmin, 
     admin.groups[taken] = FakeGroup({T0: 1})
     with pytest.raises(MaintenanceError, match="there already"):
         rehearse(tmp_path, backup["plan_id"])
-    assert admin.groups[taken].offsets == {T0: 1}
+    assert admin.groups[taken].positions == {T0: 1}
     assert admin.deleted == []
 
 
@@ -103,7 +104,7 @@ def test_what_does_not_come_back_as_it_was_fails_the_drill(
     async def alter_and_meddle(offsets: Any) -> Any:
         done = await alter(offsets)
         for group_id in offsets:
-            admin.groups[group_id].offsets[TopicPartition("other", 0)] = 3
+            admin.commit(group_id, "other", 0, 3)
         return done
 
     monkeypatch.setattr(admin, "alter_consumer_group_offsets", alter_and_meddle)
@@ -119,10 +120,10 @@ def test_a_drill_needs_a_backup_of_this_cluster_and_may_write(
     with pytest.raises(BackupError, match="no group"):
         rehearse(tmp_path, empty["plan_id"])
     backup = back_up(tmp_path)
-    admin.id = "another"
+    admin.cluster = "another"
     with pytest.raises(BackupError, match="another"):
         rehearse(tmp_path, backup["plan_id"])
-    admin.id = "fake-cluster"
+    admin.cluster = CLUSTER_ID
     read_only = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"read_only": true}}'
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", read_only)
     with pytest.raises(ConfigurationError, match="read-only"):
@@ -131,7 +132,7 @@ def test_a_drill_needs_a_backup_of_this_cluster_and_may_write(
 
 
 def test_a_backup_needs_every_broker_and_one_way_to_choose(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.missing_brokers = {2: broker_error("X")}
+    admin.missing_brokers = {2: timeout()}
     with pytest.raises(IncompleteListingError):
         back_up(tmp_path)
     for wrong in ({"plan_id": "p"}, {"plan_digest": "d"}, {"plan_id": "p", "plan_digest": "d", "group_ids": ["a"]}):

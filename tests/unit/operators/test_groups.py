@@ -15,7 +15,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.models import GroupState, GroupType
 from airflow_kafka_groups.operators import groups as module
 from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
 
 
 def run(kind: Any, **arguments: Any) -> Any:
@@ -55,7 +56,7 @@ def test_a_long_list_is_in_a_file_and_never_cut(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_groups_are_described(admin: FakeAdmin) -> None:
-    admin.errors["g1"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.errors["g1"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     found = run(DescribeGroupsOperator, group_ids=["live", "g1", "gone", "live"])
     assert (found["states"], found["failed"]) == ({"Stable": 1, "Dead": 1}, 1)
     assert found["groups"][0]["members"] == 2
@@ -75,7 +76,7 @@ def test_chunks_are_of_one_coordinator_each_and_balanced(admin: FakeAdmin) -> No
 
 
 def test_nothing_is_left_out_silently(admin: FakeAdmin) -> None:
-    admin.errors["g1"] = broker_error("COORDINATOR_NOT_AVAILABLE", 15)
+    admin.errors["g1"] = broker_error("COORDINATOR_NOT_AVAILABLE")
     with pytest.raises(GroupsFailedError, match="g1"):
         run(ChunkGroupsOperator)
     admin.missing_brokers = {2: RequestTimeoutError("no answer")}

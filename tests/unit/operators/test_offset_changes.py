@@ -15,8 +15,9 @@ from airflow_kafka_groups.operators.offset_changes import (
     ResetGroupOffsetsOperator,
 )
 from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -52,7 +53,7 @@ def test_offsets_are_moved_and_clamped_to_the_log(
     admin: FakeAdmin, tmp_path: Path, target: Any, offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.groups = {"a": FakeGroup({T0: 5})}
-    admin.start = 2
+    admin.log = (2, 10)
     if "timestamp" in target:
         listed = admin.list_offsets
 
@@ -63,7 +64,7 @@ def test_offsets_are_moved_and_clamped_to_the_log(
 
         monkeypatch.setattr(admin, "list_offsets", by_time)
     assert reset(tmp_path, **target)["counts"]["changed"] == 1
-    assert admin.groups["a"].offsets == {T0: offset}
+    assert admin.groups["a"].positions == {T0: offset}
 
 
 def test_what_was_there_is_on_record_before_it_is_changed(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_what_was_there_is_on_record_before_it_is_changed(admin: FakeAdmin, tmp_
     found = reset(tmp_path, to="latest")
     planned, result = records(tmp_path)
     assert planned["groups"][0]["before"] == [
-        {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": None, "metadata": ""}
+        {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": 3, "metadata": ""}
     ]
     assert result["counts"] == found["counts"]
     assert Path(found["result_path"]).exists()
@@ -80,8 +81,8 @@ def test_what_was_there_is_on_record_before_it_is_changed(admin: FakeAdmin, tmp_
 def test_a_dry_run_changes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup({T0: 5})}
     assert reset(tmp_path, to="latest", dry_run="True")["counts"]["would_change"] == 1
-    assert admin.groups["a"].offsets == {T0: 5}
-    assert "alter_consumer_group_offsets" not in admin.calls
+    assert admin.groups["a"].positions == {T0: 5}
+    assert "alter" not in admin.call_names
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_who_is_alive_strange_or_not_there_is_kept(
     found = reset(tmp_path, group_ids=["a", "b"], to="latest")
     assert (found["counts"]["kept"], found["counts"]["changed"]) == (1, 1)
     assert reason in found["kept"]["a"]
-    assert admin.groups["a"].offsets == group.offsets
+    assert admin.groups["a"].positions == group.positions
 
 
 def test_who_moves_in_between_is_kept(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,12 +112,12 @@ def test_who_moves_in_between_is_kept(admin: FakeAdmin, tmp_path: Path, monkeypa
     described = admin.describe_consumer_groups
 
     async def meanwhile(group_ids: Any) -> Any:
-        admin.groups["a"].offsets[T0] = 6
+        admin.commit("a", *T0, 6)
         return await described(group_ids)
 
     monkeypatch.setattr(admin, "describe_consumer_groups", meanwhile)
     assert "moved" in reset(tmp_path, to="latest")["kept"]["a"]
-    assert admin.groups["a"].offsets == {T0: 6}
+    assert admin.groups["a"].positions == {T0: 6}
 
 
 def test_a_protected_group_and_a_read_only_connection(
@@ -136,15 +137,15 @@ def test_a_protected_group_and_a_read_only_connection(
     ):
         with pytest.raises(ConfigurationError, match="read-only"):
             run(kind, tmp_path, group_ids=["a"], **arguments)
-    assert admin.groups["a"].offsets == {T0: 5}
+    assert admin.groups["a"].positions == {T0: 5}
 
 
 def test_partitions_whose_log_cannot_be_read_are_skipped(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup({T0: 5, T1: 5, U0: 5})}
-    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
+    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     found = reset(tmp_path, to="latest", topics=["t"])
     assert "UNKNOWN_TOPIC" in found["skipped"]["a"]
-    assert admin.groups["a"].offsets == {T0: 10, T1: 5, U0: 5}
+    assert admin.groups["a"].positions == {T0: 10, T1: 5, U0: 5}
 
 
 def test_a_change_that_does_not_read_back_fails(
@@ -155,7 +156,7 @@ def test_a_change_that_does_not_read_back_fails(
 
     async def lost(offsets: Any) -> Any:
         results = await done(offsets)
-        admin.groups["a"].offsets[T0] = 6
+        admin.commit("a", *T0, 6)
         return results
 
     monkeypatch.setattr(admin, "alter_consumer_group_offsets", lost)
@@ -172,21 +173,21 @@ def test_offsets_are_set_and_groups_made_only_when_asked_for(admin: FakeAdmin, t
         "changed": 1,
         "kept": 1,
     }
-    assert admin.groups["a"].offsets == {T0: 7, T1: 10}
+    assert admin.groups["a"].positions == {T0: 7, T1: 10}
     assert "new" not in admin.groups
     admin.groups["new"] = FakeGroup({}, state=GroupState.DEAD)
     run(AlterGroupOffsetsOperator, tmp_path, offsets=json.dumps(offsets), create=True)
-    assert admin.groups["new"].offsets == {T0: 1}
+    assert admin.groups["new"].positions == {T0: 1}
 
 
 def test_offsets_of_a_topic_are_forgotten_and_on_record(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.groups = {"a": FakeGroup({T0: 5, U0: 3}, members=1), "b": FakeGroup({U0: 3})}
+    admin.groups = {"a": FakeGroup({T0: 5, U0: 3}, members=1, subscribed=frozenset({"u"})), "b": FakeGroup({U0: 3})}
     arguments = {"group_ids": ["a", "b"], "topics": ["t"]}
     dry = run(DeleteGroupOffsetsOperator, tmp_path, **arguments, dry_run=True)
     assert dry == {"dry_run": True, "groups": {"a": 1}, "partitions": 1, "record_path": None}
-    assert admin.groups["a"].offsets == {T0: 5, U0: 3}
+    assert admin.groups["a"].positions == {T0: 5, U0: 3}
     found = run(DeleteGroupOffsetsOperator, tmp_path, **arguments)
-    assert admin.groups["a"].offsets == {U0: 3}
+    assert admin.groups["a"].positions == {U0: 3}
     (record,) = records(tmp_path)
     assert Path(found["record_path"]).exists()
     assert record["groups"][0]["before"][0]["offset"] == 5
@@ -194,10 +195,10 @@ def test_offsets_of_a_topic_are_forgotten_and_on_record(admin: FakeAdmin, tmp_pa
 
 def test_doubt_about_one_group_forgets_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
-    admin.errors["b"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.errors["b"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     with pytest.raises(GroupsFailedError, match="b"):
         run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a", "b"], topics=["t"])
-    assert admin.groups["a"].offsets == {T0: 5}
+    assert admin.groups["a"].positions == {T0: 5}
 
 
 @pytest.mark.parametrize(

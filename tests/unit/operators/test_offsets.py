@@ -8,7 +8,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, RequestTimeoutError, SnapshotError
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
 
 
 def execute(storage: Path | str, **arguments: Any) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def test_groups_are_chosen_by_patterns_or_by_name(tmp_path: Path) -> None:
 
 
 def test_a_group_that_cannot_be_read_is_in_the_snapshot_unless_told_to_fail(admin: FakeAdmin, tmp_path: Path) -> None:
-    admin.errors["a1"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.errors["a1"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     summary = execute(tmp_path)
     assert summary["failed_groups"] == 1
     assert "GROUP_AUTHORIZATION_FAILED" in summary["failed"]["a1"]

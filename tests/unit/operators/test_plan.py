@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -42,7 +43,7 @@ def test_deleted_groups_are_restored(admin: FakeAdmin, tmp_path: Path, backed_up
     assert admin.groups == {}
     found = restore(tmp_path, backed_up)
     assert (found["counts"]["changed"], found["partitions"], found["skipped"]) == (2, 3, {})
-    assert {name: group.offsets for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}, "b": {U0: 3}}
+    assert {name: group.positions for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}, "b": {U0: 3}}
     assert restore(tmp_path, backed_up)["counts"]["unchanged"] == 2, "twice is once"
 
 
@@ -50,15 +51,15 @@ def test_a_group_that_was_used_since_keeps_its_newer_offsets(admin: FakeAdmin, t
     admin.groups = {"a": FakeGroup({T0: 8})}
     found = restore(tmp_path, backed_up)
     assert "used since the backup" in found["kept"]["a"]
-    assert admin.groups["a"].offsets == {T0: 8}
+    assert admin.groups["a"].positions == {T0: 8}
     assert restore(tmp_path, backed_up, overwrite=True)["counts"]["changed"] == 1
-    assert admin.groups["a"].offsets == {T0: 5, T1: 6}
+    assert admin.groups["a"].positions == {T0: 5, T1: 6}
 
 
 def test_half_a_restore_is_completed(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
     admin.groups = {"a": FakeGroup({T0: 5})}
     assert restore(tmp_path, backed_up, group_ids=["a"])["counts"]["changed"] == 1
-    assert admin.groups["a"].offsets == {T0: 5, T1: 6}
+    assert admin.groups["a"].positions == {T0: 5, T1: 6}
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -68,13 +69,13 @@ def test_a_group_with_members_is_never_restored(
     admin.groups = {"a": FakeGroup({}, members=1)}
     found = restore(tmp_path, backed_up, group_ids=["a"], overwrite=overwrite)
     assert "1 member" in found["kept"]["a"]
-    assert admin.groups["a"].offsets == {}
+    assert admin.groups["a"].positions == {}
 
 
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3), "UNKNOWN_TOPIC"),
+        (broker_error("UNKNOWN_TOPIC_OR_PARTITION"), "UNKNOWN_TOPIC"),
         (ListedOffset(9), "made anew"),
         (ListedOffset(3), "made anew"),
         (ListedOffset(0), "made anew"),
@@ -86,7 +87,7 @@ def test_topics_that_are_gone_or_made_anew_are_skipped(
     admin.ends[T0] = end
     found = restore(tmp_path, backed_up)
     assert reason in found["skipped"]["a"]
-    assert admin.groups["a"].offsets == {T1: 6}
+    assert admin.groups["a"].positions == {T1: 6}
     admin.groups = {}
     admin.ends[U0] = end
     assert "nothing of it" in restore(tmp_path, backed_up, group_ids=["b"])["kept"]["b"]
@@ -97,10 +98,10 @@ def test_a_topic_with_another_id_was_made_anew_however_long_its_log_is(
     admin: FakeAdmin, tmp_path: Path, backed_up: str
 ) -> None:
     admin.ids["u"] = "another"
-    admin.default_end = 1000
+    admin.log = (0, 1000)
     found = restore(tmp_path, backed_up)
     assert "nothing of it" in found["kept"]["b"]
-    assert {name: group.offsets for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}}
+    assert {name: group.positions for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}}
     admin.ids["t"] = "another"
     admin.groups = {}
     assert restore(tmp_path, backed_up)["counts"]["kept"] == 2
@@ -119,15 +120,15 @@ def test_where_nobody_tells_ids_the_logs_alone_decide(admin: FakeAdmin, tmp_path
 
 
 def test_an_offset_whose_records_are_gone_is_skipped(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
-    admin.start = 6
+    admin.log = (6, 10)
     assert "outside the log" in restore(tmp_path, backed_up)["skipped"]["a"]
-    assert admin.groups["a"].offsets == {T1: 6}
+    assert admin.groups["a"].positions == {T1: 6}
 
 
 def test_another_cluster_and_unknown_groups_are_refused(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
     with pytest.raises(ConfigurationError, match="typo"):
         restore(tmp_path, backed_up, group_ids=["a", "typo"])
-    admin.id = "another"
+    admin.cluster = "another"
     with pytest.raises(BackupError, match="another"):
         restore(tmp_path, backed_up)
     assert admin.groups == {}

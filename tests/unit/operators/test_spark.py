@@ -22,8 +22,9 @@ from airflow_kafka_groups.operators.spark import (
     GroupOffsetsToSparkOperator,
     KafkaSparkSubmitOperator,
 )
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error
 from tests.unit.operators import scene
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
@@ -54,7 +55,7 @@ def commit(storage: Path, backlog_id: str, result_path: str, **arguments: Any) -
 
 
 def row(partition: int, offset: int) -> dict[str, Any]:
-    return {"topic": "t", "partition": partition, "offset": offset, "leader_epoch": None, "metadata": ""}
+    return {"topic": "t", "partition": partition, "offset": offset, "leader_epoch": 3, "metadata": ""}
 
 
 def result(path: str, **changes: Any) -> None:
@@ -73,7 +74,7 @@ def result(path: str, **changes: Any) -> None:
 
 def test_the_offsets_of_one_group_are_written(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup({T0: 5, T1: 10}), "b": FakeGroup({T0: 1})}
-    admin.start = 2
+    admin.log = (2, 10)
     snapshot_id = scene.take_snapshot(tmp_path)
     found = prepare(tmp_path)
     assert found == prepare(tmp_path, snapshot_id=snapshot_id) | {
@@ -83,12 +84,12 @@ def test_the_offsets_of_one_group_are_written(admin: FakeAdmin, tmp_path: Path) 
     content = json.loads(Path(found["path"]).read_text())
     assert content["partitions"] == [
         {
-            **{"topic": "t", "partition": partition, "committed_offset": offset, "leader_epoch": None},
+            **{"topic": "t", "partition": partition, "committed_offset": offset, "leader_epoch": 3},
             **{"metadata": "", "log_start": 2, "log_end": 10},
         }
         for partition, offset in ((0, 5), (1, 10))
     ]
-    assert (content["backlog_id"], content["kafka_cluster_id"]) == (found["backlog_id"], "fake-cluster")
+    assert (content["backlog_id"], content["kafka_cluster_id"]) == (found["backlog_id"], CLUSTER_ID)
     assert found["path"] == str(tmp_path / scene.CLUSTER / "backlogs" / f"{found['backlog_id']}.json")
 
 
@@ -122,9 +123,9 @@ def test_what_was_processed_is_committed_and_can_be_waited_for(admin: FakeAdmin,
     path = str(tmp_path / "result.json")
     result(path)
     assert commit(tmp_path, "b", path, dry_run=True)["counts"]["would_change"] == 1
-    assert admin.groups["a"].offsets == {T0: 5, T1: 10}
+    assert admin.groups["a"].positions == {T0: 5, T1: 10}
     found = commit(tmp_path, "b", path)
-    assert admin.groups["a"].offsets == {T0: 9, T1: 10}
+    assert admin.groups["a"].positions == {T0: 9, T1: 10}
     assert (found["counts"]["changed"], found["targets"]) == (1, {"a": {"t": {"0": 9, "1": 10}}})
     changes = tmp_path / scene.CLUSTER / "changes"
     assert [len(list(changes.glob(f"*-{name}.json"))) for name in ("before", "result")] == [1, 2]
@@ -171,7 +172,7 @@ def test_what_the_connection_forbids_is_not_committed(
     with pytest.raises(ConfigurationError, match=r"read-only|protected by"):
         prepare(tmp_path)
     assert prepare(tmp_path, for_commit=False)["offsets"] == 5
-    assert admin.groups["a"].offsets == {T0: 5, T1: 10}
+    assert admin.groups["a"].positions == {T0: 5, T1: 10}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from airflow_kafka_groups.triggers.codec import condition_from_json
 from airflow_kafka_groups.triggers.group_conditions import EndReached
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 
 T0 = TopicPartition("t", 0)
 

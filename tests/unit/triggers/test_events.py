@@ -12,10 +12,11 @@ from airflow.sdk import Asset, AssetWatcher
 
 from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError, RequestTimeoutError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.models import GroupState, GroupType, ListedOffset, TopicPartition
+from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger, matching_groups
 from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
 
 T0 = TopicPartition("t", 0)
 ARGUMENTS: list[dict[str, Any]] = [
@@ -91,11 +92,11 @@ async def test_stale_groups_are_empty_and_unmoved_for_the_whole_time(admin: Fake
     }
     assert await matching(one, admin) == set()
     now[0] += 59
-    admin.groups["moves"].offsets[T0] = 6
+    admin.commit("moves", *T0, 6)
     assert await matching(one, admin) == set()
     now[0] += 1
     assert await matching(one, admin) == {"still"}
-    admin.errors["still"] = broker_error("NOT_COORDINATOR", 16)
+    admin.errors["still"] = broker_error("NOT_COORDINATOR")
     sighting = await one.poll(admin)  # type: ignore[arg-type]  # the fake
     assert "still" not in sighting.known
     admin.errors.clear()
@@ -107,9 +108,9 @@ async def test_lagging_groups_are_more_than_so_far_behind(admin: FakeAdmin) -> N
     sighting = await watch("lagging", max_lag=3).poll(admin)  # type: ignore[arg-type]  # the fake
     assert sighting.matching == {"behind": "lag 4"}
     assert sighting.known == {"at", "behind"}, "of a topic made anew nothing is known"
-    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
+    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     assert (await watch("lagging", max_lag=3).poll(admin)).known == set()  # type: ignore[arg-type]  # the fake
-    admin.ends[T0], admin.start = ListedOffset(10), 9
+    admin.ends[T0] = (9, 10)
     assert await matching(watch("lagging", max_lag=3), admin) == {"behind"}, "what is gone unread counts"
 
 

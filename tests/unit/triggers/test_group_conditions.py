@@ -8,7 +8,8 @@ import pytest
 
 from airflow_kafka_groups.models import GroupState, ListedOffset, TopicPartition
 from airflow_kafka_groups.triggers.group_conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup, broker_error
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -31,7 +32,7 @@ async def test_an_empty_group_with_a_member_is_not_empty(admin: FakeAdmin) -> No
 
 async def test_all_or_any_and_doubt_is_neither(admin: FakeAdmin) -> None:
     admin.groups = {"a": FakeGroup(), "b": FakeGroup()}
-    admin.errors["b"] = broker_error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.errors["b"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     for kind in (GroupsExist, GroupsEmpty):
         assert not await reached(kind(group_ids=("a", "b")), admin)
         assert await reached(kind(group_ids=("a", "b"), any_group=True), admin)
@@ -42,8 +43,8 @@ async def test_the_end_is_the_one_of_the_beginning(admin: FakeAdmin) -> None:
     admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
     condition = EndReached(group_ids=("a",))
     assert not await reached(condition, admin)
-    admin.default_end = 1000
-    admin.groups["a"].offsets[T0] = 10
+    admin.log = (0, 1000)
+    admin.commit("a", *T0, 10)
     assert await reached(condition, admin)
     assert condition.targets == {"a": {T0: 10, T1: 10}}
 
@@ -52,8 +53,8 @@ async def test_an_end_is_fixed_when_the_first_commits_are_seen(admin: FakeAdmin)
     admin.groups = {"a": FakeGroup({})}
     condition = EndReached(group_ids=("a",))
     assert not await reached(condition, admin)
-    admin.groups["a"].offsets[T0] = 5
-    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3)
+    admin.commit("a", *T0, 5)
+    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     assert not await reached(condition, admin)
     assert condition.targets == {}
     admin.ends[T0] = ListedOffset(5)
@@ -83,10 +84,10 @@ async def test_movement_and_gaps_begin_the_time_again(
     admin.groups = {"a": FakeGroup({T0: 5})}
     await condition.check(admin)  # type: ignore[arg-type]  # the fake
     now[0] += 59
-    admin.groups["a"].offsets[T0] = 6
+    admin.commit("a", *T0, 6)
     assert not await reached(condition, admin)
     now[0] += 59
-    admin.errors["a"] = broker_error("NOT_COORDINATOR", 16)
+    admin.errors["a"] = broker_error("NOT_COORDINATOR")
     assert not await reached(condition, admin)
     admin.errors = {}
     now[0] += 59
@@ -101,7 +102,7 @@ async def test_movement_and_gaps_begin_the_time_again(
         ({T0: 10}, ListedOffset(10), True, False),
         ({T0: 10}, ListedOffset(10), False, True),
         ({T0: 9}, ListedOffset(10), True, True),
-        ({T0: 9}, broker_error("UNKNOWN_TOPIC_OR_PARTITION", 3), True, False),
+        ({T0: 9}, broker_error("UNKNOWN_TOPIC_OR_PARTITION"), True, False),
         ({T0: 11}, ListedOffset(10), True, False),
         ({}, ListedOffset(10), True, False),
         ({}, ListedOffset(10), False, False),

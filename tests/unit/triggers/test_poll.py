@@ -23,7 +23,8 @@ from airflow_kafka_groups.triggers.codec import CONDITIONS, condition_from_json,
 from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, LagAtMost, OffsetsReached
 from airflow_kafka_groups.triggers.group_conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress
 from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER, ConditionTrigger, EventStatus, wait_before_poll
-from tests.unit.operators.fake_admin import FakeAdmin, FakeGroup
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 
 T0 = TopicPartition("t", 0)
 TARGETS = {"a": {T0: 5, TopicPartition("t", 1): 0}, "b": {TopicPartition("u", 2): 7}}

@@ -21,7 +21,8 @@ from airflow_kafka_groups.maintenance.backup.planned import backup_groups, requi
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -68,7 +69,7 @@ async def test_offsets_are_read_with_open_transactions_in_mind(tmp_path: Path) -
 async def test_no_error_reads_as_a_backup(code: ErrorCode, tmp_path: Path) -> None:
     admin = cluster()
     plan = await planned(admin, layout_in(tmp_path))
-    admin.offset_errors["a"] = error(code.name.upper(), int(code))
+    admin.offset_errors["a"] = broker_error(code.name.upper())
     backup = await backup_groups(admin, layout_in(tmp_path), plan, now=Ticking(LATER))
     assert list(backup.entries) == ["b"]
     assert code.name.upper() in backup.not_backed_up["a"]

@@ -14,7 +14,8 @@ from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType
-from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.maintenance.scene import LATER, layout_in
 
 
@@ -87,8 +88,8 @@ async def test_what_is_not_safe_at_first_sight_is_not_watched() -> None:
     admin.add("sink", ("t", 0, 1), protocol_type="connect")
     admin.add("bare")
     admin.add("connect-x", ("t", 0, 1))
-    admin.describe_errors["secret"] = error("GROUP_AUTHORIZATION_FAILED")
-    admin.offset_errors["unread"] = error("GROUP_AUTHORIZATION_FAILED")
+    admin.describe_errors["secret"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    admin.offset_errors["unread"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     watch = Watch()
     names = ["busy", "share", "sink", "bare", "connect-x", "secret", "unread", "nowhere", ""]
     report = await delete(admin, names, sleep=watch)

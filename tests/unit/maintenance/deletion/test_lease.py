@@ -21,8 +21,9 @@ from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, d
 from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.membership.lease import GROUP_ID, MaintenanceLease
-from tests.unit.maintenance.fake import FakeAdmin, Ticking
-from tests.unit.maintenance.fake_lease import WHY, ScriptedLease
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking
+from tests.fakes.lease import WHY, ScriptedLease
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in
 
 NAMES = ("a", "b", "c", "d")
@@ -88,15 +89,11 @@ async def test_a_lease_that_is_held_is_recorded_and_changes_nothing(scene: Scene
 
 
 async def test_lost_between_two_chunks_the_second_is_kept_and_not_even_read(scene: Scene) -> None:
-    real = scene.admin._delete
-
-    def lose_after(group_id: str) -> Any:
-        result = real(group_id)
+    def lose_after(group_id: str) -> None:
         if len(scene.admin.deleted) == 2:
             scene.lease.lose()
-        return result
 
-    scene.admin._delete = lose_after  # type: ignore[method-assign]
+    scene.admin.after_delete = lose_after
     report = await scene.delete()
     found = codes(report)
     assert sorted(found.values()) == [DELETED, DELETED, KEPT, KEPT]

@@ -21,7 +21,8 @@ from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, d
 from airflow_kafka_groups.membership import clock
 from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
 
 
@@ -93,12 +94,12 @@ CHANGES: list[tuple[str, Callable[[FakeAdmin], object], str]] = [
     ("it is silent", lambda admin: admin.silent.add("a"), "kept:not_described"),
     (
         "it may not be described",
-        lambda admin: admin.describe_errors.update(a=error("GROUP_AUTHORIZATION_FAILED")),
+        lambda admin: admin.describe_errors.update(a=broker_error("GROUP_AUTHORIZATION_FAILED")),
         "kept:not_described",
     ),
     (
         "it may not be read",
-        lambda admin: admin.offset_errors.update(a=error("GROUP_AUTHORIZATION_FAILED")),
+        lambda admin: admin.offset_errors.update(a=broker_error("GROUP_AUTHORIZATION_FAILED")),
         "kept:unreadable",
     ),
 ]
@@ -133,7 +134,7 @@ async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None
 async def test_every_answer_of_a_delete_request_is_told_apart(code: ErrorCode, tmp_path: Path) -> None:
     admin = cluster("a", "b")
     plan, backup = await backed_up(admin, layout_in(tmp_path))
-    admin.delete_errors["a"] = error(code.name.upper(), int(code))
+    admin.delete_errors["a"] = broker_error(code.name.upper())
     report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
     special = {
         ErrorCode.non_empty_group: "kept",
@@ -231,7 +232,7 @@ async def test_a_reading_that_got_old_is_made_again(tmp_path: Path) -> None:
     plan, backup = await backed_up(admin, layout_in(tmp_path))
     admin.calls.clear()
     report = await delete_planned(admin, plan, backup, dry_run=False, options=options(monotonic=Slow(16, 15)))
-    assert [call for call, _ in admin.calls] == [
+    assert admin.call_names == [
         "list",
         "describe",
         "stable offsets",

@@ -22,7 +22,7 @@ from airflow_kafka_groups.models import (
 )
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.every import for_every
-from tests.unit.maintenance.fake import FakeGroup, describe, error, offsets_of, timeout
+from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
 
 OFFSETS = offsets_of("g", ("t", 0, 5), ("t", 1, 6))
 PRINT = fingerprint(OFFSETS)
@@ -38,10 +38,10 @@ SAFE = Reading(
 )
 
 ALL_ERRORS: list[KafkaGroupsError] = [
-    *(error(code.name.upper(), int(code)) for code in ErrorCode if code is not ErrorCode.none),
+    *(broker_error(code.name.upper()) for code in ErrorCode if code is not ErrorCode.none),
     timeout(),
     MissingAnswerError("left out"),
-    PartitionOffsetsError("g", {TopicPartition("t", 1): error("UNSTABLE_OFFSET_COMMIT")}, OFFSETS),
+    PartitionOffsetsError("g", {TopicPartition("t", 1): broker_error("UNSTABLE_OFFSET_COMMIT")}, OFFSETS),
     KafkaGroupsError(""),
 ]
 

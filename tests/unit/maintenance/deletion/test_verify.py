@@ -9,15 +9,16 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
 from airflow_kafka_groups.maintenance.deletion.verify import settle, verify_deleted
 from airflow_kafka_groups.models import GroupState
-from tests.unit.maintenance.fake import FakeAdmin, Ticking, error, timeout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in
 
 
 async def test_gone_is_what_nobody_lists_and_its_coordinator_does_not_know() -> None:
     admin = FakeAdmin()
     admin.add("back", ("t", 0, 1), state=GroupState.STABLE, members=1)
-    admin.describe_errors["new-spelling"] = error("GROUP_ID_NOT_FOUND", 69)
-    admin.describe_errors["secret"] = error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.describe_errors["new-spelling"] = broker_error("GROUP_ID_NOT_FOUND")
+    admin.describe_errors["secret"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     admin.silent.add("silent")
     found = await verify_deleted(admin, ["gone", "back", "new-spelling", "secret", "silent", "gone"])
     assert found.gone == ("gone", "new-spelling")

@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import (
 )
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout
-from tests.unit.maintenance.fake import CLUSTER_ID, NOW
+from tests.fakes.groups import CLUSTER_ID, NOW
 
 ID = "20260301T120000Z-0123abcd"
 

@@ -18,7 +18,8 @@ from airflow_kafka_groups.maintenance.plan.make_plan import _capped, make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest
 from airflow_kafka_groups.models import GroupState, GroupType
-from tests.unit.maintenance.fake import NOW, FakeAdmin, error, offsets_of, timeout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, planned, snapshot
 
 
@@ -100,7 +101,7 @@ async def test_what_the_snapshot_says_against_it_outweighs_the_verdict(facts: di
 
 async def test_an_empty_group_with_a_member_is_a_contradiction_and_kept(tmp_path: Path) -> None:
     admin = FakeAdmin()
-    admin.add("g", ("t", 0, 5), members=1)
+    admin.add("g", ("t", 0, 5), members=1, state=GroupState.EMPTY)
     admin.without_states = True
     reader = await snapshot(admin, layout_in(tmp_path))
     plan = make_plan(judge(reader), reader, POLICY, LATER)
@@ -118,7 +119,7 @@ async def test_a_group_without_visible_offsets_is_kept(tmp_path: Path) -> None:
 async def test_a_group_that_could_not_be_read_is_kept_whatever_the_verdict(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("g", ("t", 0, 5))
-    admin.offset_errors["g"] = error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.offset_errors["g"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     reader = await snapshot(admin, layout_in(tmp_path))
     plan = make_plan(judge(reader, verdict="stale"), reader, POLICY, LATER)
     assert plan.groups == ()

@@ -11,7 +11,8 @@ import pytest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import write_json
-from tests.unit.maintenance.fake import NOW, FakeAdmin
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW
 from tests.unit.maintenance.scene import layout_in, snapshot
 
 

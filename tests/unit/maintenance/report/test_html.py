@@ -18,7 +18,8 @@ from airflow_kafka_groups.maintenance.deletion.verify import Verification, verif
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.report.html import merge_outcomes, render_report, write_report
 from airflow_kafka_groups.maintenance.storage import Layout, new_id
-from tests.unit.maintenance.fake import FakeAdmin, Ticking
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
 
 EVIL = '<script>alert("x")</script>&\'"\u202e'

@@ -13,7 +13,8 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.unit.maintenance.fake import CLUSTER_ID, NOW, FakeAdmin, Ticking, error, offsets_of, timeout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW, Ticking, broker_error, offsets_of, timeout
 from tests.unit.maintenance.scene import layout_in
 
 
@@ -97,7 +98,7 @@ async def test_a_cluster_without_groups_is_a_snapshot_too(tmp_path: Path) -> Non
 async def test_no_error_reads_as_no_offsets(code: ErrorCode, tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("g", ("t", 0, 5))
-    admin.offset_errors["g"] = error(code.name.upper(), int(code))
+    admin.offset_errors["g"] = broker_error(code.name.upper())
     rows, summary = await rows_of(admin, tmp_path)
     assert len(rows) == 1
     assert code.name.upper() in rows[0]["error"]
@@ -127,7 +128,7 @@ async def test_a_partition_error_stands_beside_the_offsets_that_could_be_read(tm
     admin = FakeAdmin()
     admin.add("g")
     partial = offsets_of("g", ("t", 0, 5))
-    problem = {TopicPartition("t", 1): error("UNSTABLE_OFFSET_COMMIT", 88)}
+    problem = {TopicPartition("t", 1): broker_error("UNSTABLE_OFFSET_COMMIT")}
     admin.offset_errors["g"] = PartitionOffsetsError("g", problem, partial)
     rows, summary = await rows_of(admin, tmp_path)
     assert [(row["partition"], row["committed_offset"], row["error"] is None) for row in rows] == [
@@ -154,7 +155,7 @@ async def test_states_come_from_the_coordinators_when_the_listing_has_none(tmp_p
     admin.add("empty", ("t", 0, 5))
     admin.add("busy", ("t", 0, 5), state=GroupState.STABLE, members=1)
     admin.add("secret", ("t", 0, 5))
-    admin.describe_errors["secret"] = error("GROUP_AUTHORIZATION_FAILED", 30)
+    admin.describe_errors["secret"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     admin.without_states = True
     rows, _ = await rows_of(admin, tmp_path)
     found = [(row["group_id"], row["state"], row["members"], row["group_type"], row["error"]) for row in rows]
@@ -198,9 +199,9 @@ async def test_patterns_and_the_empty_id(tmp_path: Path) -> None:
 async def test_ids_asked_for_by_name_that_do_not_exist_are_reported(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("g", ("t", 0, 5))
-    admin.describe_errors["secret"] = error("GROUP_AUTHORIZATION_FAILED", 30)
-    admin.offset_errors["secret"] = error("GROUP_AUTHORIZATION_FAILED", 30)
-    admin.describe_errors["new-spelling"] = error("GROUP_ID_NOT_FOUND", 69)
+    admin.describe_errors["secret"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    admin.offset_errors["secret"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    admin.describe_errors["new-spelling"] = broker_error("GROUP_ID_NOT_FOUND")
     rows, summary = await rows_of(admin, tmp_path, group_ids=["nowhere", "g", "secret", "g", "new-spelling"])
     assert summary.not_found == ("nowhere", "new-spelling")
     assert [(row["group_id"], row["error"] is None) for row in rows] == [("g", True), ("secret", False)]

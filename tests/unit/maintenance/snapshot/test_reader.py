@@ -20,7 +20,8 @@ from airflow_kafka_groups.maintenance.snapshot.reader import (
     snapshot_ids,
 )
 from airflow_kafka_groups.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
-from tests.unit.maintenance.fake import NOW, FakeAdmin, FakeGroup, Ticking, timeout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.unit.maintenance.scene import layout_in, snapshot
 
 ID = "20260301T120000Z-0123abcd"

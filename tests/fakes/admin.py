@@ -1,0 +1,224 @@
+"""A cluster in memory with the methods of ``AdminClient``: it obeys the brokers' rules, and can be made to fail.
+
+The rules are those of real brokers: ``tests/fakes/admin_facts.py`` lists them, and each is checked on this fake and on
+Kafka itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Self, cast
+
+from airflow_kafka_groups.admin import AdminClient, ClusterDescription
+from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, one_or_many, partitions_of
+from airflow_kafka_groups.admin.lag import GroupLag
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError, UnexpectedGroupTypeError
+from airflow_kafka_groups.models import (
+    Broker,
+    CoordinatorType,
+    GroupDescription,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    ListConsumerGroupOffsetsSpec,
+    ListedOffset,
+    OffsetAndMetadata,
+    OffsetSpec,
+    TopicPartition,
+)
+from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
+from tests.fakes.groups import FakeGroup
+from tests.fakes.state import ClusterState, Log
+
+GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
+_EVERYTHING = frozenset({"read", "describe", "delete"})
+
+
+class FakeAdmin(ClusterState):
+    """An ``AdminClient`` of a cluster of two brokers in memory.
+
+    :param groups: as of ``ClusterState``, which also says what can be set about the cluster.
+    :param log: likewise.
+
+    What goes wrong is injected. ``errors`` fails a group in every call; ``describe_errors``, ``offset_errors`` and
+    ``delete_errors`` fail it in one kind of call; groups in ``silent`` are left out of answers, and the brokers in
+    ``missing_brokers`` do not answer listings; ``before`` is called with the kind of each call before its answer.
+
+    ``calls`` has what was asked: the kind of each call, and the ids.
+    """
+
+    def __init__(self, groups: Mapping[str, FakeGroup] | None = None, *, log: Log | None = None) -> None:
+        super().__init__(groups, log=log)
+        self.api_versions: dict[int, ApiVersions] = {}
+        self.operations: frozenset[str] | None = None
+        self.sees_topics = True
+
+        self.fails_with: KafkaGroupsError | None = None
+        self.missing_brokers: dict[int, KafkaGroupsError] = {}
+        self.errors: dict[str, KafkaGroupsError] = {}
+        self.describe_errors: dict[str, KafkaGroupsError] = {}
+        self.offset_errors: dict[str, KafkaGroupsError] = {}
+        self.delete_errors: dict[str, KafkaGroupsError] = {}
+        self.silent: set[str] = set()
+        self.delete_hangs = False
+        self.before: Callable[[str], None] = lambda call: None
+
+        self.calls: list[tuple[str, list[str]]] = []
+        self.key_types: list[CoordinatorType] = []
+        self.closed = 0
+
+    @property
+    def call_names(self) -> list[str]:
+        """The kinds of the calls, in order."""
+        return [name for name, _ in self.calls]
+
+    def asked(self, call: str) -> list[str]:
+        """Return the ids of all calls of one kind."""
+        return [group_id for name, ids in self.calls if name == call for group_id in ids]
+
+    async def __aenter__(self) -> Self:
+        if self.fails_with is not None:
+            raise self.fails_with
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closed += 1
+
+    async def cluster_id(self) -> str | None:
+        return self.cluster
+
+    async def describe_cluster(self) -> ClusterDescription:
+        return ClusterDescription(self.cluster, (_broker(1), _broker(2)), self.api_versions, {})
+
+    async def group_operations(self, group_id: str) -> frozenset[str] | None:
+        return self.operations
+
+    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
+        allowed = dict.fromkeys(topics, _EVERYTHING)
+        return MetadataAnswer(self.cluster, (), cluster_operations=_EVERYTHING, topic_operations=allowed)
+
+    async def sees_all_topics(self) -> bool:
+        return self.sees_topics
+
+    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
+
+    async def list_groups(
+        self,
+        *,
+        states: Iterable[GroupState | str] = (),
+        types: Iterable[GroupType | str] = (),
+        group_id_pattern: str | None = None,
+    ) -> GroupListings:
+        self._note("list", [])
+        wanted_states, wanted_types = set(states), set(types)
+        listings = [
+            listing
+            for listing in self._listings()
+            if (not wanted_states or listing.state in wanted_states)
+            and (not wanted_types or listing.type in wanted_types)
+            and (group_id_pattern is None or re.fullmatch(group_id_pattern, listing.group_id))
+        ]
+        return GroupListings(listings, self.missing_brokers)
+
+    async def find_coordinators(
+        self, keys: Iterable[str], *, key_type: CoordinatorType = CoordinatorType.GROUP
+    ) -> GroupResults[Broker]:
+        wanted = group_ids_of(keys, "keys")
+        self._note("find", wanted)
+        self.key_types.append(key_type)
+        return self._results(wanted, {}, lambda key: _broker(self.groups[key].coordinator if key in self.groups else 1))
+
+    async def describe_consumer_groups(
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
+    ) -> GroupResults[GroupDescription]:
+        wanted = group_ids_of(group_ids)
+        self._note("describe", wanted)
+        operations = self.operations if include_authorized_operations else None
+        return self._results(wanted, self.describe_errors, lambda group_id: self._described(group_id, operations))
+
+    async def list_consumer_group_offsets(
+        self, groups: GroupSpecs, *, require_stable: bool = False
+    ) -> GroupResults[GroupOffsets]:
+        wanted, specs = one_or_many(groups)
+        self._note("stable offsets" if require_stable else "offsets", wanted)
+        return self._results(wanted, self.offset_errors, lambda group_id: self._offsets(group_id, specs.get(group_id)))
+
+    async def stream_consumer_group_offsets(
+        self, groups: GroupSpecs, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        results = await self.list_consumer_group_offsets(groups, require_stable=require_stable)
+        for result in reversed(list(results.values())):  # answers arrive in any order
+            yield result
+
+    async def list_consumer_group_lag(self, groups: GroupSpecs) -> GroupResults[GroupLag]:
+        # The client's own computation, over this cluster's answers.
+        return await AdminClient.list_consumer_group_lag(cast("AdminClient", self), groups)
+
+    async def delete_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        offsets: Mapping[str, GroupOffsets] | None = None,
+        types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
+    ) -> GroupResults[None]:
+        wanted = group_ids_of(group_ids)
+        self._note("delete", wanted)
+        if self.delete_hangs:
+            await asyncio.Event().wait()
+        others = set(GroupType) - {GroupType(kind) for kind in types} - {GroupType.UNKNOWN}
+        listed = {listing.group_id: listing.type for listing in self._listings() if listing.type in others}
+
+        def delete(group_id: str) -> None:
+            if self.missing_brokers:  # a broker that does not list its groups may have any of another type
+                raise IncompleteListingError(self.missing_brokers)
+            if group_id in listed:
+                raise UnexpectedGroupTypeError(group_id, listed[group_id])
+            self._delete(group_id)
+
+        return self._results(wanted, self.delete_errors, delete)
+
+    async def alter_consumer_group_offsets(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    ) -> GroupResults[None]:
+        wanted = commits_of(offsets)
+        self._note("alter", wanted)
+        return self._results(list(wanted), {}, lambda group_id: self._alter(group_id, wanted[group_id]))
+
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        wanted = partitions_of(partitions)
+        self._note("delete offsets", [group_id])
+        self._results([group_id], {}, lambda _: self._forget(group_id, wanted))[group_id].unwrap()
+
+    async def list_offsets(
+        self, specs: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
+        self._note("list_offsets", [f"{where.topic}-{where.partition}" for where in specs])
+        return {where: self._listed(where, spec) for where, spec in specs.items()}
+
+    def _results(
+        self, group_ids: list[str], errors: Mapping[str, KafkaGroupsError], answer: Callable[[str], Any]
+    ) -> GroupResults[Any]:
+        """Answer for each group: with the injected error, or with what the rules say."""
+        results: list[GroupResult[Any]] = []
+        for group_id in group_ids:
+            if group_id in self.silent:
+                continue
+            error = self.errors.get(group_id) or errors.get(group_id)
+            try:
+                results.append(GroupResult(group_id, None if error else answer(group_id), error))
+            except KafkaGroupsError as refusal:
+                results.append(GroupResult(group_id, error=refusal))
+        return GroupResults(results)
+
+    def _note(self, call: str, ids: Iterable[str]) -> None:
+        self.before(call)
+        self.calls.append((call, list(ids)))
+
+
+def _broker(broker_id: int) -> Broker:
+    return Broker(broker_id=broker_id, host=f"b{broker_id}", port=9092)

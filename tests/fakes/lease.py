@@ -1,0 +1,67 @@
+"""The lease in memory: held until a test says otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError, LeaseLostError
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
+
+WHY = "the group went on without this run"
+
+
+class ScriptedLease:
+    """A lease that is held until ``lose()``; the next ``doubts`` confirmations take a moment."""
+
+    def __init__(self, generation: int = 7) -> None:
+        self.group_id = "airflow-kafka-groups-lease"
+        self.owner = "me"
+        self.generation = generation
+        self.member_id = "m1"
+        self.term = 1
+        self.seconds = 5.0
+        self.confirmed = 0
+        self.doubts = 0
+
+    @property
+    def remaining(self) -> float:
+        return self.seconds
+
+    def lose(self) -> None:
+        self.seconds = 0.0
+
+    def check(self, at_least: float = 0.0) -> None:
+        if self.seconds <= at_least:
+            raise LeaseLostError(self.group_id, WHY)
+
+    async def confirm(self, at_least: float = 0.0) -> None:
+        self.confirmed += 1
+        if self.doubts:
+            self.doubts -= 1
+            await asyncio.sleep(0)
+            self.seconds = 5.0
+        self.check(at_least)
+
+
+class FakeLease:
+    """The cluster's lease in memory, behind ``KafkaGroupsHook.lease``.
+
+    Whoever asks gets it, unless ``refused`` is the error to raise; ``asked`` has the arguments of each request.
+    """
+
+    def __init__(self) -> None:
+        self.lease = ScriptedLease()
+        self.refused: KafkaGroupsError | None = None
+        self.asked: list[dict[str, Any]] = []
+        self.given_back = 0
+
+    @asynccontextmanager
+    async def take(self, **asked: Any) -> AsyncIterator[LeaseGuard]:
+        self.asked.append(asked)
+        if self.refused is not None:
+            raise self.refused
+        yield LeaseGuard(self.lease)
+        self.given_back += 1
