@@ -11,8 +11,8 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
 from airflow_kafka_groups.links import CleanupReportLink, name_report, report_url_of
-from airflow_kafka_groups.operators.approval_rules import CONFIRM, EXCLUDE, why_approval
-from airflow_kafka_groups.operators.base import StoredOperator
+from airflow_kafka_groups.operators.support.approval_rules import CONFIRM, EXCLUDE, why_approval
+from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

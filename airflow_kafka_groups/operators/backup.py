@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -73,7 +73,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Back up with one client."""
-        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
         backup = self.hook.run(self._named() if self.plan_id is None else self._planned())
         self.log.info(
@@ -112,6 +112,6 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Say which topics the backup is about, and which file it is; ``None`` if there is none."""
-        from airflow_kafka_groups.operators.telemetry import offsets_lineage
+        from airflow_kafka_groups.operators.support.telemetry import offsets_lineage
 
         return None if self._backup is None else offsets_lineage(self.hook, str(self._backup.path), self._backup.rows)

@@ -15,8 +15,8 @@ from airflow_kafka_groups.exceptions import (
     MaintenanceError,
 )
 from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
-from airflow_kafka_groups.operators.deletion_lease import owner_name, read_terms
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.deletion_lease import owner_name, read_terms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
     from airflow_kafka_groups.maintenance.deletion.verify import Verification
     from airflow_kafka_groups.maintenance.storage import StoragePath
-    from airflow_kafka_groups.operators.deletion_runs import Run
+    from airflow_kafka_groups.operators.support.deletion_runs import Run
 
 
 class DeleteGroupsOperator(StoredOperator):
@@ -137,8 +137,8 @@ class DeleteGroupsOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.deletion.audit import audit_record, write_audit
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
         from airflow_kafka_groups.maintenance.storage import new_id, utc_now
-        from airflow_kafka_groups.operators.deletion_runs import ExplicitRun, PlannedRun
-        from airflow_kafka_groups.operators.telemetry import tell_deletion
+        from airflow_kafka_groups.operators.support.deletion_runs import ExplicitRun, PlannedRun
+        from airflow_kafka_groups.operators.support.telemetry import tell_deletion
 
         dry_run = read_flag("dry_run", self.dry_run)
         terms = read_terms(self, dry_run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,7 +53,7 @@ class RestoreDrillOperator(StoredOperator):
         from airflow_kafka_groups.exceptions import MaintenanceError
         from airflow_kafka_groups.hooks.arguments import read_integer, read_text
         from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore
-        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
         backup_id = read_text("plan_id", self.plan_id)
         groups = read_integer("max_groups", self.max_groups, minimum=1)

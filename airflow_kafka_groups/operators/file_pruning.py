@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -66,7 +66,7 @@ class PruneFilesOperator(StoredOperator):
         from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
         from airflow_kafka_groups.maintenance.file_pruning import FileKind, Retention, prune
         from airflow_kafka_groups.maintenance.storage import utc_now
-        from airflow_kafka_groups.operators.telemetry import tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import tell_outlets
 
         dry_run = read_flag("dry_run", self.dry_run)
         change_days = _days("change_days", self.change_days)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.operators.base import KafkaGroupsOperator, first_failures
+from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

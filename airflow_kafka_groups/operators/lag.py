@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.operators.base import KafkaGroupsOperator, first_failures
+from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -84,7 +84,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
 
     def _summary(self, context: Context, found: GroupResults[GroupLag], max_lag: int) -> dict[str, Any]:
         from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
-        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
         lags: dict[str, int] = {}
         unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}

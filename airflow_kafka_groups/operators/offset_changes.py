@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import is_template
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

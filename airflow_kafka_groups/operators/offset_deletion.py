@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

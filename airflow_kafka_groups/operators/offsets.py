@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
-from airflow_kafka_groups.operators.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -82,13 +82,13 @@ class ListGroupOffsetsOperator(StoredOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Say which topics the snapshot is about, and which files it is; ``None`` if there is none."""
-        from airflow_kafka_groups.operators.telemetry import offsets_lineage
+        from airflow_kafka_groups.operators.support.telemetry import offsets_lineage
 
         summary = self._summary
         return None if summary is None else offsets_lineage(self.hook, summary.data, summary.rows)
 
     def _tell(self, context: Context, summary: SnapshotSummary) -> None:
-        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
         self._summary = summary
         for broker, groups in summary.coordinators.items():

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.links import CleanupReportLink, name_report
-from airflow_kafka_groups.operators.base import StoredOperator
+from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -100,7 +100,7 @@ class PlanCleanupOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.report import make_report
-        from airflow_kafka_groups.operators.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
         policy = self.policy()
         layout = self.layout()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.links import CleanupReportLink, name_report
-from airflow_kafka_groups.operators.base import StoredOperator
+from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

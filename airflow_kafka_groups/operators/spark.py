@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.operators.base import KafkaGroupsOperator, StoredOperator
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
+from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

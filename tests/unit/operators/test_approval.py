@@ -15,8 +15,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator, question
-from airflow_kafka_groups.operators.approval_rules import why_approval
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.support.approval_rules import why_approval
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.operators.base import KafkaGroupsOperator
+from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator
 from airflow_kafka_groups.provider_info import get_provider_info
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 

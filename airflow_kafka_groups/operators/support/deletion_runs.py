@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PlanError
-from airflow_kafka_groups.operators.approval_rules import check_approval, why_approval
-from airflow_kafka_groups.operators.base import FIRST_FAILURES
+from airflow_kafka_groups.operators.support.approval_rules import check_approval, why_approval
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient

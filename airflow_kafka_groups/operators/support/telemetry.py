@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-    from airflow_kafka_groups.operators.base import StoredOperator
+    from airflow_kafka_groups.operators.support.base import StoredOperator
 
 log = logging.getLogger(__name__)
 
