@@ -4,6 +4,7 @@
 
     KafkaGroupsError
     ├── ConfigurationError            bad input; names the field, the value and the remedy (also a ValueError)
+    │   └── UnsupportedByClientError  the installed confluent-kafka lacks what the connection needs
     ├── LocalProtocolError            the request cannot be built
     │   └── UnsupportedVersionError   the broker is too old (or too new) for the request
     │       └── NoBatchedRequestError the broker accepts one key per request (handled by the fallback)
@@ -66,6 +67,10 @@ class ConfigurationError(KafkaGroupsError, ValueError):
         super().__init__(f"{field}{shown}: {remedy}")
         self.field = field
         self.remedy = remedy
+
+
+class UnsupportedByClientError(ConfigurationError):
+    """The installed confluent-kafka lacks what the connection needs, such as Kerberos."""
 
 
 class LocalProtocolError(KafkaGroupsError):
