@@ -28,8 +28,8 @@ class ClusterAdmin:
     :param config: where and how to connect; ``request_timeout`` and ``api_timeout`` apply.
 
     Each call raises ``AuthenticationFailedError``, ``ConnectionFailedError``, ``RequestTimeoutError`` or
-    ``DeadlineExceededError`` when no broker answers, and ``UnsupportedByClientError`` when the installed confluent-kafka
-    cannot log in this way.
+    ``DeadlineExceededError`` when no broker answers, and ``UnsupportedByClientError`` when the installed
+    confluent-kafka cannot log in this way.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -46,7 +46,7 @@ class ClusterAdmin:
         """Return how long each live broker keeps the offsets of a group without members."""
         return offsets_retention_of(await self.describe_configs())
 
-    async def describe_topics(self, topics: Iterable[str]) -> dict[str, str | None | KafkaGroupsError]:
+    async def describe_topics(self, topics: Iterable[str]) -> dict[str, str | KafkaGroupsError | None]:
         """Describe topics: the id of each (KIP-516), or its error; ``None`` for a broker before 2.8, which has no ids.
 
         Asking creates no topic.
@@ -55,7 +55,7 @@ class ClusterAdmin:
         return await in_session(self._config, lambda session: _describe_topics(session, wanted)) if wanted else {}
 
     async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of topics, as Kafka's own tools write them. A topic that was deleted and recreated has another.
+        """Return the ids of topics, as Kafka's own tools write them. A topic that was recreated has another.
 
         Topics that do not exist, or that this user may not describe, are left out; so are all of them before Kafka 2.8.
         Raises any other error of a topic.
@@ -70,7 +70,7 @@ class ClusterAdmin:
 
 
 def _describe_broker_configs(session: Session) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
-    from confluent_kafka.admin import ConfigResource
+    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # re-exported without saying so
 
     timeout = session.request_timeout
     cluster = session.result("DescribeCluster", session.client.describe_cluster(request_timeout=timeout))
@@ -94,10 +94,10 @@ def _entries(configs: Mapping[str, Any]) -> dict[str, ConfigEntry]:
     }
 
 
-def _describe_topics(session: Session, topics: list[str]) -> dict[str, str | None | KafkaGroupsError]:
+def _describe_topics(session: Session, topics: list[str]) -> dict[str, str | KafkaGroupsError | None]:
     from confluent_kafka import TopicCollection
 
-    described: dict[str, str | None | KafkaGroupsError] = {}
+    described: dict[str, str | KafkaGroupsError | None] = {}
     for start in range(0, len(topics), _TOPICS_IN_REQUEST):
         asked = topics[start : start + _TOPICS_IN_REQUEST]
         futures = session.client.describe_topics(TopicCollection(asked), request_timeout=session.request_timeout)

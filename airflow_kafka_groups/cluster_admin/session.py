@@ -19,8 +19,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster_admin.settings import to_librdkafka
 from airflow_kafka_groups.cluster_admin.errors import configuration_error, refuses_login, translated
+from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ class Session:
         if (source := settings.get("oauth_cb")) is not None:
             token = source(settings.get("sasl.oauthbearer.config", ""))
             settings["oauth_cb"] = lambda _config: token
+        settings["error_cb"] = self._remember
         try:
-            return AdminClient({**settings, "error_cb": self._remember}, logger=_logger)
+            return AdminClient(settings, logger=_logger)
         except KafkaException as exc:
             raise configuration_error(exc.args[0]) from exc
 

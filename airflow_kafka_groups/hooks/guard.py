@@ -12,6 +12,8 @@ from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
+from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
@@ -19,7 +21,9 @@ from airflow_kafka_groups.transport.base import Connector
 
 
 class GuardedAdminClient(AdminClient):
-    """Refuse changes that the connection forbids; do everything else as ``AdminClient`` does.
+    """The connection's ``AdminClient``: it refuses changes that the connection forbids.
+
+    What is not about groups (topic ids, the offsets retention) it asks through ``ClusterAdmin``.
 
     :param config: where and how to connect.
     :param settings: what the connection says; ``read_only`` and ``protected_groups`` are held here.
@@ -29,6 +33,15 @@ class GuardedAdminClient(AdminClient):
     def __init__(self, config: ClientConfig, settings: ConnectionSettings, connect: Connector | None = None) -> None:
         super().__init__(config, connect)
         self._settings = settings
+        self._cluster_admin = ClusterAdmin(config)
+
+    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of topics; see ``ClusterAdmin.topic_ids``."""
+        return await self._cluster_admin.topic_ids(topics)
+
+    async def offsets_retention(self) -> OffsetsRetention:
+        """Return how long the brokers keep the offsets of a group without members."""
+        return await self._cluster_admin.offsets_retention()
 
     async def delete_consumer_groups(
         self,

@@ -25,9 +25,10 @@ from airflow_kafka_groups.hooks.settings import CONN_TYPE, ConnectionSettings, r
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.cluster.config import ClientConfig
+    from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
     from airflow_kafka_groups.models import (
         Broker,
@@ -86,7 +87,7 @@ class KafkaGroupsHook(BaseHook):
         settings = self.settings
         return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
 
-    def get_conn(self) -> AdminClient:
+    def get_conn(self) -> GuardedAdminClient:
         """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
 
         It refuses changes on a read-only connection and to protected groups.
@@ -121,7 +122,7 @@ class KafkaGroupsHook(BaseHook):
 
         return write_source_settings(self.settings, path)
 
-    async def aget_conn(self) -> AdminClient:
+    async def aget_conn(self) -> GuardedAdminClient:
         """Build the same client inside an event loop that must not be held up, such as a triggerer's."""
         from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
@@ -134,12 +135,12 @@ class KafkaGroupsHook(BaseHook):
         return await sync_to_async(self.get_conn)()  # what gives tokens may read a connection of its own
 
     @asynccontextmanager
-    async def async_client(self) -> AsyncIterator[AdminClient]:
+    async def async_client(self) -> AsyncIterator[GuardedAdminClient]:
         """Give a connected ``AdminClient`` and close it afterwards."""
         async with self.get_conn() as admin:
             yield admin
 
-    def run(self, function: Callable[[AdminClient], Awaitable[T]]) -> T:
+    def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
         """Run an async function with a connected client, and close the client.
 
         Works inside a running event loop too (in a thread of its own, while the caller waits).
@@ -207,6 +208,14 @@ class KafkaGroupsHook(BaseHook):
         Raises ``ConfigurationError`` on a read-only connection.
         """
         return self.run(lambda admin: admin.delete_consumer_groups(group_ids))
+
+    def offsets_retention(self) -> OffsetsRetention:
+        """Return how long the brokers keep the offsets of a group without members (``offsets.retention.minutes``).
+
+        It needs DescribeConfigs on the cluster: a broker that does not tell is in ``.errors``, and ``.minutes`` is then
+        ``None``.
+        """
+        return self.run(lambda admin: admin.offsets_retention())
 
     def test_connection(self) -> tuple[bool, str]:
         """Connect, authenticate, look around; say what was found, what is allowed, or in one sentence what is wrong.

@@ -1,4 +1,4 @@
-"""Say what a connection can do, in a few sentences: the Test button. Asks, and never tries."""
+"""The Test button: what a connection can do, in a few sentences. It asks brokers, and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient, ClusterDescription
+    from airflow_kafka_groups.admin import ClusterDescription
     from airflow_kafka_groups.admin.client.access import Access
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.protocol.api_versions import ApiVersions
 
 GROUPS_LOOKED_AT = 50
@@ -18,9 +20,14 @@ _HIDDEN_TOPICS = (
     "Describe on all topics."
 )
 
+_FORGOTTEN = (
+    " That is no longer than the clean-up's default idle time (7 days), so brokers forget most idle groups before they "
+    "become stale: raise the retention, or lower min_idle_seconds."
+)
 
-async def look_around(admin: AdminClient, lease_group_id: str) -> str:
-    """Connect to every broker, list the groups, ask what may be done with the first of them.
+
+async def look_around(admin: GuardedAdminClient, lease_group_id: str) -> str:
+    """Connect to every broker, list the groups, ask what may be done with the first of them and what brokers keep.
 
     :param lease_group_id: the group that stands for the right to delete.
     """
@@ -41,12 +48,37 @@ async def look_around(admin: AdminClient, lease_group_id: str) -> str:
     lacking = "" if access.sees_all_topics else _HIDDEN_TOPICS
     if access.lease is False:
         lacking += f" A deletion needs Read on the group {lease_group_id}, which this user has not."
-    return f"Connected to cluster {cluster.cluster_id}: {said}. {_allowed(access, sample)}{lacking}"
+    kept = await _offsets_kept(admin)
+    return f"Connected to cluster {cluster.cluster_id}: {said}. {_allowed(access, sample)}{lacking} {kept}"
 
 
 def counted(things: Sized, name: str) -> str:
     """Say how many there are: "1 broker", "3 brokers"."""
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+async def _offsets_kept(admin: GuardedAdminClient) -> str:
+    try:
+        retention = await admin.offsets_retention()
+    except KafkaGroupsError as error:
+        return f"How long brokers keep the offsets of idle groups is not known: {error}."
+    if (minutes := retention.minutes) is None:
+        why = next(iter(retention.errors.values()), "no broker answered")
+        return f"How long brokers keep the offsets of idle groups is not known: {why}."
+    source = ", Kafka's default" if retention.is_default else ""
+    source += ", the smallest of different values" if retention.differs else ""
+    said = (
+        f"Brokers keep the offsets of a group without members for {_duration(minutes)} "
+        f"(offsets.retention.minutes={minutes}{source})."
+    )
+    return said + (_FORGOTTEN if minutes * 60 <= WEEK_SECONDS else "")
+
+
+def _duration(minutes: int) -> str:
+    for unit, name in ((1440, "day"), (60, "hour")):
+        if minutes % unit == 0:
+            return f"{minutes // unit} {name}{'' if minutes == unit else 's'}"
+    return f"{minutes} minutes"
 
 
 def _brokers(cluster: ClusterDescription) -> str:

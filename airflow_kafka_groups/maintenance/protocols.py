@@ -40,8 +40,15 @@ class GroupAdmin(Protocol):
     async def sees_all_topics(self) -> bool:
         """Say whether this user may describe topics in general; the others are left out of committed offsets."""
 
+
+class BackupAdmin(GroupAdmin, Protocol):
+    """What backup and restore need beside ``GroupAdmin``: the topics' ids."""
+
     async def topic_ids(self, topics: Iterable[str], /) -> Mapping[str, str]:
-        """Give the ids of topics by name, as far as brokers tell them; a topic that was made anew has another."""
+        """Return the ids of topics by name, where they have one. A topic that was recreated has another.
+
+        Raises ``UnsupportedByClientError`` when this client cannot learn them.
+        """
 
 
 class DeletionLease(Protocol):

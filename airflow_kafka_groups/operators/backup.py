@@ -12,7 +12,7 @@ from airflow_kafka_groups.operators.support.base import StoredOperator, first_fa
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.backup.file import Backup
 
 
@@ -88,7 +88,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         tell_outlets(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
         return {**backup.to_json(), "reasons": reasons}
 
-    def _planned(self) -> Callable[[AdminClient], Awaitable[Backup]]:
+    def _planned(self) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.maintenance.backup.planned import backup_groups
         from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
@@ -98,7 +98,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         plan = load_plan(layout, read_text("plan_id", self.plan_id))
         return lambda admin: backup_groups(admin, layout, plan, approved_digest=digest, progress=self.log_progress)
 
-    def _named(self) -> Callable[[AdminClient], Awaitable[Backup]]:
+    def _named(self) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.hooks.arguments import read_patterns, read_strings
         from airflow_kafka_groups.maintenance.backup.named import backup_named
         from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids

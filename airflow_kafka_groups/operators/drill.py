@@ -10,7 +10,7 @@ from airflow_kafka_groups.operators.support.base import StoredOperator, first_fa
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.restore.drill import DrillReport
 
 
@@ -61,7 +61,7 @@ class RestoreDrillOperator(StoredOperator):
         layout = self.layout()
         self.hook.settings.require_writable()
 
-        async def rehearse(admin: AdminClient) -> DrillReport:
+        async def rehearse(admin: GuardedAdminClient) -> DrillReport:
             return await rehearse_restore(
                 admin, layout, backup_id, groups=groups, scratch_prefix=prefix, progress=self.log_progress
             )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
 
 
@@ -31,7 +31,11 @@ class _OffsetChangeOperator(StoredOperator):
         self.dry_run = dry_run  # type: ignore[method-assign,assignment]
 
     def change(
-        self, what: str, propose: Callable[[AdminClient], Awaitable[list[Change]]], *, may_be_absent: bool = False
+        self,
+        what: str,
+        propose: Callable[[GuardedAdminClient], Awaitable[list[Change]]],
+        *,
+        may_be_absent: bool = False,
     ) -> dict[str, Any]:
         """Do it, in this order, and give the summary. Fails when a change failed or nobody knows what became of it."""
         from airflow_kafka_groups.hooks.arguments import read_flag
@@ -46,7 +50,7 @@ class _OffsetChangeOperator(StoredOperator):
         run_id = new_id(utc_now())
         head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
 
-        async def work(admin: AdminClient) -> list[ChangeResult]:
+        async def work(admin: GuardedAdminClient) -> list[ChangeResult]:
             changes = [_held(change, settings.protects(change.group_id)) for change in await propose(admin)]
             if not dry_run:  # before anything is written: what would have to be put back
                 record = {**head, "groups": [change.to_json() for change in changes]}

@@ -67,6 +67,7 @@ def test_who_may_only_look_is_told_so(guarded: KafkaCluster, monkeypatch: pytest
     assert "3 groups visible." in said
     assert "read all, delete none, restore none." in said
     assert "Describe on all topics" not in said
+    assert "How long brokers keep the offsets of idle groups is not known: DescribeConfigs" in said, "and no number"
     assert "A deletion needs Read on the group airflow-kafka-groups-lease" in said, "also of a group that is not there"
 
 
@@ -109,6 +110,8 @@ def test_it_says_what_brokers_it_found(
     done, said = test_connection(monkeypatch, cluster.bootstrap)
     assert done, said
     assert expected in said
+    assert "for 7 days (offsets.retention.minutes=10080, Kafka's default)." in said
+    assert "brokers forget most idle groups before they become stale" in said
     assert "read all, delete all," in said or "only group: read yes, delete yes" in said
 
 

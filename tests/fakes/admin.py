@@ -15,6 +15,7 @@ from airflow_kafka_groups.admin import AdminClient, ClusterDescription
 from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, one_or_many, partitions_of
 from airflow_kafka_groups.admin.lag import GroupLag
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError, UnexpectedGroupTypeError
 from airflow_kafka_groups.models import (
     Broker,
@@ -57,6 +58,7 @@ class FakeAdmin(ClusterState):
         self.operations: frozenset[str] | None = None
         self.sees_topics = True
 
+        self.retention: OffsetsRetention | KafkaGroupsError = OffsetsRetention(by_broker={1: 43_200}, errors={})
         self.fails_with: KafkaGroupsError | None = None
         self.missing_brokers: dict[int, KafkaGroupsError] = {}
         self.errors: dict[str, KafkaGroupsError] = {}
@@ -103,6 +105,11 @@ class FakeAdmin(ClusterState):
 
     async def sees_all_topics(self) -> bool:
         return self.sees_topics
+
+    async def offsets_retention(self) -> OffsetsRetention:
+        if isinstance(self.retention, KafkaGroupsError):
+            raise self.retention
+        return self.retention
 
     async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         return {topic: self.ids[topic] for topic in topics if topic in self.ids}

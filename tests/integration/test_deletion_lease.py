@@ -12,6 +12,8 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
+from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
@@ -49,7 +51,7 @@ async def remove_member(kafka: KafkaCluster, member_id: str) -> None:
         await link.aclose()
 
 
-class LosingAdmin(AdminClient):
+class LosingAdmin(GuardedAdminClient):
     """Lose the lease right after the first chunk is deleted."""
 
     kafka: KafkaCluster
@@ -74,7 +76,7 @@ async def test_the_rest_is_kept_when_the_lease_is_lost_between_two_chunks(kafka:
         with pytest.raises(LeaseNotAcquiredError, match="held by 'one'"):
             async with deletion_lease(config, group_id=LEASE, owner="two", wait_seconds=0):
                 pass
-        async with LosingAdmin(config) as losing:
+        async with LosingAdmin(config, ConnectionSettings(conn_id="lab", properties={})) as losing:
             losing.kafka, losing.lease = kafka, lease
             report = await delete_explicit(
                 losing,

@@ -12,7 +12,7 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes import admin_facts
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.live import LiveConsumer
@@ -59,7 +59,7 @@ def seed(cluster: KafkaCluster) -> None:
 @asynccontextmanager
 async def world_of(cluster: KafkaCluster) -> AsyncIterator[RealWorld]:
     await asyncio.to_thread(seed, cluster)
-    async with AdminClient(config_of(cluster)) as admin:
+    async with connection_client(config_of(cluster)) as admin:
         yield RealWorld(cluster, admin)
 
 

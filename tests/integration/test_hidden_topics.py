@@ -16,7 +16,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, connection_client
 from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
@@ -54,7 +54,7 @@ def as_user(cluster: KafkaCluster, user: str) -> ClientConfig:
 async def test_what_is_hidden_is_noticed_and_nothing_is_deleted_by_half_a_picture(
     guarded: KafkaCluster, tmp_path: Path
 ) -> None:
-    async with AdminClient(as_user(guarded, "half")) as half:
+    async with connection_client(as_user(guarded, "half")) as half:
         assert set(await half.list_consumer_group_offsets("g")) == {TopicPartition("open", 0)}, "and no error"
         summary = await take_snapshot(half, Layout(tmp_path, "half"))
         with pytest.raises(PlanError, match="Describe on all topics"):

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.backup.named import backup_named
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import create_topics, delete_topics, produce, topic_id_of
@@ -33,7 +32,7 @@ async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: 
     await asyncio.to_thread(make, where, 3, [TOPIC, KEPT])
     await asyncio.to_thread(commit_offsets, where, {"restored": {(TOPIC, 0): 2, (KEPT, 0): 2}})
     ids = {topic: await asyncio.to_thread(topic_id_of, where, topic) for topic in (TOPIC, KEPT)}
-    async with AdminClient(config_of(kafka41)) as admin:
+    async with connection_client(config_of(kafka41)) as admin:
         backup = await backup_named(admin, layout, group_ids=["restored"])
         assert load_backup(layout, backup.plan_id).topic_ids == ids
         (await admin.delete_consumer_groups(["restored"])).raise_for_errors()
@@ -45,11 +44,3 @@ async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: 
         (after,) = await propose_restore(admin, layout, backup.plan_id)
     reason = f"the topic was made anew: its id is {new_id}, and was {ids[TOPIC]}"
     assert (set(after.after), after.skipped) == ({TopicPartition(KEPT, 0)}, {TopicPartition(TOPIC, 0): reason})
-
-
-async def test_topic_ids_are_told_where_there_are_any(kafka28: KafkaCluster) -> None:
-    await asyncio.to_thread(create_topics, kafka28.bootstrap, {TOPIC: 1})
-    async with AdminClient(config_of(kafka28)) as admin:
-        found = await admin.topic_ids([TOPIC, "no-such-topic"])
-    assert list(found) == [TOPIC]
-    assert len(found[TOPIC]) == 22

@@ -76,20 +76,6 @@ class Calls:
         absent = told.errors.get(_MADE_UP_TOPIC) is ErrorCode.unknown_topic_or_partition
         return absent or _MADE_UP_TOPIC in told.partition_counts
 
-    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Give the ids of topics by name (KIP-516): one that was deleted and made anew has another.
-
-        :param topics: names. Topics that there are not, or that this user may not describe, are left out; so are all of
-            them where brokers tell no ids (before Kafka 2.8).
-
-        Raises ``ConnectionFailedError`` when no broker can be reached, or what the connection broke with.
-        """
-        connection = await self._cluster.any_connection()
-        version = connection.versions.choose(METADATA)
-        request = metadata_api.build(list(topics), version)
-        response = await connection.send(METADATA, version, request, self._config.request_timeout)
-        return dict(metadata_api.parse(response).topic_ids)
-
     async def group_operations(self, group_id: str) -> frozenset[str] | None:
         """Ask what this user may do with a group, also with one that does not exist (KIP-430).
 

@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, write_and_verify
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, new_id, utc_now
 from airflow_kafka_groups.models import GroupListing
@@ -25,7 +25,7 @@ NO_PLAN = "no plan"
 
 
 async def backup_named(
-    admin: GroupAdmin,
+    admin: BackupAdmin,
     layout: Layout,
     *,
     group_ids: Sequence[str] | None = None,

@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupResult
-from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.exceptions import BackupError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup.file import (
     Backup,
     BackupEntry,
@@ -28,7 +29,7 @@ from airflow_kafka_groups.maintenance.backup.file import (
 )
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, require_applicable
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.storage import (
@@ -42,9 +43,11 @@ from airflow_kafka_groups.maintenance.storage import (
 )
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
 
+_logger = logging.getLogger(__name__)
+
 
 async def backup_groups(
-    admin: GroupAdmin,
+    admin: BackupAdmin,
     layout: Layout,
     plan: DeletionPlan,
     *,
@@ -146,11 +149,15 @@ def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
     )
 
 
-async def add_topics(admin: GroupAdmin, columns: OffsetColumns) -> Mapping[str, str]:
-    """Ask where the logs of all partitions start and end, and give the ids of their topics, as far as they are told."""
+async def add_topics(admin: BackupAdmin, columns: OffsetColumns) -> Mapping[str, str]:
+    """Add where the logs of all partitions start and end; return the ids of their topics, as far as they are known."""
     partitions = columns.partitions()
     topics = sorted({partition.topic for partition in partitions})
-    topic_ids = await admin.topic_ids(topics) if topics else {}
+    try:
+        topic_ids = await admin.topic_ids(topics) if topics else {}
+    except UnsupportedByClientError as error:
+        _logger.warning("The backup has no topic ids, so a restore may not notice a recreated topic: %s", error)
+        topic_ids = {}
     starts = await list_log_offsets(admin, partitions, OffsetSpec.earliest())
     columns.set_log_ends(starts, await list_log_offsets(admin, partitions, OffsetSpec.latest()))
     return topic_ids

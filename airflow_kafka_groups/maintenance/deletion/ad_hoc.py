@@ -32,7 +32,7 @@ from airflow_kafka_groups.maintenance.patterns import (
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout, new_id
 from airflow_kafka_groups.models import GroupState, GroupType
 
@@ -42,7 +42,7 @@ EXPLICIT_SNAPSHOT = "explicit"
 
 
 async def delete_explicit(
-    admin: GroupAdmin,
+    admin: BackupAdmin,
     group_ids: Iterable[str],
     *,
     dry_run: bool,
@@ -139,7 +139,7 @@ async def _observe(
 
 
 async def _back_up(
-    admin: GroupAdmin, layout: Layout, expected: Sequence[Expected], listings: GroupListings, options: DeletionOptions
+    admin: BackupAdmin, layout: Layout, expected: Sequence[Expected], listings: GroupListings, options: DeletionOptions
 ) -> tuple[DeletionPlan, Backup]:
     now = options.now()
     cluster_id = await admin.cluster_id()

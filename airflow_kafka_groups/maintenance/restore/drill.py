@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import BackupError, MaintenanceError
 from airflow_kafka_groups.maintenance.backup.file import BackedUpGroup, load_backup, read_backup
 from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,
     ChangeOutcome,
@@ -28,6 +29,10 @@ from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_pr
 from airflow_kafka_groups.models import GroupState
 
 SCRATCH_PREFIX = "airflow-kafka-groups-drill."
+
+
+class DrillAdmin(CommitAdmin, BackupAdmin, Protocol):
+    """What a drill needs: to commit offsets, and the topics' ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class DrillReport:
 
 
 async def rehearse_restore(
-    admin: CommitAdmin,
+    admin: DrillAdmin,
     layout: Layout,
     backup_id: str,
     *,

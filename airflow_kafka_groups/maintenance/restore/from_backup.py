@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.maintenance.backup.file import BackedUpGroup, Backup, load_backup, read_backup
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, Ends, commits_in, committed_of, log_ends
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 
 
 async def propose_restore(
-    admin: GroupAdmin, layout: Layout, plan_id: str, *, group_ids: Sequence[str] | None = None, overwrite: bool = False
+    admin: BackupAdmin, layout: Layout, plan_id: str, *, group_ids: Sequence[str] | None = None, overwrite: bool = False
 ) -> list[Change]:
     """Say what a restore would commit; nothing is written.
 
@@ -55,7 +55,7 @@ async def propose_restore(
     return changes
 
 
-async def topics_made_anew(admin: GroupAdmin, backup: Backup) -> dict[str, str]:
+async def topics_made_anew(admin: BackupAdmin, backup: Backup) -> dict[str, str]:
     """Name the topics of a backup that have another id by now, and say so; nothing is said of those without one."""
     if not backup.topic_ids:
         return {}

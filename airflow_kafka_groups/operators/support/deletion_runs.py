@@ -14,7 +14,7 @@ from airflow_kafka_groups.operators.support.approval_rules import check_approval
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.backup.file import Backup
     from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
     from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome
@@ -50,7 +50,7 @@ class Run:
         report = self._so_far("begun", "the run has begun, and its end is not recorded")
         await asyncio.to_thread(self.record, report, None)
 
-    async def delete(self, admin: AdminClient) -> DeletionReport:
+    async def delete(self, admin: GuardedAdminClient) -> DeletionReport:
         """Delete, and say what became of each group."""
         raise NotImplementedError
 
@@ -58,7 +58,7 @@ class Run:
         """Give who approved it, for the record."""
         return {}
 
-    async def delete_and_verify(self, admin: AdminClient) -> tuple[DeletionReport, Verification | None]:
+    async def delete_and_verify(self, admin: GuardedAdminClient) -> tuple[DeletionReport, Verification | None]:
         """Delete, under the lease if there is to be one, and look whether what was deleted is gone."""
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
         from airflow_kafka_groups.maintenance.deletion.verify import settle, verify_deleted
@@ -167,7 +167,7 @@ class PlannedRun(Run):
     def _excluded(self) -> frozenset[str]:
         return frozenset() if self.approval is None else self.approval.excluded
 
-    async def delete(self, admin: AdminClient) -> DeletionReport:
+    async def delete(self, admin: GuardedAdminClient) -> DeletionReport:
         """Delete what is planned, approved and backed up."""
         from airflow_kafka_groups.maintenance.deletion.planned import delete_planned
 
@@ -209,7 +209,7 @@ class ExplicitRun(Run):
         self.observe_seconds = read_number("observe_seconds", operator.observe_seconds, maximum=86_400)
         self.allow_hidden_topics = read_flag("allow_hidden_topics", operator.allow_hidden_topics)
 
-    async def delete(self, admin: AdminClient) -> DeletionReport:
+    async def delete(self, admin: GuardedAdminClient) -> DeletionReport:
         """Watch the groups, back them up, delete them."""
         from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED

@@ -6,11 +6,9 @@ v10 topic ids · v12 topics by id
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
 from airflow_kafka_groups.protocol.apis import METADATA
@@ -35,7 +33,6 @@ class MetadataAnswer:
     errors: Mapping[str, ErrorCode] = field(default_factory=dict)
     cluster_operations: frozenset[str] | None = None
     topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 def build(topics: Sequence[str], version: int, *, include_authorized_operations: bool = False) -> Message:
@@ -62,19 +59,15 @@ def parse(response: Message) -> MetadataAnswer:
     counts: dict[str, int] = {}
     errors: dict[str, ErrorCode] = {}
     allowed: dict[str, frozenset[str] | None] = {}
-    ids: dict[str, str] = {}
     for topic in response.topics:
         if topic.error_code is not ErrorCode.none:
             errors[topic.name] = topic.error_code
             continue
         counts[topic.name] = len(topic.partitions)
         allowed[topic.name] = operations(getattr(topic, "topic_authorized_operations", UNKNOWN_OPERATIONS))
-        topic_id: UUID | None = getattr(topic, "topic_id", None)
-        if topic_id:
-            ids[topic.name] = urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
         for part in topic.partitions:
             if part.leader_id >= 0:
                 leaders[TopicPartition(topic.name, part.partition_index)] = part.leader_id
     of_cluster = operations(getattr(response, "cluster_authorized_operations", UNKNOWN_OPERATIONS))
     cluster_id = getattr(response, "cluster_id", None)
-    return MetadataAnswer(cluster_id, brokers, leaders, counts, errors, of_cluster, allowed, ids)
+    return MetadataAnswer(cluster_id, brokers, leaders, counts, errors, of_cluster, allowed)

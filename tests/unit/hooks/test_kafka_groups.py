@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
+from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.hooks.probe import _how_many
@@ -158,11 +159,49 @@ def test_the_connection_test_says_what_it_found_and_what_is_allowed(admin: FakeA
         (frozenset({"describe", "delete"}), f"read all, delete all, restore none. {no_lease}"),
     ):
         admin.operations = operations
-        assert KafkaGroupsHook().test_connection() == (True, begin + said)
+        kept = " Brokers keep the offsets of a group without members for 30 days (offsets.retention.minutes=43200)."
+        assert KafkaGroupsHook().test_connection() == (True, begin + said + kept)
     admin.errors["a"] = BrokerError(30, "GROUP_AUTHORIZATION_FAILED", "no", api="X")
     assert "Allowed with the only group: read yes, delete yes, restore no." in KafkaGroupsHook().test_connection()[1]
     admin.groups.clear()
     assert "There is no group to ask about" in KafkaGroupsHook().test_connection()[1]
+
+
+DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
+FORGOTTEN = "brokers forget most idle groups before they become stale"
+
+
+@pytest.mark.parametrize(
+    ("by_broker", "said", "warned"),
+    [
+        ({1: 10_080}, "7 days (offsets.retention.minutes=10080, Kafka's default)", True),
+        ({1: 10_081}, "10081 minutes (offsets.retention.minutes=10081, Kafka's default)", False),
+        ({1: 60}, "1 hour (", True),
+        ({1: 43_200, 2: 1_440}, "1 day (offsets.retention.minutes=1440, the smallest of different values)", True),
+    ],
+)
+def test_the_connection_test_warns_when_brokers_forget_groups_before_they_are_stale(
+    admin: FakeAdmin, by_broker: dict[int, int], said: str, warned: bool
+) -> None:
+    admin.retention = OffsetsRetention(by_broker=by_broker, defaults=frozenset({1}), errors={})
+    found = KafkaGroupsHook().test_connection()[1]
+    assert f"keep the offsets of a group without members for {said}" in found
+    assert (FORGOTTEN in found) is warned
+
+
+@pytest.mark.parametrize("answer", [OffsetsRetention(by_broker={1: 60}, errors={2: DENIED}), DENIED])
+def test_the_connection_test_gives_no_number_when_a_broker_did_not_tell(
+    admin: FakeAdmin, answer: OffsetsRetention | BrokerError
+) -> None:
+    admin.retention = answer
+    done, found = KafkaGroupsHook().test_connection()
+    assert done
+    assert found.endswith(f"How long brokers keep the offsets of idle groups is not known: {DENIED}.")
+    assert FORGOTTEN not in found
+
+
+def test_the_hook_returns_the_retention(admin: FakeAdmin) -> None:
+    assert KafkaGroupsHook().offsets_retention().minutes == 43_200
 
 
 def test_the_connection_test_says_which_brokers_take_batches(admin: FakeAdmin) -> None:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions import BackupError, PlanError
+from airflow_kafka_groups.exceptions import BackupError, PlanError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup import planned as backup_module
 from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, read_backup
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
+from airflow_kafka_groups.maintenance.restore.from_backup import topics_made_anew
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -262,3 +263,20 @@ async def test_reading_that_fails_as_a_whole_leaves_no_backup(tmp_path: Path) ->
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
     with pytest.raises(BackupError, match="missing"):
         load_backup(layout, plan.plan_id)
+
+
+@pytest.mark.safety
+async def test_a_client_that_cannot_learn_topic_ids_backs_up_without_them_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def unsupported(_topics: object) -> dict[str, str]:
+        raise UnsupportedByClientError("sasl.mechanism", None, "no Kerberos")
+
+    admin = cluster()
+    monkeypatch.setattr(admin, "topic_ids", unsupported)
+    _, backup = await backed_up(admin, layout_in(tmp_path))
+    assert dict(backup.topic_ids) == {}
+    assert "a restore may not notice a recreated topic: sasl.mechanism: no Kerberos" in caplog.text
+    known = replace(backup, topic_ids={"t": "id-of-t"})
+    with pytest.raises(UnsupportedByClientError):
+        await topics_made_anew(admin, known)
