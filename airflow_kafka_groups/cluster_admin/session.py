@@ -19,8 +19,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster_admin.errors import configuration_error, refuses_login, translated
 from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
+from airflow_kafka_groups.cluster_admin.errors import configuration_error, refuses_login, translated
 from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError
 
 if TYPE_CHECKING:
