@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark docs clean check-tools test-oldest test-yarn
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark layers docs clean check-tools test-oldest test-yarn
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -90,6 +90,9 @@ bench-quick: $(STAMP) ## Measure the 10,000-group part only
 
 bench-spark: $(STAMP) ## Measure the Spark jobs on this machine, beside DuckDB and the core (about 15 minutes)
 	@$(BIN)/python -m tests.bench_spark
+
+layers: $(STAMP) ## Draw the picture of the layers in docs/design.md again, from the imports
+	@$(BIN)/python -m tests.layers
 
 docs: $(STAMP) ## Build the documentation into build/site
 	@$(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
