@@ -134,7 +134,7 @@ class ClusterClient:
     async def _ask_metadata(self, connection: BrokerConnection) -> ClusterMetadata:
         version = connection.versions.choose(METADATA)
         request = metadata_api.build([OFFSETS_TOPIC], version)
-        answer = metadata_api.parse(await connection.send(METADATA, version, request, self.config.request_timeout))
+        answer = await connection.send(METADATA, version, request, self.config.request_timeout)
         if not answer.brokers:
             raise ConnectionFailedError("cluster", "the broker knows no brokers; it may be starting up, try again")
         self.metadata = ClusterMetadata.from_answer(answer)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, OffsetsTopic
 from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
-from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
+from airflow_kafka_groups.protocol.answers import MetadataAnswer
 
 
 @dataclass(frozen=True, slots=True)

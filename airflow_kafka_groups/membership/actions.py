@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.protocol.membership_apis.join_group import JoinedMember
+from airflow_kafka_groups.protocol.answers import JoinedMember
 
 
 class Phase(Enum):

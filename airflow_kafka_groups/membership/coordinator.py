@@ -73,11 +73,13 @@ class CoordinatorLink:
         request = find_coordinator.build([self._group_id], CoordinatorType.GROUP, version)
         timeout = self._cluster.config.request_timeout
         response = await connection.send(FIND_COORDINATOR, version, request, timeout)
-        for answer in find_coordinator.parse(response, version, [self._group_id]):
-            if answer.key == self._group_id:
-                if answer.error is ErrorCode.none:
-                    self._move_to(answer.broker)
-                return answer.error
+        answer = find_coordinator.named(response, [self._group_id], version)
+        for failure in answer.failed:
+            if failure.key == self._group_id:
+                return failure.error
+        if self._group_id in answer.found:
+            self._move_to(answer.found[self._group_id])
+            return ErrorCode.none
         raise MissingAnswerError(f"FindCoordinator: broker {broker_id} left out group {self._group_id!r}")
 
     def _move_to(self, coordinator: Broker) -> None:

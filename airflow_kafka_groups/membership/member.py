@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.protocol.membership_apis.join_group import JoinedMember
+from airflow_kafka_groups.protocol.answers import JoinedMember
 
 __all__ = ["GroupMember", "GroupProtocol", "JoinedMember", "check_protocols"]
 

@@ -178,7 +178,7 @@ class MemberSession:
             ),
             min(self._request_timeout, self._options.session_timeout / 3),
         )
-        self.membership.on_heartbeat(sent, heartbeat.parse(response), self._now())
+        self.membership.on_heartbeat(sent, response.error, self._now())
 
     # Actions
 
@@ -218,13 +218,13 @@ class MemberSession:
         request = self.membership.join(protocols)
         response = await self._ask(JOIN_GROUP, lambda version: join_group.build(request, version))
         if response is not None:
-            self.membership.on_joined(join_group.parse(response), self._now())
+            self.membership.on_joined(response, self._now())
 
     async def _sync(self) -> None:
         request, sent_at = self.membership.sync(), self._now()
         response = await self._ask(SYNC_GROUP, lambda version: sync_group.build(request, version))
         if response is not None:
-            self.membership.on_synced(sync_group.parse(response), sent_at, self._now())
+            self.membership.on_synced(response, sent_at, self._now())
 
     async def _ask(self, api: Api, build: Callable[[int], Message]) -> Message | None:
         timeout = max(self._request_timeout, self._options.rebalance_timeout + _JOIN_GRACE_SECONDS)
@@ -271,7 +271,7 @@ class MemberSession:
                     lambda version: leave_group.build(self._options.group_id, member_id, None, version, "closing"),
                     _LEAVE_SECONDS,
                 )
-            log.debug("group %s: left, %s", self._options.group_id, leave_group.parse(response).name)
+            log.debug("group %s: left, %s", self._options.group_id, response.error.name)
         except (KafkaGroupsError, TimeoutError) as error:
             log.warning(
                 "group %s: LeaveGroup failed, the other members wait for the session timeout: %s",

@@ -34,10 +34,11 @@ from airflow_kafka_groups.membership.actions import Phase, Synced
 from airflow_kafka_groups.membership.error_actions import ErrorAction, error_action, group_error
 from airflow_kafka_groups.membership.member import GroupProtocol, JoinedMember, check_protocols
 from airflow_kafka_groups.membership.options import MemberOptions
+from airflow_kafka_groups.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.membership_apis.join_group import JoinAnswer, JoinRequest
-from airflow_kafka_groups.protocol.membership_apis.sync_group import SyncAnswer, SyncRequest
+from airflow_kafka_groups.protocol.membership_apis.join_group import JoinRequest
+from airflow_kafka_groups.protocol.membership_apis.sync_group import SyncRequest
 
 NO_GENERATION = -1
 NO_MEMBER = ""

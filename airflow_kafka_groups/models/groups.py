@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import GroupType
@@ -40,8 +40,7 @@ class MemberDescription:
     assignment: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDescription:
+class GroupDescription(NamedTuple):
     """A group as described by its coordinator. A group that does not exist has the state ``DEAD``."""
 
     group_id: GroupId

@@ -1,7 +1,8 @@
-"""Requests to bytes, bytes to responses: a thin wrapper over kio's native codec.
+"""Requests to bytes, and bytes to messages, by kio's native codec.
 
 A frame is four bytes of length (written by the transport), a header and a body. Flexible versions have tagged fields in
-both headers; ApiVersions answers always have the old header, so that a client can read them before it knows anything.
+both headers. The response to ApiVersions always has the old header, so that a client can read it before it knows
+anything about the broker.
 """
 
 from __future__ import annotations
@@ -15,22 +16,21 @@ from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.protocol.apis import Api
 
 Message = Any
-"""A kio request or response: one class per API and version, so that only its own module knows its type."""
+"""A body as bytes, or one of kio's messages: one class for each API and version, which only its own module knows."""
 
 
 @cache
 def request_schema(api: Api, version: int) -> ModuleType:
-    """Give kio's module with the classes of a request."""
+    """Return kio's module with the classes of a request."""
     return load_payload_module(api.key, version, EntityType.request)
 
 
 @cache
 def response_schema(api: Api, version: int) -> ModuleType:
-    """Give kio's module with the classes of a response."""
+    """Return kio's module with the classes of a response."""
     return load_payload_module(api.key, version, EntityType.response)
 
 
@@ -42,8 +42,8 @@ def encode_header(api: Api, version: int, correlation_id: int, client_id: str) -
 
 @lru_cache(1000)
 def _header_around(api: Api, version: int, client_id: str) -> tuple[bytes, bytes]:
-    """Give what is before and after the correlation id: the only thing in which two headers of a client differ."""
-    # By hand: for a message that is written and read by hand, too, kio's classes need not be loaded for its header.
+    """Return what is before and after the correlation id, the only part in which two headers of a client differ."""
+    # Without kio: a message with a hand-written codec needs none of its classes, which take 10 ms to load.
     name = client_id.encode()
     return (
         api.key.to_bytes(2, "big") + version.to_bytes(2, "big"),
@@ -60,24 +60,14 @@ def encode_body(message: Message) -> bytes:
     return buffer.getvalue()
 
 
-def decode_response(api: Api, version: int, frame: bytes) -> Message:
-    """Read a response frame (without its length).
+def decode_message(api: Api, version: int, frame: bytes) -> Message:
+    """Read a response frame (without its length) as one of kio's messages.
 
-    Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
+    Raises kio's ``SerialError`` or ``ValueError`` when it cannot be read, or does not end where it should.
     """
-    response = _response_class(api, version)
-    try:
-        _, header_size = entity_reader(response.__header_schema__)(frame, 0)
-        message, body_size = entity_reader(response)(frame, header_size)
-    except Exception as error:  # kio's own errors, ValueError, UnicodeDecodeError: all mean the same here
-        raise RemoteProtocolError(f"the answer to {api.name} v{version} cannot be read: {error!r}") from error
+    response = getattr(response_schema(api, version), f"{api.name}Response")
+    _, header_size = entity_reader(response.__header_schema__)(frame, 0)
+    message, body_size = entity_reader(response)(frame, header_size)
     if header_size + body_size != len(frame):
-        raise RemoteProtocolError(
-            f"the answer to {api.name} v{version} has {len(frame) - header_size - body_size} bytes too many"
-        )
+        raise ValueError(f"{len(frame) - header_size - body_size} bytes too many")
     return message
-
-
-@cache
-def _response_class(api: Api, version: int) -> Any:
-    return getattr(response_schema(api, version), f"{api.name}Response")

@@ -1,6 +1,7 @@
-"""ConsumerProtocol: what consumers tell each other inside JoinGroup and SyncGroup (protocol type "consumer").
+"""ConsumerProtocol: the data of consumers inside JoinGroup and SyncGroup (protocol type "consumer").
 
-An int16 version, then a message of that version; who reads takes the newest version it knows and ignores what follows.
+An int16 version, then a message of that version. A reader uses the newest version that it knows and ignores
+the rest.
 Subscription: v0 topics, user data · v1 owned partitions (KIP-429) · v2 generation (KIP-792) · v3 rack (KIP-881).
 Assignment: v0 partitions, user data · v1-v3 the same.
 """
@@ -28,7 +29,7 @@ _ASSIGNMENT = "consumer_protocol_assignment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """Be a consumer's metadata; what a version does not carry has its default."""
+    """A consumer's metadata; what a version does not carry has its default."""
 
     topics: tuple[str, ...] = ()
     user_data: bytes | None = None
@@ -39,7 +40,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Be what the leader gave a consumer."""
+    """What the leader assigned to a consumer."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
@@ -85,6 +86,14 @@ def decode_assignment(data: bytes) -> Assignment:
         return Assignment()
     message = _read(_ASSIGNMENT, "ConsumerProtocolAssignment", data)
     return Assignment(partitions=_partitions(message.assigned_partitions), user_data=message.user_data)
+
+
+def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
+    """Return the partitions of an assignment; none where the client wrote something of its own."""
+    try:
+        return decode_assignment(data).partitions
+    except RemoteProtocolError:
+        return ()
 
 
 @cache

@@ -1,35 +1,53 @@
-"""Bytes to an answer: kio reads them, but for those by hand that every call begins with, or that have many parts."""
+"""The decoder of every API. Each picks its codec by version: kio's, or a hand-written one (see ``hot_codecs``)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from typing import Any
+
+from kio.serial.errors import SerialError
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, METADATA, OFFSET_FETCH, Api
-from airflow_kafka_groups.protocol.codec import Message, decode_response
-from airflow_kafka_groups.protocol.group_apis import delete_groups, list_groups
-from airflow_kafka_groups.protocol.hot_codecs import metadata as metadata_by_hand
-from airflow_kafka_groups.protocol.hot_codecs import offset_fetch as offset_fetch_reader
+from airflow_kafka_groups.protocol import apis
+from airflow_kafka_groups.protocol.apis import Api
+from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
+from airflow_kafka_groups.protocol.group_apis import (
+    delete_groups,
+    describe_groups,
+    describe_modern_groups,
+    find_coordinator,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+from airflow_kafka_groups.protocol.membership_apis import heartbeat, join_group, leave_group, sync_group
 
-_BY_HAND: Mapping[Api, Callable[[bytes, int], Message]] = {
-    OFFSET_FETCH: offset_fetch_reader.read,
-    METADATA: metadata_by_hand.read,
-    LIST_GROUPS: list_groups.read,
-    DELETE_GROUPS: delete_groups.read,
+_DECODERS: Mapping[Api, Callable[[bytes, int], Any]] = {
+    apis.LIST_OFFSETS: list_offsets.decode,
+    apis.METADATA: metadata.decode,
+    apis.OFFSET_COMMIT: offset_commit.decode,
+    apis.OFFSET_FETCH: offset_fetch.decode,
+    apis.FIND_COORDINATOR: find_coordinator.decode,
+    apis.JOIN_GROUP: join_group.decode,
+    apis.HEARTBEAT: heartbeat.decode,
+    apis.LEAVE_GROUP: leave_group.decode,
+    apis.SYNC_GROUP: sync_group.decode,
+    apis.DESCRIBE_GROUPS: describe_groups.decode,
+    apis.LIST_GROUPS: list_groups.decode,
+    apis.DELETE_GROUPS: delete_groups.decode,
+    apis.OFFSET_DELETE: offset_delete.decode,
+    **describe_modern_groups.DECODERS,
 }
-"""What reads all versions in the compact encoding that are used."""
 
 
-def read_response(api: Api, version: int, frame: bytes) -> Message:
-    """Read a response frame (without its length).
+def decode_response(api: Api, version: int, frame: bytes) -> Any:
+    """Decode a response frame (without its length) into the answer type of its API.
 
     Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
     """
-    read = _BY_HAND.get(api)
-    if read is None or not api.is_flexible(version):
-        return decode_response(api, version, frame)
     try:
-        return read(frame, version)
-    except (ValueError, IndexError, struct.error) as error:  # UnicodeDecodeError is a ValueError
-        raise RemoteProtocolError(f"the answer to {api.name} v{version} cannot be read: {error!r}") from error
+        return _DECODERS[api](frame, version)
+    except (SerialError, ValueError, IndexError, struct.error) as error:  # UnicodeDecodeError is a ValueError
+        raise RemoteProtocolError(f"the response to {api.name} v{version} cannot be read: {error!r}") from error

@@ -30,7 +30,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
-from airflow_kafka_groups.protocol.responses import read_response
+from airflow_kafka_groups.protocol.responses import decode_response
 from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
 from airflow_kafka_groups.transport.coalescing_writer import CoalescingWriter
 from airflow_kafka_groups.transport.security import SecurityConfig
@@ -72,7 +72,7 @@ class AiokafkaConnection:
         except (KafkaError, OSError) as error:
             cause = error.__cause__ or error
             raise ConnectionFailedError(self._address, f"connection lost during {api.name}: {_say(cause)}") from error
-        return read_response(api, version, frame)
+        return decode_response(api, version, frame)
 
     async def aclose(self) -> None:
         """Close the socket and wait until it is gone."""

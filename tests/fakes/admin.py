@@ -30,8 +30,8 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
+from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
 from tests.fakes.groups import FakeGroup
 from tests.fakes.state import ClusterState, Log
 

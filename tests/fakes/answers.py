@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from airflow_kafka_groups.protocol.apis import (
+    ALL_APIS,
     API_VERSIONS,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -20,11 +21,24 @@ from airflow_kafka_groups.protocol.apis import (
     OFFSET_FETCH,
     Api,
 )
-from airflow_kafka_groups.protocol.codec import response_schema
+from airflow_kafka_groups.protocol.codec import encode_body, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.responses import decode_response
 
 NONE = ErrorCode.none
 NO_THROTTLE = timedelta()
+
+
+def frame(response: Any) -> bytes:
+    """Write a response as a broker sends it, without its length."""
+    head = b"\x00\x00\x00\x07" + (b"\x00" if response.__header_schema__.__version__ == 1 else b"")
+    return head + encode_body(response)
+
+
+def decoded(response: Any) -> Any:
+    """Decode a response that was made with kio into the answer that handlers get."""
+    key, version = response.__api_key__, response.__version__
+    return decode_response(next(api for api in ALL_APIS if api.key == key), version, frame(response))
 
 
 def _throttled(schema: Any, name: str, **fields: Any) -> Any:

@@ -23,12 +23,11 @@ from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import BrokerError, MissingAnswerError
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing
+from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
 from airflow_kafka_groups.protocol.cluster_apis import metadata as metadata_api
-from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import describe_groups
-from airflow_kafka_groups.protocol.hot_codecs.metadata import LAST_VERSION_WITH_CLUSTER_OPERATIONS
 from airflow_kafka_groups.transport.base import Connector
 
 _MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"
@@ -61,9 +60,10 @@ class Calls:
         """
         connection = await self._cluster.any_connection()
         # Newer versions leave out what may be done with the cluster.
-        version = min(connection.versions.choose(METADATA), LAST_VERSION_WITH_CLUSTER_OPERATIONS)
+        version = min(connection.versions.choose(METADATA), metadata_api.LAST_VERSION_WITH_CLUSTER_OPERATIONS)
         request = metadata_api.build(list(topics), version, include_authorized_operations=True)
-        return metadata_api.parse(await connection.send(METADATA, version, request, self._config.request_timeout))
+        answer: MetadataAnswer = await connection.send(METADATA, version, request, self._config.request_timeout)
+        return answer
 
     async def sees_all_topics(self) -> bool:
         """Say whether this user may describe topics in general: asked of one that nobody made, which is not made by it.
@@ -93,12 +93,13 @@ class Calls:
         version = min(connection.versions.choose(DESCRIBE_GROUPS), describe_groups.LAST_VERSION_OF_ABSENT_GROUPS)
         request = describe_groups.build([group_id], True, version)
         response = await connection.send(DESCRIBE_GROUPS, version, request, self._config.request_timeout)
-        (answer,) = describe_groups.parse(response, version, broker.broker_id)
+        ((_, answer),) = response.groups
         if answer.error is ErrorCode.group_authorization_failed:
             return frozenset()
         if answer.error is not ErrorCode.none:
             raise broker_error(answer.error, DESCRIBE_GROUPS, broker_id=broker.broker_id, subject=f"group {group_id!r}")
-        return answer.description.authorized_operations
+        allowed: frozenset[str] | None = answer.authorized_operations
+        return allowed
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._config.api_timeout

@@ -13,6 +13,7 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionsFailedError
 from airflow_kafka_groups.models import BrokerId, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_DELETE, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
@@ -36,11 +37,11 @@ class AlterGroupOffsetsHandler:
         return offset_commit.build(group_id, self.offsets[group_id], version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
     ) -> HandlerResult[str, None]:
         """Sort the group by status: by its partitions, since OffsetCommit has no error for the group."""
         (group_id,) = keys
-        return _sort(self.api, broker_id, group_id, self.offsets[group_id], dict(offset_commit.parse(response)))
+        return _sort(self.api, broker_id, group_id, self.offsets[group_id], response.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,15 @@ class DeleteGroupOffsetsHandler:
         return offset_delete.build(group_id, self.partitions[group_id], version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetChangeAnswer
     ) -> HandlerResult[str, None]:
         """Sort the group by status: its own error first, then those of its partitions."""
         (group_id,) = keys
-        status = coordinator_status(response.error_code)
+        status = coordinator_status(response.error)
         if status is KeyStatus.COMPLETED:
-            return _sort(self.api, broker_id, group_id, self.partitions[group_id], dict(offset_delete.parse(response)))
+            return _sort(self.api, broker_id, group_id, self.partitions[group_id], response.partitions)
         result: HandlerResult[str, None] = HandlerResult()
-        error = broker_error(response.error_code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
+        error = broker_error(response.error, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
         result.add_error(status, group_id, error)
         return result
 
@@ -78,7 +79,7 @@ def _sort(
     broker_id: BrokerId,
     group_id: str,
     asked: Iterable[TopicPartition],
-    codes: dict[TopicPartition, ErrorCode],
+    codes: Mapping[TopicPartition, ErrorCode],
 ) -> HandlerResult[str, None]:
     result: HandlerResult[str, None] = HandlerResult()
     errors: dict[TopicPartition, KafkaGroupsError] = {}

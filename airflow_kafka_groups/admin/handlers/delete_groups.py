@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.models import BrokerId
+from airflow_kafka_groups.protocol.answers import DeleteGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
@@ -30,12 +31,11 @@ class DeleteGroupsHandler:
         return delete_groups.build(keys, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DeleteGroupsAnswer
     ) -> HandlerResult[str, None]:
         """Sort the groups by status. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final; the caller interprets them."""
-        deleted, failed = delete_groups.parse(response)
-        result: HandlerResult[str, None] = HandlerResult(completed=dict.fromkeys(deleted))
-        for group_id, code in failed:
+        result: HandlerResult[str, None] = HandlerResult(completed=dict.fromkeys(response.deleted))
+        for group_id, code in response.failed:
             error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
             if code is ErrorCode.unknown_server_error:
                 # More tombstones than one batch holds (tombstone_size.py): all groups of a partition fail together.

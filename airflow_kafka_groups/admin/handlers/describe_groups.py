@@ -6,18 +6,20 @@ client asks the next one about what the one before did not find.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
-from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState
+from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState, GroupType
+from airflow_kafka_groups.protocol.answers import DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import describe_groups, describe_modern_groups
-from airflow_kafka_groups.protocol.group_apis.describe_groups import DescriptionAnswer
+
+_new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,10 @@ class DescribeClassicGroupsHandler:
         return describe_groups.build(keys, self.include_authorized_operations, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DescribeGroupsAnswer
     ) -> HandlerResult[str, GroupDescription]:
         """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
-        return _sort(describe_groups.parse(response, version, broker_id), self.api, broker_id)
+        return _sort(response, GroupType.CLASSIC, self.api, broker_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +57,52 @@ class DescribeModernGroupsHandler:
         return describe_modern_groups.build(self.api, keys, self.include_authorized_operations, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DescribeGroupsAnswer
     ) -> HandlerResult[str, GroupDescription]:
         """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
-        return _sort(describe_modern_groups.parse(self.api, response, broker_id), self.api, broker_id)
+        return _sort(response, describe_modern_groups.GROUP_TYPES[self.api], self.api, broker_id)
 
 
-def _sort(answers: Iterable[DescriptionAnswer], api: Api, broker_id: BrokerId) -> HandlerResult[str, GroupDescription]:
+def _sort(
+    response: DescribeGroupsAnswer, kind: GroupType, api: Api, broker_id: BrokerId
+) -> HandlerResult[str, GroupDescription]:
     result: HandlerResult[str, GroupDescription] = HandlerResult()
-    for answer in answers:
-        group_id = answer.group_id
-        if answer.error is ErrorCode.none:  # as nearly always
-            result.completed[group_id] = answer.description
-            continue
-        if answer.error is ErrorCode.group_id_not_found:
-            # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
-            result.completed[group_id] = _dead(answer.description)
-            continue
-        if answer.error is ErrorCode.unsupported_version:
-            # The broker knows the API, but has the protocol switched off (3.9 as shipped): it has no such groups.
-            result.failed[group_id] = UnsupportedVersionError(f"broker {broker_id} has {api.name} switched off")
-            continue
-        subject = f"group {group_id!r}"
-        error = broker_error(answer.error, api, broker_id=broker_id, subject=subject, message=answer.message)
-        result.add_error(coordinator_status(answer.error), group_id, error)
+    completed = result.completed
+    same: DescribedGroup | None = None
+    for group_id, group in response.groups:
+        if group is not same:  # most groups share what is said about them, and what is made of it
+            if group.error is not ErrorCode.none:
+                _sort_error(group_id, group, kind, api, broker_id, result)
+                continue
+            same = group
+            _, _, state, protocol_type, protocol, members, allowed = group
+            fields = (state, kind, protocol_type, protocol, broker_id, members, allowed)
+        completed[group_id] = _new(GroupDescription, (group_id, *fields))
     return result
 
 
-def _dead(description: GroupDescription) -> GroupDescription:
-    return GroupDescription(
-        group_id=description.group_id,
-        state=GroupState.DEAD,
-        type=description.type,
-        protocol_type=description.protocol_type,
-        protocol=description.protocol,
-        coordinator=description.coordinator,
-    )
+def _sort_error(
+    group_id: str,
+    group: DescribedGroup,
+    kind: GroupType,
+    api: Api,
+    broker_id: BrokerId,
+    result: HandlerResult[str, GroupDescription],
+) -> None:
+    if group.error is ErrorCode.group_id_not_found:
+        # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
+        result.completed[group_id] = GroupDescription(
+            group_id=group_id,
+            state=GroupState.DEAD,
+            type=kind,
+            protocol_type=group.protocol_type,
+            protocol=group.protocol,
+            coordinator=broker_id,
+        )
+    elif group.error is ErrorCode.unsupported_version:
+        # The broker knows the API, but has the protocol switched off (3.9 as shipped): it has no such groups.
+        result.failed[group_id] = UnsupportedVersionError(f"broker {broker_id} has {api.name} switched off")
+    else:
+        subject = f"group {group_id!r}"
+        error = broker_error(group.error, api, broker_id=broker_id, subject=subject, message=group.message)
+        result.add_error(coordinator_status(group.error), group_id, error)

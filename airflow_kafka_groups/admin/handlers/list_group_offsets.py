@@ -14,11 +14,11 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.models import BrokerId, GroupOffsets, ListConsumerGroupOffsetsSpec, TopicPartition
+from airflow_kafka_groups.protocol.answers import GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import offset_fetch
-from airflow_kafka_groups.protocol.hot_codecs.offset_fetch import OffsetsAnswer
 
 ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
 
@@ -42,12 +42,12 @@ class ListGroupOffsetsHandler:
         return offset_fetch.build(specs, self.require_stable, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetFetchAnswer
     ) -> HandlerResult[str, GroupOffsets]:
         """Sort the groups by status."""
         result: HandlerResult[str, GroupOffsets] = HandlerResult()
         all_wanted = not self.specs
-        for answer in offset_fetch.parse(response, version, keys):
+        for answer in offset_fetch.named(response, keys, version).groups:
             group_id = answer.group_id
             if all_wanted and answer.error is ErrorCode.none and not answer.partition_errors:  # as nearly always
                 result.completed[group_id] = GroupOffsets(group_id, answer.topics)
@@ -61,7 +61,7 @@ class ListGroupOffsetsHandler:
         return result
 
     def _sort_partitions(
-        self, answer: OffsetsAnswer, broker_id: BrokerId, result: HandlerResult[str, GroupOffsets]
+        self, answer: GroupOffsetsAnswer, broker_id: BrokerId, result: HandlerResult[str, GroupOffsets]
     ) -> None:
         group_id = answer.group_id
         offsets = GroupOffsets(group_id, answer.topics)

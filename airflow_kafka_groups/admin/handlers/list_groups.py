@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.models import BrokerId, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.protocol.answers import ListGroupsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
@@ -32,14 +33,23 @@ class ListGroupsHandler:
         return list_groups.build(self.states, self.types, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: ListGroupsAnswer
     ) -> HandlerResult[BrokerId, tuple[GroupListing, ...]]:
         """Give the broker's groups, or say why it has none to give: a short list is never taken for a whole one."""
         result: HandlerResult[BrokerId, tuple[GroupListing, ...]] = HandlerResult()
-        error = broker_error(response.error_code, self.api, broker_id=broker_id)
-        match response.error_code:
+        error = broker_error(response.error, self.api, broker_id=broker_id)
+        match response.error:
             case ErrorCode.none:
-                result.completed[broker_id] = tuple(list_groups.parse(response, version, broker_id))
+                result.completed[broker_id] = tuple(
+                    GroupListing(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type,
+                        state=group.state,
+                        type=group.type,
+                        coordinator=broker_id,
+                    )
+                    for group in response.groups
+                )
             case ErrorCode.coordinator_load_in_progress | ErrorCode.coordinator_not_available:
                 # It is still reading some of its partitions: what it has now is not all.
                 result.retry[broker_id] = error

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.models import BrokerId, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.protocol.answers import ListOffsetsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_OFFSETS, Api
 from airflow_kafka_groups.protocol.cluster_apis import list_offsets
 from airflow_kafka_groups.protocol.codec import Message
@@ -27,11 +28,11 @@ class ListOffsetsHandler:
         return list_offsets.build({key: self.specs[key] for key in keys}, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: ListOffsetsAnswer
     ) -> HandlerResult[TopicPartition, ListedOffset]:
         """Sort the partitions by status."""
         result: HandlerResult[TopicPartition, ListedOffset] = HandlerResult()
-        for answer in list_offsets.parse(response):
+        for answer in response.partitions:
             key = answer.partition
             if answer.error is ErrorCode.none:
                 result.completed[key] = answer.offset

@@ -9,6 +9,7 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, TopicPartition
+from airflow_kafka_groups.protocol.answers import FindCoordinatorAnswer, MetadataAnswer
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, METADATA, Api
 from airflow_kafka_groups.protocol.cluster_apis import metadata
 from airflow_kafka_groups.protocol.codec import Message
@@ -29,21 +30,20 @@ class CoordinatorStrategy:
         return find_coordinator.build(keys, self.key_type, version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: FindCoordinatorAnswer
     ) -> HandlerResult[str, Broker]:
         """Sort the keys by status: completed means found."""
         result: HandlerResult[str, Broker] = HandlerResult()
-        for answer in find_coordinator.parse(response, version, keys):
-            key = answer.key
-            if answer.error is ErrorCode.none:
-                if answer.broker.broker_id >= 0 and answer.broker.host:
-                    result.completed[key] = answer.broker
-                else:
-                    result.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
-                continue
+        answer = find_coordinator.named(response, keys, version)
+        for key, broker in answer.found.items():
+            if broker.broker_id >= 0 and broker.host:
+                result.completed[key] = broker
+            else:
+                result.failed[key] = RemoteProtocolError(f"broker {broker_id} named no coordinator for {key!r}")
+        for key, code, message in answer.failed:
             subject = f"{self.key_type.name.lower()} {key!r}"
-            error = broker_error(answer.error, self.api, broker_id=broker_id, subject=subject, message=answer.message)
-            match answer.error:
+            error = broker_error(code, self.api, broker_id=broker_id, subject=subject, message=message)
+            match code:
                 case (
                     ErrorCode.coordinator_not_available
                     | ErrorCode.coordinator_load_in_progress
@@ -68,21 +68,20 @@ class PartitionLeaderStrategy:
         return metadata.build(list(dict.fromkeys(key.topic for key in keys)), version)
 
     def parse(
-        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: Message
+        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: MetadataAnswer
     ) -> HandlerResult[TopicPartition, Broker]:
         """Sort the partitions by status: completed means that the leader is known."""
-        answer = metadata.parse(response)
-        brokers = {broker.broker_id: broker for broker in answer.brokers}
+        brokers = {broker.broker_id: broker for broker in response.brokers}
         result: HandlerResult[TopicPartition, Broker] = HandlerResult()
         for key in keys:
-            leader = brokers.get(answer.leaders.get(key, -1))
-            code = answer.errors.get(key.topic, ErrorCode.none)
+            leader = brokers.get(response.leaders.get(key, -1))
+            code = response.errors.get(key.topic, ErrorCode.none)
             if leader is not None:
                 result.completed[key] = leader
                 continue
             subject = f"{key.topic}[{key.partition}]"
             if code is ErrorCode.none:
-                exists = key.partition < answer.partition_counts.get(key.topic, 0)
+                exists = key.partition < response.partition_counts.get(key.topic, 0)
                 code = ErrorCode.leader_not_available if exists else ErrorCode.unknown_topic_or_partition
             error = broker_error(code, self.api, broker_id=broker_id, subject=subject)
             if code is ErrorCode.leader_not_available:

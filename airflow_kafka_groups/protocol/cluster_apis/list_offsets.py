@@ -6,31 +6,21 @@ v7 max timestamp (KIP-734) · v8, v9 tiered storage's own timestamps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ListedOffsetAnswer, ListOffsetsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_OFFSETS
-from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 
 _NO_REPLICA = -1
 _FIRST_MAX_TIMESTAMP_VERSION = 7
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOffsetAnswer:
-    """Be the answer for one partition."""
-
-    partition: TopicPartition
-    error: ErrorCode
-    offset: ListedOffset
-
-
 def build(specs: Mapping[TopicPartition, OffsetSpec], version: int) -> Message:
-    """Make a request.
+    """Build a request.
 
     Raises ``UnsupportedVersionError`` for ``OffsetSpec.max_timestamp()`` below v7.
     """
@@ -48,10 +38,14 @@ def build(specs: Mapping[TopicPartition, OffsetSpec], version: int) -> Message:
     return schema.ListOffsetsRequest(**fields)
 
 
-def parse(response: Message) -> Iterator[ListedOffsetAnswer]:
-    """Give the answer for each partition."""
+def decode(frame: bytes, version: int) -> ListOffsetsAnswer:
+    """Decode a response frame."""
+    response = decode_message(LIST_OFFSETS, version, frame)
+    partitions = []
     for topic in response.topics:
         for part in topic.partitions:
             epoch = getattr(part, "leader_epoch", -1)
             offset = ListedOffset(part.offset, part.timestamp, epoch if epoch >= 0 else None)
-            yield ListedOffsetAnswer(TopicPartition(topic.name, part.partition_index), part.error_code, offset)
+            key = TopicPartition(topic.name, part.partition_index)
+            partitions.append(ListedOffsetAnswer(key, part.error_code, offset))
+    return ListOffsetsAnswer(getattr(response, "throttle_time", NO_THROTTLE), partitions)

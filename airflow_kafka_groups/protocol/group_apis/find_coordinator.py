@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a key.
+"""FindCoordinator: the broker that coordinates a key.
 
 v0 one group · v1 key type (transactions), error message, throttle time · v3 flexible · v4 many keys (KIP-699) ·
 v5 TRANSACTION_ABORTABLE · v6 share keys (KIP-932)
@@ -6,32 +6,23 @@ v5 TRANSACTION_ABORTABLE · v6 share keys (KIP-932)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, UnsupportedVersionError
 from airflow_kafka_groups.models import Broker, CoordinatorType
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, FailedLookup, FindCoordinatorAnswer
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
-from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, texts
+from airflow_kafka_groups.protocol.hot_codecs import find_coordinator as hot_codec
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
 
 FIRST_BATCHED_VERSION = 4
 _FIRST_VERSION = {CoordinatorType.GROUP: 0, CoordinatorType.TRANSACTION: 1, CoordinatorType.SHARE: 6}
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorAnswer:
-    """Be the answer for one key; ``broker`` counts only when ``error`` is ``none``."""
-
-    key: str
-    error: ErrorCode
-    message: str | None
-    broker: Broker
-
-
 def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Message:
-    """Make a request.
+    """Build a request.
 
     Raises ``NoBatchedFindCoordinatorsError`` for several keys below v4, and ``UnsupportedVersionError`` for a key type
     that the version does not know.
@@ -41,7 +32,7 @@ def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Messa
             f"FindCoordinator v{version} cannot look up {key_type.name} keys; that takes v{_FIRST_VERSION[key_type]}"
         )
     if version >= FIRST_BATCHED_VERSION:
-        return bytes([key_type]) + texts(keys) + NO_TAGS
+        return bytes([key_type]) + strings(keys) + NO_TAGS
     request = request_schema(FIND_COORDINATOR, version).FindCoordinatorRequest
     if len(keys) > 1:
         raise NoBatchedFindCoordinatorsError(
@@ -52,12 +43,30 @@ def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Messa
     return request(key=keys[0])
 
 
-def parse(response: Message, version: int, keys: Sequence[str]) -> Iterator[CoordinatorAnswer]:
-    """Give the answers, each with the key the broker named (v4+), so never by position."""
+def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
+    """Decode a response frame. Below v4 it does not name the key, which is then empty (see ``named``)."""
     if version >= FIRST_BATCHED_VERSION:
-        for item in response.coordinators:
-            broker = Broker(broker_id=item.node_id, host=item.host, port=item.port)
-            yield CoordinatorAnswer(item.key, item.error_code, item.error_message, broker)
-        return
-    broker = Broker(broker_id=response.node_id, host=response.host, port=response.port)
-    yield CoordinatorAnswer(keys[0], response.error_code, getattr(response, "error_message", None), broker)
+        return hot_codec.decode(frame)
+    return from_kio(decode_message(FIND_COORDINATOR, version, frame))
+
+
+def from_kio(response: Message) -> FindCoordinatorAnswer:
+    """Convert a response that kio has read."""
+    found: dict[str, Broker] = {}
+    failed = []
+    for item in getattr(response, "coordinators", (response,)):
+        key = getattr(item, "key", "")
+        if item.error_code is ErrorCode.none:
+            found[key] = Broker(broker_id=item.node_id, host=item.host, port=item.port)
+        else:
+            failed.append(FailedLookup(key, item.error_code, getattr(item, "error_message", None)))
+    return FindCoordinatorAnswer(getattr(response, "throttle_time", NO_THROTTLE), found, failed)
+
+
+def named(answer: FindCoordinatorAnswer, keys: Sequence[str], version: int) -> FindCoordinatorAnswer:
+    """Name the key where the version does not; a version that does is never matched by position."""
+    if version >= FIRST_BATCHED_VERSION:
+        return answer
+    (key,) = keys
+    found = dict.fromkeys(keys, *answer.found.values()) if answer.found else {}
+    return answer._replace(found=found, failed=[failure._replace(key=key) for failure in answer.failed])

@@ -6,12 +6,13 @@ v10 topic ids (not used: see apis.py)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT
-from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 _FIRST_EPOCH_VERSION = 6
@@ -19,7 +20,7 @@ _NOT_A_MEMBER = -1
 
 
 def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int) -> Message:
-    """Make a request for one group; no version takes more."""
+    """Build a request for one group; no version takes more."""
     schema = request_schema(OFFSET_COMMIT, version)
     by_topic: dict[str, list[Any]] = {}
     for (topic, partition), value in offsets.items():
@@ -37,8 +38,12 @@ def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ve
     )
 
 
-def parse(response: Message) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """Give each partition's outcome."""
-    for topic in response.topics:
-        for part in topic.partitions:
-            yield TopicPartition(topic.name, part.partition_index), part.error_code
+def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
+    """Decode a response frame."""
+    response = decode_message(OFFSET_COMMIT, version, frame)
+    partitions = {
+        TopicPartition(topic.name, part.partition_index): part.error_code
+        for topic in response.topics
+        for part in topic.partitions
+    }
+    return OffsetChangeAnswer(getattr(response, "throttle_time", NO_THROTTLE), ErrorCode.none, partitions)

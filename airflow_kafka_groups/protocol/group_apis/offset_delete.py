@@ -1,21 +1,21 @@
-"""OffsetDelete: forget a group's offsets of some partitions (KIP-496).
+"""OffsetDelete: delete a group's offsets of some partitions (KIP-496).
 
 v0 one group; an error for the group, and one for each partition
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_DELETE
-from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 
 
 def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:
-    """Make a request for one group; no version takes more."""
+    """Build a request for one group; no version takes more."""
     schema = request_schema(OFFSET_DELETE, version)
     by_topic: dict[str, list[Any]] = {}
     for topic, partition in partitions:
@@ -25,8 +25,12 @@ def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> 
     return schema.OffsetDeleteRequest(group_id=group_id, topics=topics)
 
 
-def parse(response: Message) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """Give each partition's outcome."""
-    for topic in response.topics:
-        for part in topic.partitions:
-            yield TopicPartition(topic.name, part.partition_index), part.error_code
+def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
+    """Decode a response frame."""
+    response = decode_message(OFFSET_DELETE, version, frame)
+    partitions = {
+        TopicPartition(topic.name, part.partition_index): part.error_code
+        for topic in response.topics
+        for part in topic.partitions
+    }
+    return OffsetChangeAnswer(response.throttle_time, response.error_code, partitions)

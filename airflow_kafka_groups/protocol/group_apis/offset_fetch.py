@@ -7,28 +7,23 @@ v8 many groups (KIP-709) · v9 KIP-848 member ids · v10 topic ids (not used: se
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, UnsupportedVersionError
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, TopicOffsets, TopicPartition
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
-from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs import offset_fetch_writer
-from airflow_kafka_groups.protocol.hot_codecs.offset_fetch import (
-    FIRST_BATCHED_VERSION,
-    OffsetFetchAnswers,
-    OffsetsAnswer,
-)
-from airflow_kafka_groups.protocol.hot_codecs.offset_fetch_writer import FIRST_VERSION_WRITTEN_BY_HAND
+from airflow_kafka_groups.protocol.hot_codecs import offset_fetch as hot_codec
+from airflow_kafka_groups.protocol.hot_codecs.offset_fetch import FIRST_BATCHED_VERSION
 
 FIRST_STABLE_VERSION = 7
-_FIRST_EPOCH_VERSION = 5
 
 
 def build(specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: bool, version: int) -> Message:
-    """Make a request.
+    """Build a request.
 
     Raises ``NoBatchedOffsetFetchError`` for several groups below v8, and ``UnsupportedVersionError`` for
     ``require_stable`` below v7: a broker that cannot hold unstable offsets back must not be taken to have done so.
@@ -42,9 +37,8 @@ def build(specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: boo
         raise NoBatchedOffsetFetchError(
             f"OffsetFetch v{version} takes one group a request, not {len(specs)}; many take v{FIRST_BATCHED_VERSION}"
         )
-    if version >= FIRST_VERSION_WRITTEN_BY_HAND and all(spec.topic_partitions is None for spec in specs.values()):
-        write = offset_fetch_writer.write_many if batched else offset_fetch_writer.write_one
-        return write(specs, require_stable, version)
+    if OFFSET_FETCH.is_flexible(version) and all(spec.topic_partitions is None for spec in specs.values()):
+        return hot_codec.encode(specs, require_stable, version)
     schema = request_schema(OFFSET_FETCH, version)
     if batched:
         group_class, topic_class = schema.OffsetFetchRequestGroup, schema.OffsetFetchRequestTopics
@@ -68,47 +62,43 @@ def _topics(topic_class: Any, spec: ListConsumerGroupOffsetsSpec) -> tuple[Any, 
     return tuple(topic_class(name=topic, partition_indexes=tuple(parts)) for topic, parts in by_topic.items())
 
 
-def parse(response: Message, version: int, group_ids: Sequence[str]) -> Iterator[OffsetsAnswer]:
-    """Give the answer for each group the broker named, whichever way it was read (see ``responses.py``)."""
-    if isinstance(response, OffsetFetchAnswers):
-        if version >= FIRST_BATCHED_VERSION:
-            yield from response.answers
-        else:
-            yield response.answers[0]._replace(group_id=group_ids[0])
-        return
+def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
+    """Decode a response frame. Below v8 it does not name the group, whose id is then empty (see ``named``)."""
+    if OFFSET_FETCH.is_flexible(version):
+        return hot_codec.decode(frame, version)
+    return from_kio(decode_message(OFFSET_FETCH, version, frame))
+
+
+def from_kio(response: Message) -> OffsetFetchAnswer:
+    """Convert a response that kio has read."""
+    groups = []
+    for group in getattr(response, "groups", (response,)):
+        errors: dict[TopicPartition, ErrorCode] = {}
+        topics = tuple([_topic_offsets(topic, errors) for topic in group.topics])
+        groups.append(GroupOffsetsAnswer(getattr(group, "group_id", ""), group.error_code, topics, errors))
+    return OffsetFetchAnswer(getattr(response, "throttle_time", NO_THROTTLE), tuple(groups))
+
+
+def _topic_offsets(topic: Any, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
+    errors |= {
+        TopicPartition(topic.name, part.partition_index): part.error_code
+        for part in topic.partitions
+        if part.error_code is not ErrorCode.none
+    }
+    readable = [part for part in topic.partitions if part.error_code is ErrorCode.none]
+    metadata = tuple([part.metadata or "" for part in readable])
+    return TopicOffsets(
+        topic.name,
+        array("i", [part.partition_index for part in readable]),
+        array("q", [part.committed_offset for part in readable]),
+        array("i", [getattr(part, "committed_leader_epoch", -1) for part in readable]),
+        metadata if any(metadata) else None,
+    )
+
+
+def named(answer: OffsetFetchAnswer, group_ids: Sequence[str], version: int) -> OffsetFetchAnswer:
+    """Name the group where the version does not; a version that does is never matched by position."""
     if version >= FIRST_BATCHED_VERSION:
-        for group in response.groups:
-            topics, errors = _read_topics(group.topics, version)
-            yield OffsetsAnswer(group.group_id, group.error_code, topics, errors)
-        return
-    topics, errors = _read_topics(response.topics, version)
-    yield OffsetsAnswer(group_ids[0], response.error_code, topics, errors)
-
-
-_NO_ERRORS: dict[TopicPartition, ErrorCode] = {}
-
-
-def _read_topics(
-    topics: Sequence[Any], version: int
-) -> tuple[tuple[TopicOffsets, ...], dict[TopicPartition, ErrorCode]]:
-    has_epoch = version >= _FIRST_EPOCH_VERSION
-    none = ErrorCode.none
-    columns = []
-    errors = _NO_ERRORS
-    for topic in topics:
-        partitions = topic.partitions
-        bad = [part for part in partitions if part.error_code is not none]
-        if bad:
-            errors = errors | {TopicPartition(topic.name, part.partition_index): part.error_code for part in bad}
-            partitions = [part for part in partitions if part.error_code is none]
-        metadata = tuple([part.metadata or "" for part in partitions])
-        columns.append(
-            TopicOffsets(
-                topic.name,
-                array("i", [part.partition_index for part in partitions]),
-                array("q", [part.committed_offset for part in partitions]),
-                array("i", [part.committed_leader_epoch if has_epoch else -1 for part in partitions]),
-                metadata if any(metadata) else None,
-            )
-        )
-    return tuple(columns), errors
+        return answer
+    (group,), (group_id,) = answer.groups, group_ids
+    return answer._replace(groups=(group._replace(group_id=group_id),))

@@ -1,130 +1,107 @@
-"""Read the compact encoding (KIP-482) field by field: for the messages that are read by hand.
+"""A cursor over a response frame in the compact encoding (KIP-482), for the hand-written codecs.
 
-kio makes classes and a reader for each message when it is first met. For the few that every call begins with, this took
-longer than the rest of a first call; in the answers of which there are many, an object for each field takes long.
+Single fields are read by kio's native primitives. Most responses are arrays of rows that are alike but for a name, so
+that ``named_rows`` looks for the bytes it has seen before instead of reading them again.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-from uuid import UUID
+from collections.abc import Callable
+from typing import TypeVar
+
+from kio.serial.readers import Reader, read_compact_array_length, read_unsigned_varint
+
+T = TypeVar("T")
+
+_KNOWN_TAILS = 8
+_LONGEST_TAIL = 128
 
 
 class CompactReader:
-    """Walk through a response frame, from its body on.
+    """The cursor. It begins at the body.
 
-    ``ValueError`` (``UnicodeDecodeError`` too) and ``IndexError`` mean that it is none.
+    A frame that is malformed raises ``IndexError``, ``ValueError`` or kio's ``SerialError``.
     """
 
-    __slots__ = ("_data", "position")
+    __slots__ = ("data", "position")
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    def __init__(self, frame: bytes) -> None:
+        self.data = frame
         self.position = 4  # after the correlation id
         self.skip_tags()
 
-    def uvarint(self) -> int:
-        """Read an unsigned number, seven bits a byte."""
-        byte = self._data[self.position]
-        self.position += 1
-        if byte < 0x80:
-            return byte
-        value, shift = byte & 0x7F, 7
-        while byte >= 0x80:
-            byte = self._data[self.position]
-            self.position += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if shift > 35:
-                raise ValueError("a length of more than five bytes")
+    def read(self, primitive: Reader[T]) -> T:
+        """Read one field.
+
+        :param primitive: one of ``kio.serial.readers``.
+        """
+        value, size = primitive(self.data, self.position)
+        self.position += size
         return value
 
-    def length(self) -> int:
-        """Read the length of an array or text; null is refused."""
-        value = self._data[self.position]
-        if value < 0x80:
-            self.position += 1
-        else:
-            value = self.uvarint()
-        if value == 0:
-            raise ValueError("null where a list has to be")
-        return value - 1
+    def array_length(self) -> int:
+        """Read the length of an array; null is refused."""
+        length = self.read(read_compact_array_length)
+        if length is None:
+            raise ValueError("null in place of an array")
+        return length
 
-    def take(self, size: int) -> bytes:
-        """Take so many bytes."""
-        end = self.position + size
-        data = self._data[self.position : end]
-        if len(data) != size:
-            raise ValueError("the answer ends too early")
-        self.position = end
-        return data
+    def named_rows(
+        self,
+        read_row: Callable[[], tuple[str, T]],
+        read_tail: Callable[[], T],
+        head: bytes = b"",
+    ) -> list[tuple[str, T]]:
+        """Read an array of rows, each of a name and what follows it.
 
-    def boolean(self) -> bool:
-        """Read one byte that says yes or no; any other is refused."""
-        data = self.take(1)
-        if data not in (b"\x00", b"\x01"):
-            raise ValueError("neither yes nor no")
-        return data == b"\x01"
+        Bytes that were read once mean the same again at the same place. So what follows a name is read field by field
+        only when it is not among the last that were.
 
-    def int16(self) -> int:
-        """Read a signed number of two bytes."""
-        return int.from_bytes(self.take(2), "big", signed=True)
-
-    def int32(self) -> int:
-        """Read a signed number of four bytes."""
-        return int.from_bytes(self.take(4), "big", signed=True)
-
-    def milliseconds(self) -> timedelta:
-        """Read a time of four bytes."""
-        return timedelta(milliseconds=self.int32())
-
-    def uuid(self) -> UUID | None:
-        """Read an id; zeros are none."""
-        data = self.take(16)
-        return UUID(bytes=data) if any(data) else None
-
-    def text(self) -> str:
-        """Read a text that may not be null."""
-        return self.take(self.length()).decode()
-
-    def texts_before(self, tail: bytes, most: int) -> list[str]:
-        """Read texts as long as exactly these bytes follow each: elements that are all alike but for a name.
-
-        Stops before the first that is otherwise, or not short, and leaves it to be read field by field.
-
-        :param most: how many to read at most.
+        :param read_row: reads a row that has another head, or a long name.
+        :param read_tail: reads what follows the name.
+        :param head: what comes before the name in most rows. Default: nothing.
         """
-        data, position, extra = self._data, self.position, len(tail)
-        found = []
-        for _ in range(most):
-            end = position + data[position]
-            after = end + extra
-            if not position < end < position + 0x80 or data[end:after] != tail:
-                break
-            found.append(data[position + 1 : end].decode())
-            position = after
-        self.position = position
-        return found
-
-    def optional_text(self) -> str | None:
-        """Read a text that may be null."""
-        size = self.uvarint()
-        return self.take(size - 1).decode() if size else None
-
-    def skip_int32s(self) -> None:
-        """Pass over an array of such numbers."""
-        self.take(4 * self.length())
+        data, before = self.data, len(head)
+        rows: list[tuple[str, T]] = []
+        known: list[tuple[bytes, int, T]] = []
+        for _ in range(self.array_length()):
+            start = self.position + before
+            size = data[start]
+            end = start + size
+            if not 0 < size < 0x80 or not data.startswith(head, self.position):
+                rows.append(read_row())
+                continue
+            name = data[start + 1 : end].decode()
+            for tail, length, value in known:
+                if data.startswith(tail, end):
+                    self.position = end + length
+                    rows.append((name, value))
+                    break
+            else:
+                self.position = end
+                read = read_tail()
+                rows.append((name, read))
+                tail = data[end : self.position]
+                if len(tail) <= _LONGEST_TAIL:
+                    known = [(tail, len(tail), read), *known[: _KNOWN_TAILS - 1]]
+        return rows
 
     def skip_tags(self) -> None:
-        """Pass over tagged fields; as good as always there are none."""
-        if self._data[self.position] == 0:
+        """Skip tagged fields; there are hardly ever any."""
+        if self.data[self.position] == 0:
             self.position += 1
             return
-        for _ in range(self.uvarint()):
-            self.uvarint()
-            self.take(self.uvarint())
+        for _ in range(self.read(read_unsigned_varint)):
+            self.read(read_unsigned_varint)
+            self.skip(self.read(read_unsigned_varint))
+
+    def skip(self, size: int) -> None:
+        """Skip so many bytes."""
+        self.position += size
+        if self.position > len(self.data):
+            raise ValueError("the response ends too early")
 
     def end(self) -> None:
-        """Raise ``ValueError`` unless this is the end."""
-        if self.position != len(self._data):
-            raise ValueError(f"{len(self._data) - self.position} bytes too many")
+        """Raise ``ValueError`` unless this is the end of the frame."""
+        if self.position != len(self.data):
+            raise ValueError(f"{len(self.data) - self.position} bytes too many")

@@ -1,111 +1,87 @@
-"""Write and read Metadata v9-v12 by hand: every client's first question, and kio needs 10 ms to get ready for it."""
+"""Metadata v9 to v12: every client's first request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import NamedTuple
-from uuid import UUID
 
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from kio.serial.readers import (
+    read_boolean,
+    read_compact_string,
+    read_compact_string_nullable,
+    read_error_code,
+    read_int32,
+    read_timedelta_i32,
+)
+
+from airflow_kafka_groups.models import Broker
+from airflow_kafka_groups.protocol.answers import MetadataAnswer, TopicAnswer
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
-from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, text, uvarint
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, string, uvarint
+from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS
 
-FIRST_VERSION_WITH_TOPIC_IDS = 10
 LAST_VERSION_WITH_CLUSTER_OPERATIONS = 10
-"""From v11 on they are DescribeCluster's to tell; brokers go on answering v10."""
+_FIRST_VERSION_WITH_TOPIC_IDS = 10
 _FIRST_VERSION_WITH_NULL_NAMES = 12
-_NO_ID = b"\x00" * 16
+_ID_SIZE = 16
+_NO_ID = b"\x00" * _ID_SIZE
 
 
-class BrokerRow(NamedTuple):
-    """Be one broker of an answer."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
-
-
-class PartitionRow(NamedTuple):
-    """Be one partition of an answer, without its replicas."""
-
-    error_code: ErrorCode
-    partition_index: int
-    leader_id: int
+def encode(topics: Sequence[str], version: int, *, include_authorized_operations: bool) -> bytes:
+    """Write the body of a request that creates no topic."""
+    before = _NO_ID if version >= _FIRST_VERSION_WITH_TOPIC_IDS else b""
+    asked = boolean(include_authorized_operations)
+    names = b"".join(before + string(topic) + NO_TAGS for topic in topics)
+    of_cluster = asked if version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS else b""
+    return uvarint(len(topics) + 1) + names + boolean(False) + of_cluster + asked + NO_TAGS
 
 
-class TopicRow(NamedTuple):
-    """Be one topic of an answer."""
-
-    error_code: ErrorCode
-    name: str | None
-    topic_id: UUID | None
-    partitions: tuple[PartitionRow, ...]
-    topic_authorized_operations: int
-
-
-class MetadataResponse(NamedTuple):
-    """Be an answer, read by hand; operations are -2**31 where they were not asked for."""
-
-    throttle_time: timedelta
-    brokers: tuple[BrokerRow, ...]
-    cluster_id: str | None
-    controller_id: int
-    topics: tuple[TopicRow, ...]
-    cluster_authorized_operations: int
-
-
-def write(topics: Sequence[str], version: int, *, include_authorized_operations: bool) -> bytes:
-    """Write the body of a request; it creates no topic."""
-    before = _NO_ID if version >= FIRST_VERSION_WITH_TOPIC_IDS else b""
-    asked = b"\x01" if include_authorized_operations else b"\x00"
-    return b"".join(
-        (
-            uvarint(len(topics) + 1),
-            *(before + text(topic) + NO_TAGS for topic in topics),
-            b"\x00",
-            asked if version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS else b"",
-            asked,
-            NO_TAGS,
-        )
-    )
-
-
-def read(frame: bytes, version: int) -> MetadataResponse:
-    """Read a response frame of v9 to v12."""
+def decode(frame: bytes, version: int) -> MetadataAnswer:
+    """Decode a response frame."""
     reader = CompactReader(frame)
-    throttle = reader.milliseconds()
-    brokers = tuple([_broker(reader) for _ in range(reader.length())])
-    cluster_id, controller = reader.optional_text(), reader.int32()
-    topics = tuple([_topic(reader, version) for _ in range(reader.length())])
-    allowed = reader.int32() if version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS else -(2**31)
+    throttle = reader.read(read_timedelta_i32)
+    brokers = tuple([_read_broker(reader) for _ in range(reader.array_length())])
+    cluster_id = reader.read(read_compact_string_nullable)
+    reader.read(read_int32)  # the controller
+    topics = [_read_topic(reader, version) for _ in range(reader.array_length())]
+    has_operations = version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS
+    allowed = reader.read(read_int32) if has_operations else UNKNOWN_OPERATIONS
     reader.skip_tags()
     reader.end()
-    return MetadataResponse(throttle, brokers, cluster_id, controller, topics, allowed)
+    return MetadataAnswer.of(throttle, cluster_id, brokers, topics, allowed)
 
 
-def _broker(reader: CompactReader) -> BrokerRow:
-    row = BrokerRow(reader.int32(), reader.text(), reader.int32(), reader.optional_text())
+def _read_broker(reader: CompactReader) -> Broker:
+    read = reader.read
+    broker = Broker(
+        broker_id=read(read_int32),
+        host=read(read_compact_string),
+        port=read(read_int32),
+        rack=read(read_compact_string_nullable),
+    )
     reader.skip_tags()
-    return row
+    return broker
 
 
-def _topic(reader: CompactReader, version: int) -> TopicRow:
-    error = ErrorCode(reader.int16())
-    name = reader.optional_text() if version >= _FIRST_VERSION_WITH_NULL_NAMES else reader.text()
-    topic_id = reader.uuid() if version >= FIRST_VERSION_WITH_TOPIC_IDS else None
-    reader.boolean()  # whether it is one of Kafka's own
-    partitions = tuple([_partition(reader) for _ in range(reader.length())])
-    row = TopicRow(error, name, topic_id, partitions, reader.int32())
+def _read_topic(reader: CompactReader, version: int) -> TopicAnswer:
+    read = reader.read
+    error = read(read_error_code)
+    has_null_names = version >= _FIRST_VERSION_WITH_NULL_NAMES
+    name = (read(read_compact_string_nullable) or "") if has_null_names else read(read_compact_string)
+    if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+        reader.skip(_ID_SIZE)
+    read(read_boolean)  # whether it is internal
+    leaders = [_read_leader(reader) for _ in range(reader.array_length())]
+    topic = TopicAnswer(error, name, read(read_int32), leaders)
     reader.skip_tags()
-    return row
+    return topic
 
 
-def _partition(reader: CompactReader) -> PartitionRow:
-    row = PartitionRow(ErrorCode(reader.int16()), reader.int32(), reader.int32())
-    reader.int32()  # the leader's epoch
+def _read_leader(reader: CompactReader) -> tuple[int, int]:
+    read = reader.read
+    read(read_error_code)
+    leader = read(read_int32), read(read_int32)
+    read(read_int32)  # the leader's epoch
     for _ in ("replicas", "in sync", "offline"):
-        reader.skip_int32s()
+        reader.skip(4 * reader.array_length())
     reader.skip_tags()
-    return row
+    return leader

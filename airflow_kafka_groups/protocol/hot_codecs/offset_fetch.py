@@ -1,43 +1,75 @@
-"""Read OffsetFetch v6-v9 answers straight into columns: the one message read by hand, because it is the hot path.
+"""OffsetFetch v6 to v9: requests for all topics, and responses, which are decoded straight into columns.
 
-A generic codec makes an object of every partition, 200,000 of them for 10,000 groups, only for us to take them apart
-again. Here the partitions of a topic are checked as they lie there: in a row without metadata and without tagged fields
-every row has 20 bytes::
+A generic codec makes an object of every partition, 200,000 of them for 10,000 groups. Here the partitions of a topic
+are checked as bytes: a row without metadata and without tagged fields has 20 of them::
 
     partition int32 | offset int64 | leader epoch int32 | metadata 0x01 (empty) | error int16 | tags 0x00
 
-The first row is where it should be; if it has the two marks and no error, so is the next, and so on: the check of the
-marks is a proof. Such rows are kept as bytes. A topic with any other row is read row by row. A test holds every answer
-against kio's reading of it.
+The first row is where it should be. If it has the two marks and no error, so is the next, and so on: the check of the
+marks is a proof. Such rows are kept as bytes. A topic with any other row is read row by row.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+
+from kio.serial.readers import (
+    read_compact_string,
+    read_compact_string_as_bytes,
+    read_compact_string_nullable,
+    read_error_code,
+    read_timedelta_i32,
+)
 
 from airflow_kafka_groups.models import TopicOffsets, TopicPartition
+from airflow_kafka_groups.protocol.answers import NO_ERRORS, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, string, strings
 
 FIRST_BATCHED_VERSION = 8
+_FIRST_STABLE_VERSION = 7
+_FIRST_MEMBER_VERSION = 9
+
+_ALL_TOPICS = b"\x00"  # a null array
+_NO_MEMBER = b"\x00\xff\xff\xff\xff"  # null member id, member epoch -1
 
 _ROW_SIZE = 20
 _FIXED = struct.Struct(">iqi")
-_NO_ERRORS: Mapping[TopicPartition, ErrorCode] = {}
 _NONE = ErrorCode.none
 _NO_ERROR_NO_TAGS = b"\x00\x00\x00"
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
+def encode(group_ids: Iterable[str], require_stable: bool, version: int) -> bytes:
+    """Write the body of a request for all offsets of some groups; of exactly one below v8."""
+    if version >= FIRST_BATCHED_VERSION:
+        member = _NO_MEMBER if version >= _FIRST_MEMBER_VERSION else b""
+        return strings(group_ids, member + _ALL_TOPICS + NO_TAGS) + boolean(require_stable) + NO_TAGS
+    (group_id,) = group_ids
+    stable = boolean(require_stable) if version >= _FIRST_STABLE_VERSION else b""
+    return string(group_id) + _ALL_TOPICS + stable + NO_TAGS
+
+
+def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
+    """Decode a response frame. The response to a request for one group (v6, v7) does not name it: its id is empty."""
+    reader = _OffsetsReader(frame)
+    throttle = reader.read(read_timedelta_i32)
+    if version >= FIRST_BATCHED_VERSION:
+        groups = tuple([reader.plain_group() or reader.group() for _ in range(reader.array_length())])
+        reader.skip_tags()
+    else:
+        groups = (reader.plain_body("", reader.position) or reader.body(""),)
+    reader.end()
+    return OffsetFetchAnswer(throttle, groups)
+
+
 @lru_cache(1000)
 def _marks(count: int) -> tuple[bytes, bytes]:
-    """Give the bytes at the places of the marks in so many plain rows: ones for metadata, zeros for error and tags."""
+    """Return the marks of so many plain rows, column by column: ones for metadata, zeros for error and tags."""
     return b"\x01" * count, b"\x00" * count
 
 
@@ -53,72 +85,29 @@ def _are_plain(rows: bytes, count: int) -> bool:
     )
 
 
-class OffsetsAnswer(NamedTuple):
-    """Be the answer for one group: its own error, its readable partitions, and the errors of the others."""
-
-    group_id: str
-    error: ErrorCode
-    topics: tuple[TopicOffsets, ...]
-    partition_errors: Mapping[TopicPartition, ErrorCode] = _NO_ERRORS
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetFetchAnswers:
-    """Be a whole answer, read."""
-
-    throttle_time: timedelta
-    answers: tuple[OffsetsAnswer, ...]
-
-
-def read(frame: bytes, version: int) -> OffsetFetchAnswers:
-    """Read a response frame, from its correlation id to its end.
-
-    An answer for one group (v6-v7) does not name it; it has no name here either.
-
-    Raises ``ValueError``, ``IndexError``, ``struct.error`` or ``UnicodeDecodeError`` when it is not one.
-    """
-    reader = _Reader(frame)
-    throttle = reader.milliseconds()
-    if version >= FIRST_BATCHED_VERSION:
-        answers = tuple([reader.plain_group() or reader.group() for _ in range(reader.length())])
-        reader.skip_tags()
-    else:
-        answers = (reader.plain_body("", reader.position) or reader.body(""),)
-    reader.end()
-    return OffsetFetchAnswers(throttle, answers)
-
-
-class _Reader(CompactReader):
-    """Walk through a frame of offsets."""
+class _OffsetsReader(CompactReader):
+    """A cursor over a frame of offsets."""
 
     __slots__ = ("_names",)
 
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
+    def __init__(self, frame: bytes) -> None:
+        super().__init__(frame)
         self._names: dict[bytes, str] = {}
 
-    def name(self) -> str:
-        """Read a text that comes again and again; each is kept once."""
-        raw = self.take(self.length())
-        name = self._names.get(raw)
-        if name is None:
-            name = self._names[raw] = raw.decode()
-        return name
-
-    def plain_group(self) -> OffsetsAnswer | None:
+    def plain_group(self) -> GroupOffsetsAnswer | None:
         """Read a group as most are: short lists, plain rows, no error, no tags; ``None`` leaves any other to ``group``.
 
         This is ``group`` without a call for each field: the calls would be most of the time.
         """
         start = self.position
-        size = self._data[start]
+        size = self.data[start]
         if not 0 < size < 0x80:
             return None
-        return self.plain_body(self._data[start + 1 : start + size].decode(), start + size)
+        return self.plain_body(self.data[start + 1 : start + size].decode(), start + size)
 
-    def plain_body(self, group_id: str, position: int) -> OffsetsAnswer | None:
+    def plain_body(self, group_id: str, position: int) -> GroupOffsetsAnswer | None:
         """Read what follows the id of such a group."""
-        data = self._data
+        data = self.data
         many = data[position]
         if not 0 < many < 0x80:
             return None
@@ -131,9 +120,7 @@ class _Reader(CompactReader):
             if not 0 < data[start] < 0x80 or not 0 < count < 0x7F:
                 return None
             raw = data[start + 1 : position]
-            name = self._names.get(raw)
-            if name is None:
-                name = self._names[raw] = raw.decode()
+            name = self._names.get(raw) or self._name(raw)
             start = position + 1
             position = start + count * _ROW_SIZE
             rows = data[start:position]
@@ -144,55 +131,49 @@ class _Reader(CompactReader):
         if data[position : position + 3] != _NO_ERROR_NO_TAGS:
             return None
         self.position = position + 3
-        return _new(OffsetsAnswer, (group_id, _NONE, tuple(topics), _NO_ERRORS))
+        return _new(GroupOffsetsAnswer, (group_id, _NONE, tuple(topics), NO_ERRORS))
 
-    def group(self) -> OffsetsAnswer:
-        return self.body(self.take(self.length()).decode())
+    def group(self) -> GroupOffsetsAnswer:
+        """Read any group."""
+        return self.body(self.read(read_compact_string))
 
-    def body(self, group_id: str) -> OffsetsAnswer:
-        errors = _NO_ERRORS
+    def body(self, group_id: str) -> GroupOffsetsAnswer:
+        """Read what follows the id of any group."""
+        errors: dict[TopicPartition, ErrorCode] = {}
         topics = []
-        for _ in range(self.length()):
-            name = self.name()
-            count = self.length()
-            rows = self.plain_rows(count)
-            if rows:
+        for _ in range(self.array_length()):
+            name = self._name(self.read(read_compact_string_as_bytes))
+            count = self.array_length()
+            rows = self.data[self.position : self.position + count * _ROW_SIZE]
+            if count and _are_plain(rows, count):
+                self.position += len(rows)
                 topics.append(TopicOffsets.packed(name, rows))
             else:
-                columns, codes = self.rows(name, count)
-                topics.append(columns)
-                if codes:
-                    errors = {**errors, **{TopicPartition(name, part): ErrorCode(code) for part, code in codes.items()}}
+                topics.append(self._rows(name, count, errors))
             self.skip_tags()
-        code = self.int16()
+        error = self.read(read_error_code)
         self.skip_tags()
-        return OffsetsAnswer(group_id, ErrorCode(code) if code else _NONE, tuple(topics), errors)
+        return GroupOffsetsAnswer(group_id, error, tuple(topics), errors or NO_ERRORS)
 
-    def plain_rows(self, count: int) -> bytes:
-        """Take the partitions of a topic if all of them are plain; nothing otherwise."""
-        end = self.position + count * _ROW_SIZE
-        rows = self._data[self.position : end]
-        if not _are_plain(rows, count):
-            return b""
-        self.position = end
-        return rows
+    def _name(self, raw: bytes) -> str:
+        """Return a name that comes again and again; each is kept once."""
+        return self._names.setdefault(raw, raw.decode())
 
-    def rows(self, topic: str, count: int) -> tuple[TopicOffsets, dict[int, int]]:
+    def _rows(self, topic: str, count: int, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
         """Read the partitions of one topic row by row."""
         partitions, offsets, epochs = array("i"), array("q"), array("i")
         metadata: list[str] = []
-        codes: dict[int, int] = {}
         for _ in range(count):
-            partition, offset, epoch = _FIXED.unpack(self.take(_FIXED.size))
-            size = self.uvarint()
-            text = self.take(size - 1).decode() if size else ""
-            code = self.int16()
+            partition, offset, epoch = _FIXED.unpack_from(self.data, self.position)
+            self.position += _FIXED.size
+            text = self.read(read_compact_string_nullable) or ""
+            code = self.read(read_error_code)
             self.skip_tags()
-            if code:
-                codes[partition] = code
+            if code is not _NONE:
+                errors[TopicPartition(topic, partition)] = code
                 continue
             partitions.append(partition)
             offsets.append(offset)
             epochs.append(epoch)
             metadata.append(text)
-        return TopicOffsets(topic, partitions, offsets, epochs, tuple(metadata) if any(metadata) else None), codes
+        return TopicOffsets(topic, partitions, offsets, epochs, tuple(metadata) if any(metadata) else None)

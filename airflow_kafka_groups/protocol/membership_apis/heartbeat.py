@@ -1,4 +1,4 @@
-"""Heartbeat: a member says that it lives, and learns whether its generation still does.
+"""Heartbeat: keeps a member alive, and tells it whether its generation still is.
 
 v0 group, generation, member · v1 throttle time · v3 group.instance.id (KIP-345) · v4 flexible
 """
@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ErrorAnswer
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
-from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 
 
 def build(group_id: str, generation: int, member_id: str, group_instance_id: str | None, version: int) -> Message:
-    """Make a request."""
+    """Build a request."""
     fields: dict[str, Any] = {"group_id": group_id, "generation_id": generation, "member_id": member_id}
     if version >= 3:
         fields["group_instance_id"] = group_instance_id
     return request_schema(HEARTBEAT, version).HeartbeatRequest(**fields)
 
 
-def parse(response: Message) -> ErrorCode:
-    """Read the answer, which is nothing but an error code."""
-    code: ErrorCode = response.error_code
-    return code
+def decode(frame: bytes, version: int) -> ErrorAnswer:
+    """Decode a response frame."""
+    response = decode_message(HEARTBEAT, version, frame)
+    return ErrorAnswer(response.error_code, getattr(response, "throttle_time", NO_THROTTLE))

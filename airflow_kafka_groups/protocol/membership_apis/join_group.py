@@ -1,4 +1,4 @@
-"""JoinGroup: become a member of a group, or say again that one is (KIP-62, KIP-345, KIP-394).
+"""JoinGroup: become a member of a group, or rejoin it (KIP-62, KIP-345, KIP-394).
 
 v0 session timeout · v1 rebalance timeout · v2 throttle time · v4 MEMBER_ID_REQUIRED (KIP-394) · v5 group.instance.id
 (KIP-345) · v6 flexible · v7 protocol type in the answer · v8 reason (KIP-800) · v9 skip_assignment (KIP-814)
@@ -12,40 +12,17 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, JoinAnswer, JoinedMember
 from airflow_kafka_groups.protocol.apis import JOIN_GROUP
-from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 
 FIRST_STATIC_VERSION = 5
 _MAX_REASON = 255
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
-    """Be one member as the leader sees it: its id, its instance id, its metadata for the chosen protocol."""
-
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinAnswer:
-    """Be the answer; ``members`` are told to the leader only, ``protocol_type`` from v7 on."""
-
-    error: ErrorCode
-    generation: int = -1
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str = ""
-    member_id: str = ""
-    skip_assignment: bool = False
-    members: tuple[JoinedMember, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """Be what a member says of itself; ``protocols`` in the order of preference, timeouts in seconds."""
+    """The content of a request; ``protocols`` in the order of preference, timeouts in seconds."""
 
     group_id: str
     member_id: str
@@ -58,7 +35,7 @@ class JoinRequest:
 
 
 def build(join: JoinRequest, version: int) -> Message:
-    """Make a request.
+    """Build a request.
 
     Raises ``UnsupportedVersionError`` for an instance id below v5.
     """
@@ -83,8 +60,9 @@ def build(join: JoinRequest, version: int) -> Message:
     return schema.JoinGroupRequest(**fields)
 
 
-def parse(response: Message) -> JoinAnswer:
-    """Read the answer."""
+def decode(frame: bytes, version: int) -> JoinAnswer:
+    """Decode a response frame."""
+    response = decode_message(JOIN_GROUP, version, frame)
     return JoinAnswer(
         error=response.error_code,
         generation=response.generation_id,
@@ -97,4 +75,5 @@ def parse(response: Message) -> JoinAnswer:
             JoinedMember(member.member_id, getattr(member, "group_instance_id", None), member.metadata)
             for member in response.members
         ),
+        throttle_time=getattr(response, "throttle_time", NO_THROTTLE),
     )

@@ -1,4 +1,4 @@
-"""LeaveGroup: a member goes, so that the others need not wait for its session to end.
+"""LeaveGroup: removes a member, so that the others need not wait for its session to time out.
 
 v0 one member · v1 throttle time · v3 many members, by instance id too (KIP-345) · v4 flexible · v5 reason (KIP-800)
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ErrorAnswer
 from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
-from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 3
@@ -16,7 +17,7 @@ _MAX_REASON = 255
 
 
 def build(group_id: str, member_id: str, group_instance_id: str | None, version: int, reason: str = "") -> Message:
-    """Make a request for one member."""
+    """Build a request for one member."""
     schema = request_schema(LEAVE_GROUP, version)
     if version < FIRST_BATCHED_VERSION:
         return schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
@@ -26,7 +27,9 @@ def build(group_id: str, member_id: str, group_instance_id: str | None, version:
     return schema.LeaveGroupRequest(group_id=group_id, members=(schema.MemberIdentity(**fields),))
 
 
-def parse(response: Message) -> ErrorCode:
-    """Read the answer: the error of the request, or else the member's own (v3+)."""
+def decode(frame: bytes, version: int) -> ErrorAnswer:
+    """Decode a response frame: the error of the request, or else the member's own (v3+)."""
+    response = decode_message(LEAVE_GROUP, version, frame)
     codes = (response.error_code, *(member.error_code for member in getattr(response, "members", ())))
-    return next((code for code in codes if code is not ErrorCode.none), ErrorCode.none)
+    error = next((code for code in codes if code is not ErrorCode.none), ErrorCode.none)
+    return ErrorAnswer(error, getattr(response, "throttle_time", NO_THROTTLE))

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in everyone's assignment, every member gets its own.
+"""SyncGroup: the leader sends the assignments of all members, and each member gets its own.
 
 v0 assignments · v1 throttle time · v3 group.instance.id (KIP-345) · v4 flexible · v5 protocol type and name (KIP-559)
 """
@@ -9,22 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, SyncAnswer
 from airflow_kafka_groups.protocol.apis import SYNC_GROUP
-from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-
-
-@dataclass(frozen=True, slots=True)
-class SyncAnswer:
-    """Be the answer: what the leader gave this member."""
-
-    error: ErrorCode
-    assignment: bytes = b""
+from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """Be a member's question for its assignment; ``assignments`` are empty unless it leads."""
+    """The content of a request; ``assignments`` are empty unless the member leads."""
 
     group_id: str
     generation: int
@@ -36,7 +28,7 @@ class SyncRequest:
 
 
 def build(sync: SyncRequest, version: int) -> Message:
-    """Make a request."""
+    """Build a request."""
     schema = request_schema(SYNC_GROUP, version)
     fields: dict[str, Any] = {
         "group_id": sync.group_id,
@@ -55,6 +47,7 @@ def build(sync: SyncRequest, version: int) -> Message:
     return schema.SyncGroupRequest(**fields)
 
 
-def parse(response: Message) -> SyncAnswer:
-    """Read the answer."""
-    return SyncAnswer(response.error_code, response.assignment)
+def decode(frame: bytes, version: int) -> SyncAnswer:
+    """Decode a response frame."""
+    response = decode_message(SYNC_GROUP, version, frame)
+    return SyncAnswer(response.error_code, response.assignment, getattr(response, "throttle_time", NO_THROTTLE))

@@ -8,10 +8,9 @@ from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, Mem
 from airflow_kafka_groups.membership import GroupProtocol, JoinedMember, MemberOptions, Phase, actions
 from airflow_kafka_groups.membership.error_actions import ErrorAction, error_action
 from airflow_kafka_groups.membership.state import Membership
+from airflow_kafka_groups.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.membership_apis.join_group import JoinAnswer
-from airflow_kafka_groups.protocol.membership_apis.sync_group import SyncAnswer
 from tests.every import for_every
 
 NONE = ErrorCode.none

@@ -25,12 +25,12 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol import apis
+from airflow_kafka_groups.protocol import apis, consumer_protocol
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import ALL_APIS, FIND_COORDINATOR, OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
 from airflow_kafka_groups.protocol.codec import (
-    decode_response,
+    decode_message,
     encode_body,
     encode_header,
     request_schema,
@@ -47,8 +47,9 @@ from airflow_kafka_groups.protocol.group_apis import (
     offset_delete,
     offset_fetch,
 )
-from airflow_kafka_groups.protocol.responses import read_response
+from airflow_kafka_groups.protocol.responses import decode_response
 from tests.fakes import answers
+from tests.fakes.answers import frame
 
 ALL = ListConsumerGroupOffsetsSpec()
 SOME = ListConsumerGroupOffsetsSpec((TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("t", 1)))
@@ -118,22 +119,17 @@ def test_headers_say_key_version_and_correlation(api: Api) -> None:
         assert size == len(header)
 
 
-def frame(response: Any) -> bytes:
-    head = b"\x00\x00\x00\x07" + (b"\x00" if response.__header_schema__.__version__ == 1 else b"")
-    return head + encode_body(response)
-
-
 @pytest.mark.parametrize("version", versions_of(OFFSET_FETCH))
 def test_answers_survive_the_wire(version: int) -> None:
     response = answers.offset_fetch(version, {"g": ErrorCode.none}, {("t", 0): (5, ErrorCode.none)})
-    assert decode_response(OFFSET_FETCH, version, frame(response)) == response
+    assert decode_message(OFFSET_FETCH, version, frame(response)) == response
 
 
 @pytest.mark.parametrize("cut", [1, 7, 20])
 def test_half_an_answer_is_a_named_error(cut: int) -> None:
     data = frame(answers.offset_fetch(8, {"g": ErrorCode.none}, {("t", 0): (5, ErrorCode.none)}))
     with pytest.raises(RemoteProtocolError, match="OffsetFetch v8"):
-        read_response(OFFSET_FETCH, 8, data[:-cut])
+        decode_response(OFFSET_FETCH, 8, data[:-cut])
 
 
 def test_an_answer_with_something_after_it_is_a_named_error() -> None:
@@ -145,7 +141,7 @@ def test_an_answer_with_something_after_it_is_a_named_error() -> None:
 @given(st.binary(max_size=200))
 def test_noise_is_a_named_error_or_an_answer_but_never_a_crash(noise: bytes) -> None:
     try:
-        read_response(OFFSET_FETCH, 8, noise)
+        decode_response(OFFSET_FETCH, 8, noise)
     except RemoteProtocolError:
         return
 
@@ -254,11 +250,11 @@ class TestAssignments:
             b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\x00\x00\x00\x02" + b"\x00\x00\x00\x03\x00\x00\x00\x05"
         )
         data += b"\xff\xff\xff\xff"
-        assert describe_groups.read_assignment(data) == (TopicPartition("t", 3), TopicPartition("t", 5))
+        assert consumer_protocol.assigned_partitions(data) == (TopicPartition("t", 3), TopicPartition("t", 5))
 
     @given(st.binary(max_size=60))
     def test_whatever_a_client_wrote_is_no_error(self, data: bytes) -> None:
-        describe_groups.read_assignment(data)
+        consumer_protocol.assigned_partitions(data)
 
 
 def test_metadata_with_errors_has_no_leaders_for_them() -> None:
@@ -267,7 +263,7 @@ def test_metadata_with_errors_has_no_leaders_for_them() -> None:
         error_code=ErrorCode.topic_authorization_failed, name="t", topic_id=None, partitions=()
     )
     broker = schema.MetadataResponseBroker(node_id=1, host="b", port=9092)
-    answer = metadata.parse(
+    answer = answers.decoded(
         schema.MetadataResponse(throttle_time=answers.NO_THROTTLE, brokers=(broker,), topics=(topic,))
     )
     assert answer.errors == {"t": ErrorCode.topic_authorization_failed}

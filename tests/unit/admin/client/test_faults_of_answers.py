@@ -186,7 +186,7 @@ async def test_a_bug_in_a_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPa
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("airflow_kafka_groups.protocol.group_apis.offset_fetch.parse", broken)
+    monkeypatch.setattr("airflow_kafka_groups.protocol.group_apis.offset_fetch.named", broken)
     async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
         async with asyncio.timeout(5):
             with pytest.raises(ZeroDivisionError):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.protocol.cluster_apis.metadata import MetadataAnswer
+from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 CONFIG = ClientConfig(bootstrap_servers=(("b", 9092),))

@@ -41,7 +41,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
 from tests.every import for_every
 from tests.fakes import answers
-from tests.fakes.answers import ALL_CODES, NONE
+from tests.fakes.answers import ALL_CODES, NONE, decoded
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH = "completed", "failed", "unmapped", "retry", "split"
@@ -96,7 +96,7 @@ def check(result: HandlerResult[Any, Any], key: Any, code: ErrorCode, table: dic
 @pytest.mark.parametrize("version", [2, 5, 7, 8, 9])
 @for_every("code", ALL_CODES)
 def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
-    response = answers.offset_fetch(version, {"g": code})
+    response = decoded(answers.offset_fetch(version, {"g": code}))
     result = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
     check(result, "g", code, COORDINATOR_TABLE)
 
@@ -105,7 +105,7 @@ def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
 @for_every("code", [code for code in ALL_CODES if code is not NONE])
 def test_offset_fetch_partition_errors_are_never_read_as_no_offsets(code: ErrorCode, version: int) -> None:
     partitions = {("t", 0): (5, NONE), ("t", 1): (-1, code)}
-    response = answers.offset_fetch(version, {"g": NONE}, partitions)
+    response = decoded(answers.offset_fetch(version, {"g": NONE}, partitions))
     result = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
     status = RETRY if code is ErrorCode.unstable_offset_commit else FAILED
     assert fate_of(result, "g") == status
@@ -117,7 +117,7 @@ def test_offset_fetch_partition_errors_are_never_read_as_no_offsets(code: ErrorC
 
 def test_a_partition_without_a_commit_is_present_and_none_where_it_was_asked_for() -> None:
     handler = ListGroupOffsetsHandler({"g": ListConsumerGroupOffsetsSpec((T0, T1))})
-    response = answers.offset_fetch(8, {"g": NONE}, {("t", 0): (5, NONE), ("t", 1): (-1, NONE)})
+    response = decoded(answers.offset_fetch(8, {"g": NONE}, {("t", 0): (5, NONE), ("t", 1): (-1, NONE)}))
     offsets = handler.parse(3, ["g"], 8, response).completed["g"]
     assert isinstance(offsets, GroupOffsets)
     assert offsets[T1] is None
@@ -126,7 +126,7 @@ def test_a_partition_without_a_commit_is_present_and_none_where_it_was_asked_for
 
 def test_a_partition_the_broker_left_out_fails_its_group() -> None:
     handler = ListGroupOffsetsHandler({"g": ListConsumerGroupOffsetsSpec((T0, T1))})
-    response = answers.offset_fetch(8, {"g": NONE}, {("t", 0): (5, NONE)})
+    response = decoded(answers.offset_fetch(8, {"g": NONE}, {("t", 0): (5, NONE)}))
     error = handler.parse(3, ["g"], 8, response).failed["g"]
     assert isinstance(error, PartitionOffsetsError)
     assert isinstance(error.partition_errors[T1], MissingAnswerError)
@@ -134,21 +134,21 @@ def test_a_partition_the_broker_left_out_fails_its_group() -> None:
 
 def test_group_errors_in_one_answer_are_never_mixed() -> None:
     codes = {"ok": NONE, "moved": ErrorCode.not_coordinator, "denied": ErrorCode.group_authorization_failed}
-    result = ListGroupOffsetsHandler({}).parse(3, list(codes), 8, answers.offset_fetch(8, codes))
+    result = ListGroupOffsetsHandler({}).parse(3, list(codes), 8, decoded(answers.offset_fetch(8, codes)))
     assert [fate_of(result, key) for key in codes] == [COMPLETED, UNMAPPED, FAILED]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @for_every("code", ALL_CODES)
 def test_delete_groups(code: ErrorCode, version: int) -> None:
-    result = DeleteGroupsHandler().parse(3, ["g"], version, answers.delete_groups(version, {"g": code}))
+    result = DeleteGroupsHandler().parse(3, ["g"], version, decoded(answers.delete_groups(version, {"g": code})))
     check(result, "g", code, DELETE_TABLE)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
 @for_every("code", ALL_CODES)
 def test_describe_groups(code: ErrorCode, version: int) -> None:
-    response = answers.describe_groups(version, {"g": code}, state="Empty")
+    response = decoded(answers.describe_groups(version, {"g": code}, state="Empty"))
     result = DescribeClassicGroupsHandler().parse(3, ["g"], version, response)
     if code is ErrorCode.unsupported_version:
         assert isinstance(result.failed["g"], UnsupportedVersionError)
@@ -162,7 +162,7 @@ def test_describe_groups(code: ErrorCode, version: int) -> None:
 @for_every("code", ALL_CODES)
 def test_newer_describes(code: ErrorCode, api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):
-        response = answers.modern_group_describe(api, version, {"g": code})
+        response = decoded(answers.modern_group_describe(api, version, {"g": code}))
         result = DescribeModernGroupsHandler(api).parse(3, ["g"], version, response)
         if code is ErrorCode.unsupported_version:
             assert isinstance(result.failed["g"], UnsupportedVersionError), "switched off: there are no such groups"
@@ -177,27 +177,27 @@ def test_newer_describes(code: ErrorCode, api: Api) -> None:
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
 @for_every("code", ALL_CODES)
 def test_find_coordinator(code: ErrorCode, version: int) -> None:
-    response = answers.find_coordinator(version, {"g": code})
+    response = decoded(answers.find_coordinator(version, {"g": code}))
     check(CoordinatorStrategy().parse(3, ["g"], version, response), "g", code, LOOKUP_TABLE)
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_coordinator_without_an_address_is_an_error(version: int) -> None:
-    response = answers.find_coordinator(version, {"g": NONE}, node=-1)
+    response = decoded(answers.find_coordinator(version, {"g": NONE}, node=-1))
     assert isinstance(CoordinatorStrategy().parse(3, ["g"], version, response).failed["g"], RemoteProtocolError)
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 5])
 @for_every("code", ALL_CODES)
 def test_list_groups_never_takes_an_error_for_an_empty_list(code: ErrorCode, version: int) -> None:
-    response = answers.list_groups(version, code, ("g",) if code is NONE else ())
+    response = decoded(answers.list_groups(version, code, ("g",) if code is NONE else ()))
     check(ListGroupsHandler().parse(3, [3], version, response), 3, code, LISTING_TABLE)
 
 
 @pytest.mark.parametrize("version", [1, 4, 7, 9])
 @for_every("code", ALL_CODES)
 def test_list_offsets(code: ErrorCode, version: int) -> None:
-    response = answers.list_offsets(version, {("t", 0): (7, code)})
+    response = decoded(answers.list_offsets(version, {("t", 0): (7, code)}))
     handler = ListOffsetsHandler({T0: OffsetSpec.latest()})
     check(handler.parse(3, [T0], version, response), T0, code, OFFSETS_TABLE)
 
@@ -207,7 +207,7 @@ def test_list_offsets(code: ErrorCode, version: int) -> None:
 def test_alter_offsets(code: ErrorCode, version: int) -> None:
     """OffsetCommit has no error for the group: a coordinator in trouble says so for each partition."""
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
-    result = handler.parse(3, ["g"], version, answers.offset_commit(version, {("t", 0): code, ("t", 1): code}))
+    result = handler.parse(3, ["g"], version, decoded(answers.offset_commit(version, {("t", 0): code, ("t", 1): code})))
     status = fate_of(result, "g")
     assert status == COORDINATOR_TABLE.get(code, FAILED)
     if status == FAILED:
@@ -219,14 +219,14 @@ def test_alter_offsets(code: ErrorCode, version: int) -> None:
 @for_every("code", [code for code in ALL_CODES if code is not NONE])
 def test_a_commit_that_was_half_done_is_never_sent_again(code: ErrorCode) -> None:
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
-    error = handler.parse(3, ["g"], 8, answers.offset_commit(8, {("t", 0): NONE, ("t", 1): code})).failed["g"]
+    error = handler.parse(3, ["g"], 8, decoded(answers.offset_commit(8, {("t", 0): NONE, ("t", 1): code}))).failed["g"]
     assert isinstance(error, PartitionsFailedError)
     assert set(error.partition_errors) == {T1}
 
 
 def test_a_partition_left_out_of_a_commits_answer_is_an_error() -> None:
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
-    error = handler.parse(3, ["g"], 8, answers.offset_commit(8, {("t", 0): NONE})).failed["g"]
+    error = handler.parse(3, ["g"], 8, decoded(answers.offset_commit(8, {("t", 0): NONE}))).failed["g"]
     assert isinstance(error, PartitionsFailedError)
     assert isinstance(error.partition_errors[T1], MissingAnswerError)
 
@@ -235,12 +235,13 @@ def test_a_partition_left_out_of_a_commits_answer_is_an_error() -> None:
 def test_delete_offsets_group_errors(code: ErrorCode) -> None:
     handler = DeleteGroupOffsetsHandler({"g": [T0]})
     partitions = {("t", 0): NONE} if code is NONE else {}
-    check(handler.parse(3, ["g"], 0, answers.offset_delete(code, partitions)), "g", code, COORDINATOR_TABLE)
+    check(handler.parse(3, ["g"], 0, decoded(answers.offset_delete(code, partitions))), "g", code, COORDINATOR_TABLE)
 
 
 @for_every("code", [ErrorCode.group_subscribed_to_topic, ErrorCode.unknown_topic_or_partition])
 def test_delete_offsets_partition_errors(code: ErrorCode) -> None:
     handler = DeleteGroupOffsetsHandler({"g": [T0, T1]})
-    error = handler.parse(3, ["g"], 0, answers.offset_delete(NONE, {("t", 0): NONE, ("t", 1): code})).failed["g"]
+    response = decoded(answers.offset_delete(NONE, {("t", 0): NONE, ("t", 1): code}))
+    error = handler.parse(3, ["g"], 0, response).failed["g"]
     assert isinstance(error, PartitionsFailedError)
     assert set(error.partition_errors) == {T1}

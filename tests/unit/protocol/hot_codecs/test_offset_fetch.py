@@ -1,4 +1,4 @@
-"""The reader by hand reads what kio reads, whatever is in the answer."""
+"""The hand-written decoder of OffsetFetch reads what kio reads, whatever a response contains."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
-from airflow_kafka_groups.protocol.codec import decode_response, encode_body, response_schema
+from airflow_kafka_groups.protocol.codec import decode_message, encode_body, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.group_apis import offset_fetch
-from airflow_kafka_groups.protocol.responses import read_response
+from airflow_kafka_groups.protocol.responses import decode_response
 
 SCHEMA = response_schema(OFFSET_FETCH, 8)
 CODES = st.sampled_from([ErrorCode.none] * 5 + list(ErrorCode))
@@ -62,10 +62,10 @@ def frame(response: Any) -> bytes:
 @given(RESPONSES)
 def test_it_reads_what_kio_reads(response: Any) -> None:
     data = frame(response)
-    by_hand = read_response(OFFSET_FETCH, 8, data)
-    by_kio = decode_response(OFFSET_FETCH, 8, data)
-    assert list(offset_fetch.parse(by_hand, 8, [])) == list(offset_fetch.parse(by_kio, 8, []))
-    assert by_hand.throttle_time == by_kio.throttle_time == response.throttle_time
+    answer = decode_response(OFFSET_FETCH, 8, data)
+    assert answer == offset_fetch.from_kio(decode_message(OFFSET_FETCH, 8, data))
+    assert answer == offset_fetch.named(answer, [], 8)
+    assert answer.throttle_time == response.throttle_time
 
 
 ONE_GROUP = st.sampled_from([6, 7])
@@ -98,12 +98,10 @@ def of_one(response: Any, version: int) -> Any:
 def test_it_reads_the_answer_for_one_group_as_kio_does(response: Any, version: int) -> None:
     response = of_one(response, version)
     data = frame(response)
-    by_hand = read_response(OFFSET_FETCH, version, data)
-    by_kio = decode_response(OFFSET_FETCH, version, data)
-    parsed = list(offset_fetch.parse(by_hand, version, ["g"]))
-    assert [answer.group_id for answer in parsed] == ["g"]
-    assert parsed == list(offset_fetch.parse(by_kio, version, ["g"]))
-    assert by_hand.throttle_time == by_kio.throttle_time == response.throttle_time
+    answer = decode_response(OFFSET_FETCH, version, data)
+    assert answer == offset_fetch.from_kio(decode_message(OFFSET_FETCH, version, data))
+    assert [group.group_id for group in offset_fetch.named(answer, ["g"], version).groups] == ["g"]
+    assert answer.throttle_time == response.throttle_time
 
 
 @given(RESPONSES, ONE_GROUP, st.data())
@@ -112,7 +110,7 @@ def test_half_an_answer_for_one_group_is_an_error(response: Any, version: int, d
     cut = data.draw(st.integers(0, len(whole) - 1))
     for wrong in (whole[:cut], whole + b"x"):
         with pytest.raises(RemoteProtocolError):
-            read_response(OFFSET_FETCH, version, wrong)
+            decode_response(OFFSET_FETCH, version, wrong)
 
 
 @given(RESPONSES, st.data())
@@ -120,13 +118,13 @@ def test_half_an_answer_is_an_error_and_never_a_short_one(response: Any, data: s
     whole = frame(response)
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(RemoteProtocolError):
-        read_response(OFFSET_FETCH, 8, whole[:cut])
+        decode_response(OFFSET_FETCH, 8, whole[:cut])
 
 
 @given(RESPONSES)
 def test_an_answer_with_something_after_it_is_an_error(response: Any) -> None:
     with pytest.raises(RemoteProtocolError):
-        read_response(OFFSET_FETCH, 8, frame(response) + b"x")
+        decode_response(OFFSET_FETCH, 8, frame(response) + b"x")
 
 
 def test_tagged_fields_of_tomorrow_are_passed_over() -> None:
@@ -134,7 +132,7 @@ def test_tagged_fields_of_tomorrow_are_passed_over() -> None:
     topic = b"\x02" + b"t" + b"\x02" + partition + b"\x00"
     group = b"\x02" + b"g" + b"\x02" + topic + b"\x00\x00" + b"\x01\x00\x01z"
     data = b"\x00\x00\x00\x07\x00" + b"\x00\x00\x00\x00" + b"\x02" + group + b"\x00"
-    (answer,) = offset_fetch.parse(read_response(OFFSET_FETCH, 8, data), 8, [])
+    (answer,) = decode_response(OFFSET_FETCH, 8, data).groups
     assert (answer.group_id, answer.error) == ("g", ErrorCode.none)
     assert [(topic.topic, list(topic.rows())) for topic in answer.topics] == [("t", [(3, 7, 0, "")])]
 
@@ -142,4 +140,4 @@ def test_tagged_fields_of_tomorrow_are_passed_over() -> None:
 def test_a_code_of_tomorrow_is_an_error_and_not_an_empty_group() -> None:
     data = b"\x00\x00\x00\x07\x00" + b"\x00\x00\x00\x00" + b"\x02" + b"\x02g\x01" + b"\x7f\xff" + b"\x00" + b"\x00"
     with pytest.raises(RemoteProtocolError, match="32767"):
-        read_response(OFFSET_FETCH, 8, data)
+        decode_response(OFFSET_FETCH, 8, data)

@@ -1,4 +1,4 @@
-"""What is written and read by hand is what kio writes and reads, whatever is in it."""
+"""Hand-written codecs write and read what kio does, whatever a message contains."""
 
 from __future__ import annotations
 
@@ -12,13 +12,29 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import GroupState, GroupType
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, METADATA, Api
+from airflow_kafka_groups.protocol.apis import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    Api,
+)
 from airflow_kafka_groups.protocol.cluster_apis import metadata
-from airflow_kafka_groups.protocol.codec import decode_response, encode_body, request_schema, response_schema
+from airflow_kafka_groups.protocol.codec import decode_message, encode_body, request_schema, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.group_apis import delete_groups, list_groups
-from airflow_kafka_groups.protocol.responses import read_response
+from airflow_kafka_groups.protocol.group_apis import delete_groups, describe_groups, find_coordinator, list_groups
+from airflow_kafka_groups.protocol.hot_codecs.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
+from airflow_kafka_groups.protocol.responses import decode_response
 
+MODULES: dict[Api, Any] = {
+    DELETE_GROUPS: delete_groups,
+    DESCRIBE_GROUPS: describe_groups,
+    FIND_COORDINATOR: find_coordinator,
+    LIST_GROUPS: list_groups,
+    METADATA: metadata,
+}
+ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03\xff\xff\xff\xff"
 CODES = st.sampled_from([ErrorCode.none, ErrorCode.none, *ErrorCode])
 TEXTS = st.sampled_from(["", "g", "ünï", "x" * 200])
 THROTTLES = st.integers(0, 10_000).map(lambda ms: timedelta(milliseconds=ms))
@@ -38,10 +54,54 @@ def deleted(version: int) -> st.SearchStrategy[Any]:
 def listed(version: int) -> st.SearchStrategy[Any]:
     schema = response_schema(LIST_GROUPS, version)
     fields = {"group_id": TEXTS, "protocol_type": TEXTS}
-    fields |= {"group_state": TEXTS} if version >= list_groups.FIRST_STATES_VERSION else {}
-    fields |= {"group_type": TEXTS} if version >= list_groups.FIRST_TYPES_VERSION else {}
+    fields |= {"group_state": TEXTS} if version >= FIRST_STATES_VERSION else {}
+    fields |= {"group_type": TEXTS} if version >= FIRST_TYPES_VERSION else {}
     groups = lists(st.builds(schema.ListedGroup, **fields))
     return st.builds(schema.ListGroupsResponse, throttle_time=THROTTLES, error_code=CODES, groups=groups)
+
+
+def described(version: int) -> st.SearchStrategy[Any]:
+    """Rows that are alike but for the id, and any others between them."""
+    schema = response_schema(DESCRIBE_GROUPS, version)
+    assigned = st.sampled_from([b"", b"x", ASSIGNMENT, b"\x00" * 300])
+    member = st.builds(
+        schema.DescribedGroupMember,
+        member_id=TEXTS,
+        group_instance_id=st.none() | TEXTS,
+        client_id=TEXTS,
+        client_host=TEXTS,
+        member_metadata=assigned,
+        member_assignment=assigned,
+    )
+    message = {"error_message": st.none() | TEXTS} if version >= 6 else {}
+    group = {
+        "group_id": TEXTS,
+        "group_state": st.sampled_from(["Empty", "Stable", "Dead", "?"]),
+        "protocol_type": st.sampled_from(["", "consumer", "connect"]),
+        "protocol_data": st.sampled_from(["", "range"]),
+    }
+    plain = {name: st.just(None) for name in message} | {"error_code": st.just(ErrorCode.none), "members": st.just(())}
+    other = {"error_code": CODES, "members": lists(member), "authorized_operations": st.sampled_from([-(2**31), 264])}
+    groups = st.builds(schema.DescribedGroup, **group, **plain) | st.builds(
+        schema.DescribedGroup, **group, **message, **other
+    )
+    many = st.lists(groups, max_size=12).map(tuple)
+    return st.builds(schema.DescribeGroupsResponse, throttle_time=THROTTLES, groups=many)
+
+
+def found(version: int) -> st.SearchStrategy[Any]:
+    schema = response_schema(FIND_COORDINATOR, version)
+    coordinators = st.builds(
+        schema.Coordinator,
+        key=TEXTS,
+        node_id=st.integers(-1, 2),
+        host=st.sampled_from(["", "b1"]),
+        port=st.integers(-1, 1),
+        error_code=CODES,
+        error_message=st.none() | TEXTS,
+    )
+    many = st.lists(coordinators, max_size=12).map(tuple)
+    return st.builds(schema.FindCoordinatorResponse, throttle_time=THROTTLES, coordinators=many)
 
 
 def told(version: int) -> st.SearchStrategy[Any]:
@@ -79,36 +139,27 @@ def told(version: int) -> st.SearchStrategy[Any]:
 
 ANSWERS = [
     (DELETE_GROUPS, 2, deleted),
+    *((DESCRIBE_GROUPS, version, described) for version in (5, 6)),
+    *((FIND_COORDINATOR, version, found) for version in (4, 5, 6)),
     *((LIST_GROUPS, version, listed) for version in (3, 4, 5)),
     *((METADATA, version, told) for version in (9, 10, 11, 12)),
 ]
 
 
-def same(mine: Any, kios: Any) -> bool:
-    """Compare the fields that were read by hand with kio's, however deep."""
-    if isinstance(mine, delete_groups.DeleteGroupsAnswer):
-        results = [(result.group_id, result.error_code) for result in kios.results]
-        deleted = [group_id for group_id, code in results if code is ErrorCode.none]
-        failed = [result for result in results if result[1] is not ErrorCode.none]
-        return (mine.throttle_time, mine.deleted, mine.failed) == (kios.throttle_time, deleted, failed)
-    if isinstance(mine, tuple) and hasattr(mine, "_fields"):
-        # What a version does not have, kio's class lacks.
-        return all(same(getattr(mine, name), getattr(kios, name)) for name in mine._fields if hasattr(kios, name))
-    if isinstance(mine, tuple):
-        return len(mine) == len(kios) and all(same(*pair) for pair in zip(mine, kios, strict=True))
-    return bool(mine == kios)
+def by_kio(api: Api, version: int, frame: bytes) -> Any:
+    return MODULES[api].from_kio(decode_message(api, version, frame))
 
 
 @pytest.mark.parametrize(("api", "version", "answers"), ANSWERS)
 @given(data=st.data())
 def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any, data: st.DataObject) -> None:
     frame = b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version)))
-    assert same(read_response(api, version, frame), decode_response(api, version, frame))
+    assert decode_response(api, version, frame) == by_kio(api, version, frame)
     with pytest.raises(RemoteProtocolError, match="1 bytes too many"):
-        read_response(api, version, frame + b"\x00")
+        decode_response(api, version, frame + b"\x00")
     cut = data.draw(st.integers(5, len(frame) - 1))
     with pytest.raises(RemoteProtocolError):
-        read_response(api, version, frame[:cut])
+        decode_response(api, version, frame[:cut])
 
 
 @pytest.mark.parametrize(("api", "version", "answers"), ANSWERS)
@@ -120,16 +171,16 @@ def test_whatever_else_comes_is_read_as_by_kio_or_refused(
     frame = bytearray(b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version))))
     frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
     try:
-        mine = read_response(api, version, bytes(frame))
+        mine = decode_response(api, version, bytes(frame))
     except RemoteProtocolError:
         return
-    assert same(mine, decode_response(api, version, bytes(frame)))
+    assert mine == by_kio(api, version, bytes(frame))
 
 
 def test_fields_that_came_later_are_passed_over() -> None:
     tags = b"\x02\x00\x01x\x05\x02yz"  # two of them, of one byte and two
     groups = b"\x03\x02g\x00\x45" + tags + b"\x02h\x00\x00" + tags
-    answer = read_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07" + tags + b"\x00" * 4 + groups + tags)
+    answer = decode_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07" + tags + b"\x00" * 4 + groups + tags)
     assert (answer.deleted, answer.failed) == (["h"], [("g", ErrorCode.group_id_not_found)])
 
 
@@ -170,6 +221,31 @@ def test_a_yes_or_no_that_is_neither_is_refused() -> None:
         throttle_time=timedelta(0), brokers=(), cluster_id=None, controller_id=0, topics=(topic,)
     )
     frame = b"\x00\x00\x00\x07\x00" + encode_body(answer)
-    assert len(read_response(METADATA, 9, frame).topics) == 1
-    with pytest.raises(RemoteProtocolError, match="neither yes nor no"):
-        read_response(METADATA, 9, frame.replace(b"\x02t\x01", b"\x02t\x02"))
+    assert decode_response(METADATA, 9, frame).partition_counts == {"t": 0}
+    with pytest.raises(RemoteProtocolError, match="boolean"):
+        decode_response(METADATA, 9, frame.replace(b"\x02t\x01", b"\x02t\x02"))
+
+
+def test_groups_that_are_alike_share_their_description() -> None:
+    """Thousands of empty groups share one object, and groups between them have their own."""
+    schema = response_schema(DESCRIBE_GROUPS, 6)
+
+    def group(group_id: str, state: str, code: ErrorCode = ErrorCode.none) -> Any:
+        return schema.DescribedGroup(
+            error_code=code,
+            error_message=None,
+            group_id=group_id,
+            group_state=state,
+            protocol_type="",
+            protocol_data="",
+            members=(),
+        )
+
+    groups = tuple(group(f"g{number}", "Empty") for number in range(9))
+    groups += (group("dead", "Empty", ErrorCode.group_id_not_found), group("stable", "Stable"), group("last", "Empty"))
+    response = schema.DescribeGroupsResponse(throttle_time=timedelta(0), groups=groups)
+    answer = decode_response(DESCRIBE_GROUPS, 6, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    assert [group_id for group_id, _ in answer.groups] == [group.group_id for group in groups]
+    said = dict(answer.groups)
+    assert said["g0"] is said["g8"] is said["last"]
+    assert (said["stable"].state, said["dead"].error) == (GroupState.STABLE, ErrorCode.group_id_not_found)
