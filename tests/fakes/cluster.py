@@ -193,7 +193,11 @@ class FakeCluster:
             case "ListGroups":
                 mine = tuple(group for group in sorted(self.groups) if self.coordinator(group) == broker_id)
                 return answers.list_groups(version, ErrorCode.none, mine)
-        codes = {key: self._code(key, broker_id) for key in _keys(request)}
+            case "ListOffsets":
+                return answers.list_offsets(version, dict.fromkeys(_partitions(request), (7, ErrorCode.none)))
+        return self._of_groups(api, version, request, {key: self._code(key, broker_id) for key in _keys(request)})
+
+    def _of_groups(self, api: Api, version: int, request: Any, codes: dict[str, ErrorCode]) -> Any:
         match api.name:
             case "OffsetFetch":
                 return answers.offset_fetch(version, codes, {("t", 0): (5, ErrorCode.none)})
@@ -204,6 +208,11 @@ class FakeCluster:
                 return answers.delete_groups(version, missing | {k: c for k, c in codes.items() if k not in missing})
             case "DescribeGroups":
                 return answers.describe_groups(version, codes)
+            case "OffsetCommit":
+                return answers.offset_commit(version, dict.fromkeys(_partitions(request), codes[request.group_id]))
+            case "OffsetDelete":
+                code = codes[request.group_id]
+                return answers.offset_delete(code, dict.fromkeys(_partitions(request), ErrorCode.none))
         raise AssertionError(f"the scripted broker does not know {api.name}")
 
     def _code(self, group_id: str, broker_id: int) -> ErrorCode:
@@ -212,6 +221,10 @@ class FakeCluster:
 
 def _is_flexible(api: Api, version: int) -> bool:
     return bool(load_request_schema(api.key, version).__flexible__)
+
+
+def _partitions(request: Any) -> list[tuple[str, int]]:
+    return [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
 
 
 def _keys(request: Any) -> tuple[Any, ...]:

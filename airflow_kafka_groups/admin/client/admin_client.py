@@ -1,7 +1,7 @@
-"""The public API of the core: every call takes many groups, and answers for each.
+"""The public API of the core: every call takes many groups, and returns a result for each.
 
-Nothing is decided here. A call picks a handler and a lookup strategy, and the driver does the rest (driver.py). Method
-names are those of confluent-kafka's AdminClient where it has them.
+Nothing is decided here. A call checks its arguments and picks a handler; the engine does the rest. Method names are
+those of confluent-kafka's AdminClient where it has them.
 """
 
 from __future__ import annotations
@@ -9,25 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from typing import overload
+from types import TracebackType
+from typing import Self, overload
 
-from airflow_kafka_groups.admin.client.arguments import (
-    group_ids_of,
-    one_or_many,
-    partition_specs_of,
-)
-from airflow_kafka_groups.admin.client.changes import ChangingCalls
-from airflow_kafka_groups.admin.engine import runner
-from airflow_kafka_groups.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.admin.client import changes, listing, operations
+from airflow_kafka_groups.admin.client.arguments import group_ids_of, one_or_many, partition_specs_of
+from airflow_kafka_groups.admin.client.calls import Calls
+from airflow_kafka_groups.admin.client.change_policy import ChangePolicy
+from airflow_kafka_groups.admin.engine.runner import Progress
 from airflow_kafka_groups.admin.handlers.describe_groups import (
     DescribeClassicGroupsHandler,
     DescribeModernGroupsHandler,
 )
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
-from airflow_kafka_groups.admin.handlers.lookup import CoordinatorStrategy, PartitionLeaderStrategy
 from airflow_kafka_groups.admin.lag import GroupLag, group_lag
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
 from airflow_kafka_groups.exceptions import KafkaGroupsError, UnsupportedVersionError
 from airflow_kafka_groups.models import (
     Broker,
@@ -35,25 +34,95 @@ from airflow_kafka_groups.models import (
     GroupDescription,
     GroupOffsets,
     GroupState,
+    GroupType,
     ListConsumerGroupOffsetsSpec,
     ListedOffset,
+    OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
 )
+from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
+from airflow_kafka_groups.transport.base import Connector
 
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
 
 
-class AdminClient(ChangingCalls):
-    """Ask a Kafka cluster about its groups, many at a time. Use it as an async context manager.
+class AdminClient:
+    """A client for the groups of a Kafka cluster, many at a time. Use it as an async context manager.
 
     :param config: how to reach the cluster.
     :param connect: opens a connection; a test passes its own. Default: the real one.
+    :param policy: which groups may not be changed. Default: all may.
 
     Entering raises ``NoBrokerAvailableError`` when no broker can be used, ``AuthenticationFailedError`` when it refuses
     the credentials. The calls raise only for bad arguments; what goes wrong with a group is in that group's result.
     """
+
+    def __init__(
+        self, config: ClientConfig, connect: Connector | None = None, policy: ChangePolicy | None = None
+    ) -> None:
+        self._calls = Calls(config, connect, policy)
+
+    async def __aenter__(self) -> Self:
+        await self._calls.cluster.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._calls.cluster.aclose()
+
+    async def cluster_id(self) -> str | None:
+        """Return the cluster's id; ``None`` where the brokers have none (before Kafka 0.10.1)."""
+        return self._calls.cluster.metadata.cluster_id
+
+    async def describe_cluster(self) -> listing.ClusterDescription:
+        """Ask for the brokers, and connect to each to learn its API versions.
+
+        Brokers that cannot be reached are in ``errors``; raises only if none answers.
+        """
+        return await listing.describe_cluster(self._calls)
+
+    async def list_offsets(
+        self, specs: Mapping[TopicPartition, OffsetSpec]
+    ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
+        """List log start, end or the offset at a time.
+
+        :param specs: what is wanted of which partition.
+
+        A partition that fails (a deleted topic, say) has its error as the value; raises only for bad arguments.
+        """
+        wanted = partition_specs_of(specs)
+        results: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
+        for key, value, error in await self._calls.ask_leaders(wanted, ListOffsetsHandler(wanted)):
+            results[key] = error or value  # type: ignore[assignment]  # one of the two is there
+        return {key: results[key] for key in wanted}
+
+    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
+        """Ask what this user may do with the cluster and with some topics (KIP-430).
+
+        The answer has the cluster's operations, such as ``describe``, each topic's, and the errors of the other topics;
+        ``None`` where the broker is too old to say (before 2.3).
+        """
+        return await operations.authorized_operations(self._calls, topics)
+
+    async def sees_all_topics(self) -> bool:
+        """Return whether this user may describe topics in general, asked of a topic that does not exist.
+
+        Brokers silently leave topics that a user may not describe out of committed offsets, so where this is false a
+        group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics. Only a clear answer
+        counts: that there is no such topic, or what it is.
+        """
+        return operations.shows_absent_topic(await self.authorized_operations([operations.ABSENT_TOPIC]))
+
+    async def group_operations(self, group_id: str) -> frozenset[str] | None:
+        """Ask what this user may do with a group, also with one that does not exist (KIP-430).
+
+        Returns operations such as ``read``; ``None`` where the broker is too old to say (before 2.3). Raises the error
+        of the lookup or of the group, unless this user may not even describe it: then nothing is allowed.
+        """
+        return await operations.group_operations(self._calls, group_id)
 
     async def find_coordinators(
         self, keys: Iterable[str], *, key_type: CoordinatorType = CoordinatorType.GROUP
@@ -65,10 +134,25 @@ class AdminClient(ChangingCalls):
 
         Keys that fail are in ``.failed``; raises only for bad arguments.
         """
-        wanted = group_ids_of(keys, "keys")
-        lookup = CoordinatorStrategy(CoordinatorType(key_type))
-        driver: AdminDriver[str, Broker] = self._driver(wanted, lookup=lookup, handler=None)
-        return await self._gather(wanted, driver)
+        return await self._calls.find_coordinators(group_ids_of(keys, "keys"), CoordinatorType(key_type))
+
+    async def list_groups(
+        self,
+        *,
+        states: Iterable[GroupState | str] = (),
+        types: Iterable[GroupType | str] = (),
+        group_id_pattern: str | None = None,
+    ) -> GroupListings:
+        """List the groups of every broker, each group once.
+
+        :param states: only groups in these states (needs ListGroups v4: a group whose state the broker does not send
+            is left out). Default: all.
+        :param types: only groups of these types (needs v5 in the same way). Default: all.
+        :param group_id_pattern: only groups whose whole id matches this regular expression. Default: all.
+
+        Brokers that did not answer are in ``.errors``: call ``require_complete()`` before anything is deleted.
+        """
+        return await listing.list_groups(self._calls, states=states, types=types, group_id_pattern=group_id_pattern)
 
     async def describe_consumer_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
@@ -76,26 +160,28 @@ class AdminClient(ChangingCalls):
         """Describe groups of every type, grouped by coordinator (KIP-347).
 
         :param group_ids: the groups; duplicates are removed.
-        :param include_authorized_operations: also say what this user may do with each. Default false.
+        :param include_authorized_operations: also ask what this user may do with each. Default false.
 
         Classic groups are asked for first, and what is not found there as consumer (KIP-848), share (KIP-932) and
         streams groups (KIP-1071), where the brokers know those. A group that does not exist is a success with the state
         ``DEAD``. Groups that fail are in ``.failed``.
         """
         wanted = group_ids_of(group_ids)
-        results = await self._ask_coordinators(wanted, DescribeClassicGroupsHandler(include_authorized_operations))
+        calls, size = self._calls, self._calls.config.groups_in_request
+        classic = DescribeClassicGroupsHandler(include_authorized_operations, size(len(wanted)))
+        results = await calls.ask_coordinators(wanted, classic)
         for api in GROUP_TYPES:
             not_found = [group_id for group_id, found in results.succeeded.items() if found.state is GroupState.DEAD]
             if not not_found:
                 break
-            modern = DescribeModernGroupsHandler(api, include_authorized_operations)
-            answers = await self._ask_coordinators(not_found, modern)
-            # A broker that does not know the API has no such groups: what was said before stands.
-            said = {key: new for key, new in answers.items() if not isinstance(new.error, UnsupportedVersionError)}
-            results = GroupResults.of({**results, **said})
+            modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))
+            answers = await calls.ask_coordinators(not_found, modern)
+            # A broker that does not know the API has no such groups: the earlier answer stands.
+            known = {key: new for key, new in answers.items() if not isinstance(new.error, UnsupportedVersionError)}
+            results = GroupResults.of({**results, **known})
         return results
 
-    @overload  # a text is an iterable of texts too: the first signature that fits is the one meant
+    @overload  # a string is an iterable of strings too: the first signature that fits is the one meant
     async def list_consumer_group_offsets(  # type: ignore[overload-overlap]
         self, groups: str, *, require_stable: bool = ...
     ) -> GroupOffsets: ...
@@ -113,31 +199,35 @@ class AdminClient(ChangingCalls):
         :param groups: one group id, many, or a mapping of group id to ``ListConsumerGroupOffsetsSpec``.
         :param require_stable: wait for open transactions that hold offsets back (KIP-447). Default false.
 
-        Many: groups that fail are in ``.failed``. One: gives its offsets, or raises its error. A group that does not
-        exist has no offsets and no error: existence is ListGroups' and DescribeGroups' to say.
+        Many: groups that fail are in ``.failed``. One: returns its offsets, or raises its error. A group that does not
+        exist has no offsets and no error: use ListGroups and DescribeGroups for existence.
         """
         if isinstance(groups, str):
             return (await self.list_consumer_group_offsets([groups], require_stable=require_stable))[groups].unwrap()
-        wanted, specs = one_or_many(groups)
-        return await self._ask_coordinators(wanted, ListGroupOffsetsHandler(specs, require_stable))
+        wanted, handler = self._offsets_handler(groups, require_stable)
+        return await self._calls.ask_coordinators(wanted, handler)
 
     async def stream_consumer_group_offsets(
-        self, groups: GroupSpecs, *, require_stable: bool = False, progress: runner.Progress | None = None
+        self, groups: GroupSpecs, *, require_stable: bool = False, progress: Progress | None = None
     ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         """List committed offsets, each group as its answer arrives, so that memory does not grow with their number.
 
         :param groups: group ids, or a mapping of group id to ``ListConsumerGroupOffsetsSpec``.
         :param require_stable: wait for open transactions that hold offsets back (KIP-447). Default false.
-        :param progress: called with (groups done, groups in all). Default: nobody is told.
+        :param progress: called with (groups done, groups in all). Default: never.
 
         Leaving the iterator early (``contextlib.aclosing``) cancels what is under way.
         """
-        wanted, specs = one_or_many(groups)
-        driver = self._group_driver(wanted, ListGroupOffsetsHandler(specs, require_stable))
-        stream = runner.stream(driver, self._cluster, progress)
+        wanted, handler = self._offsets_handler(groups, require_stable)
+        stream = self._calls.stream_coordinators(wanted, handler, progress)
         async with aclosing(stream) as outcomes:
             async for group_id, offsets, error in outcomes:
                 yield GroupResult(group_id, offsets, error)
+
+    def _offsets_handler(self, groups: GroupSpecs, require_stable: bool) -> tuple[list[str], ListGroupOffsetsHandler]:
+        wanted, specs = one_or_many(groups)
+        batch_size = self._calls.config.groups_in_request(len(wanted))
+        return wanted, ListGroupOffsetsHandler(specs, require_stable, batch_size)
 
     async def list_consumer_group_lag(self, groups: GroupSpecs) -> GroupResults[GroupLag]:
         """List how far groups are behind, partition by partition, each with a flag (see ``admin.lag``).
@@ -158,20 +248,51 @@ class AdminClient(ChangingCalls):
             for group_id, result in results.items()
         )
 
-    async def list_offsets(
-        self, specs: Mapping[TopicPartition, OffsetSpec]
-    ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
-        """List log start, end or the offset at a time.
+    async def delete_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        offsets: Mapping[str, GroupOffsets] | None = None,
+        types: Iterable[GroupType | str] = ELIGIBLE_TYPES,
+    ) -> GroupResults[None]:
+        """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
-        :param specs: what is wanted of which partition.
+        :param group_ids: the groups; duplicates are removed.
+        :param offsets: their committed offsets, where they have just been read: requests are then sized by what they
+            make the broker write, and a group that is more than one batch is emptied in slices first (KIP-496).
+            Without it sizes are estimated, and such a group fails with UNKNOWN_SERVER_ERROR.
+        :param types: the types of groups that may be deleted. Default: classic and consumer. A group of another type
+            fails with ``UnexpectedGroupTypeError``; when a broker does not list its groups, all that it might have
+            fail with ``IncompleteListingError``. Brokers would delete a share group, with all its progress, as readily
+            as any other.
 
-        A partition that fails (a deleted topic, say) has its error as the value; raises only for bad arguments.
+        This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
+        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer as
+        ``OutcomeUnknownError``, never sent again by itself, and a group that was emptied and still exists as
+        ``PartlyDeletedError``. Groups that the client's policy refuses fail with its reason; raises what it raises.
         """
-        wanted = partition_specs_of(specs)
-        driver: AdminDriver[TopicPartition, ListedOffset] = self._driver(
-            wanted, lookup=PartitionLeaderStrategy(), handler=ListOffsetsHandler(wanted), batch_size=5000
-        )
-        results: dict[TopicPartition, ListedOffset | KafkaGroupsError] = {}
-        for key, value, error in await runner.collect(driver, self._cluster):
-            results[key] = error or value  # type: ignore[assignment]  # one of the two is there
-        return {key: results[key] for key in wanted}
+        return await changes.delete_groups(self._calls, group_ids, offsets or {}, types)
+
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Delete a group's committed offsets of some partitions (KIP-496), also while it has members elsewhere.
+
+        :param group_id: the group.
+        :param partitions: the partitions; a topic that a member is subscribed to is refused by the broker.
+
+        Raises ``PartitionsFailedError`` naming the partitions that failed (the others are done), ``BrokerError`` for
+        the group, ``OutcomeUnknownError`` when the answer was lost, or what the client's policy refuses it with.
+        """
+        await changes.delete_group_offsets(self._calls, group_id, partitions)
+
+    async def alter_consumer_group_offsets(
+        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    ) -> GroupResults[None]:
+        """Set committed offsets of groups that have no members; a group that does not exist is created.
+
+        :param offsets: what to commit for which group.
+
+        Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
+        UNKNOWN_MEMBER_ID means that the group has members. A lost answer is ``OutcomeUnknownError``. Groups that the
+        client's policy refuses fail with its reason; raises what it raises.
+        """
+        return await changes.alter_group_offsets(self._calls, offsets)

@@ -1,162 +1,152 @@
-"""How a call of the AdminClient is driven: its connections, its deadline, its driver, its results in order."""
+"""The calls of one client: its connections, deadline, limits, guesses and change policy; results in the order asked."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from itertools import repeat
 from operator import itemgetter
-from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
+from airflow_kafka_groups.admin.client.change_policy import AllowAll, ChangePolicy
 from airflow_kafka_groups.admin.engine import runner
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.gc_pause import collection_paused
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.admin.engine.handler_result import K, V
-from airflow_kafka_groups.admin.engine.limits import DriverLimits, KeyWeights
-from airflow_kafka_groups.admin.handlers.lookup import CoordinatorStrategy
+from airflow_kafka_groups.admin.engine.handler_result import Outcome, V
+from airflow_kafka_groups.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.admin.handlers.find_leaders import FindLeadersHandler
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.exceptions import BrokerError, MissingAnswerError
-from airflow_kafka_groups.models import Broker, BrokerId, GroupListing
-from airflow_kafka_groups.protocol.answers import MetadataAnswer
-from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
-from airflow_kafka_groups.protocol.cluster_apis import metadata as metadata_api
-from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.protocol.group_apis import describe_groups
-from airflow_kafka_groups.transport.base import Connector
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, GroupListing, TopicPartition
+from airflow_kafka_groups.protocol.apis import Api
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 
-_MADE_UP_TOPIC = "airflow-kafka-groups.no-such-topic"
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
 
 
 class Calls:
-    """Drive calls over one cluster's connections."""
+    """The calls over one cluster's connections.
 
-    def __init__(self, config: ClientConfig, connect: Connector | None = None) -> None:
-        self._cluster = ClusterClient(config, connect)
-        self._config = config
+    :param config: how to reach the cluster.
+    :param connect: opens a connection; a test passes its own. Default: the real one.
+    :param policy: which groups may not be changed. Default: all may.
+    """
+
+    def __init__(
+        self, config: ClientConfig, connect: Connector | None = None, policy: ChangePolicy | None = None
+    ) -> None:
+        self.config = config
+        self.cluster = ClusterClient(config, connect)
+        self._policy = policy or AllowAll()
+        self._limits = DriverLimits(
+            batches_in_flight=config.batches_in_flight, singles_in_flight=config.singles_in_flight
+        )
         self._listed: dict[str, BrokerId] = {}
         self._listed_at = -_LISTING_IS_FRESH
 
-    async def __aenter__(self) -> Self:
-        await self._cluster.__aenter__()
-        return self
+    def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
+        """Return the groups that may not be changed, each with the reason (see ``ChangePolicy``)."""
+        return self._policy.refusals(group_ids)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._cluster.aclose()
+    async def ask_coordinators(
+        self, group_ids: list[str], handler: AdminHandler[str, V], *, guess: Mapping[str, BrokerId] | None = None
+    ) -> GroupResults[V]:
+        """Ask the coordinators of groups, and return the results in the order of the groups.
 
-    async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
-        """Ask what this user may do with the cluster and with some topics (KIP-430).
+        Every change of a group goes through here: groups that the policy refuses fail, and no request names them.
 
-        The answer has the cluster's operations, such as ``describe``, each topic's, and the errors of the other topics;
-        ``None`` where the broker is too old to say (before 2.3).
+        :param guess: who coordinates which group, where that was computed already.
         """
-        connection = await self._cluster.any_connection()
-        # Newer versions leave out what may be done with the cluster.
-        version = min(connection.versions.choose(METADATA), metadata_api.LAST_VERSION_WITH_CLUSTER_OPERATIONS)
-        request = metadata_api.build(list(topics), version, include_authorized_operations=True)
-        answer: MetadataAnswer = await connection.send(METADATA, version, request, self._config.request_timeout)
-        return answer
-
-    async def sees_all_topics(self) -> bool:
-        """Say whether this user may describe topics in general: asked of one that nobody made, which is not made by it.
-
-        Brokers leave topics that a user may not describe out of committed offsets without a word, so where this is
-        false a group may have more offsets than it shows. A sign, not a proof: ACLs may hide single topics. Only a
-        clear answer is a yes: that there is no such topic, or what it is.
-        """
-        told = await self.authorized_operations([_MADE_UP_TOPIC])
-        absent = told.errors.get(_MADE_UP_TOPIC) is ErrorCode.unknown_topic_or_partition
-        return absent or _MADE_UP_TOPIC in told.partition_counts
-
-    async def group_operations(self, group_id: str) -> frozenset[str] | None:
-        """Ask what this user may do with a group, also with one that does not exist (KIP-430).
-
-        Gives operations such as ``read``; ``None`` where the broker is too old to say (before 2.3). Raises the error of
-        the look-up or of the group, unless it is that this user may not even describe it: then nothing is allowed.
-        """
-        driver: AdminDriver[str, Broker] = self._driver([group_id], lookup=CoordinatorStrategy(), handler=None)
-        ((_, broker, error),) = await runner.collect(driver, self._cluster)
-        if isinstance(error, BrokerError) and error.code == ErrorCode.group_authorization_failed:
-            return frozenset()
-        if error is not None or broker is None:
-            raise error or MissingAnswerError(f"nobody said who coordinates group {group_id!r}")
-        connection = await self._cluster.connection(broker.broker_id)
-        # Newer versions say nothing of a group that is not there.
-        version = min(connection.versions.choose(DESCRIBE_GROUPS), describe_groups.LAST_VERSION_OF_ABSENT_GROUPS)
-        request = describe_groups.build([group_id], True, version)
-        response = await connection.send(DESCRIBE_GROUPS, version, request, self._config.request_timeout)
-        ((_, answer),) = response.groups
-        if answer.error is ErrorCode.group_authorization_failed:
-            return frozenset()
-        if answer.error is not ErrorCode.none:
-            raise broker_error(answer.error, DESCRIBE_GROUPS, broker_id=broker.broker_id, subject=f"group {group_id!r}")
-        allowed: frozenset[str] | None = answer.authorized_operations
-        return allowed
-
-    def _deadline(self) -> float:
-        return asyncio.get_running_loop().time() + self._config.api_timeout
-
-    def _driver(
-        self,
-        keys: Collection[K],
-        *,
-        lookup: AdminHandler[K, Broker],
-        handler: AdminHandler[K, V] | None,
-        mapping: Mapping[K, BrokerId] | None = None,
-        batch_size: int | None = None,
-        weights: KeyWeights[K] | None = None,
-    ) -> AdminDriver[K, V]:
-        config = self._config
-        limits = DriverLimits(
-            batch_size=batch_size or config.groups_in_request(len(keys)),
-            batches_in_flight=config.batches_in_flight,
-            singles_in_flight=config.singles_in_flight,
+        refused = self.refusals(group_ids) if handler.changes_groups else {}
+        allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
+        results = await self._gather(allowed, self._coordinator_driver(allowed, handler, guess))
+        if not refused:
+            return results
+        return GroupResults(
+            GroupResult(group_id, error=refused[group_id]) if group_id in refused else results[group_id]
+            for group_id in group_ids
         )
-        return AdminDriver(
+
+    async def stream_coordinators(
+        self, group_ids: list[str], handler: AdminHandler[str, V], progress: runner.Progress | None
+    ) -> AsyncGenerator[Outcome[str, V], None]:
+        """Ask the coordinators of groups without changing any, and yield each group as its answer arrives."""
+        if handler.changes_groups:
+            raise TypeError(f"{handler.api} changes groups; it goes through ask_coordinators")
+        driver = self._coordinator_driver(group_ids, handler, None)
+        stream = runner.stream(driver, self.cluster, progress)
+        async with aclosing(stream) as outcomes:
+            async for outcome in outcomes:
+                yield outcome
+
+    async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
+        """Find the coordinator of each key."""
+        driver: AdminDriver[str, Broker] = AdminDriver(
             keys,
-            brokers=list(self._cluster.metadata.brokers),
-            lookup=lookup,
+            brokers=list(self.cluster.metadata.brokers),
+            lookup=FindCoordinatorHandler(key_type),
+            handler=None,
+            deadline=self._deadline(),
+            limits=self._limits,
+        )
+        return await self._gather(keys, driver)
+
+    async def ask_leaders(
+        self, partitions: Collection[TopicPartition], handler: AdminHandler[TopicPartition, V]
+    ) -> list[Outcome[TopicPartition, V]]:
+        """Ask the leaders of partitions."""
+        driver = AdminDriver(
+            partitions,
+            brokers=list(self.cluster.metadata.brokers),
+            lookup=FindLeadersHandler(),
             handler=handler,
             deadline=self._deadline(),
-            mapping=mapping,
-            limits=limits,
-            weights=weights,
+            limits=self._limits,
         )
+        return await runner.collect(driver, self.cluster)
 
-    def _group_driver(
-        self,
-        group_ids: list[str],
-        handler: AdminHandler[str, V],
-        *,
-        batch_size: int | None = None,
-        weights: KeyWeights[str] | None = None,
-        mapping: Mapping[str, BrokerId] | None = None,
-    ) -> AdminDriver[str, V]:
-        return self._driver(
-            group_ids,
-            lookup=CoordinatorStrategy(),
+    async def ask_all_brokers(self, handler: AdminHandler[BrokerId, V]) -> list[Outcome[BrokerId, V]]:
+        """Ask every broker about itself."""
+        brokers = list((await self.cluster.fresh_metadata()).brokers)
+        driver = AdminDriver(
+            brokers,
+            brokers=brokers,
+            lookup=None,
             handler=handler,
-            mapping=self._guess(group_ids) if mapping is None else mapping,
-            batch_size=batch_size,
-            weights=weights,
+            deadline=self._deadline(),
+            mapping={broker_id: broker_id for broker_id in brokers},
         )
+        return await runner.collect(driver, self.cluster)
 
-    def _guess(self, group_ids: list[str], partitions: Mapping[str, int] | None = None) -> dict[str, BrokerId]:
+    async def ask_once(
+        self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], newest: int | None = None
+    ) -> Message:
+        """Send one request, once, and return its answer.
+
+        :param build: makes the request of a version.
+        :param newest: the newest version to use. Default: the newest that both sides know.
+        """
+        version = connection.versions.choose(api)
+        version = version if newest is None else min(version, newest)
+        return await connection.send(api, version, build(version), self.config.request_timeout)
+
+    def guess_coordinators(
+        self, group_ids: list[str], partitions: Mapping[str, int] | None = None
+    ) -> dict[str, BrokerId]:
         """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently).
 
         :param partitions: of the groups, where they have been computed.
         """
-        if not self._config.route_by_hash:
+        if not self.config.route_by_hash:
             return {}
-        topic = self._cluster.metadata.offsets_topic
+        topic = self.cluster.metadata.offsets_topic
         if topic is None:
             guesses = {}
         else:
@@ -166,29 +156,33 @@ class Calls:
             guesses |= {group_id: listed[group_id] for group_id in group_ids if group_id in listed}
         return guesses
 
-    def _remember(self, listings: Iterable[GroupListing]) -> None:
-        """Keep who listed which group: each broker lists the groups that it coordinates."""
+    def remember_listing(self, listings: Iterable[GroupListing]) -> None:
+        """Remember who listed which group: each broker lists the groups that it coordinates."""
         self._listed = {listing.group_id: listing.coordinator for listing in listings}
         self._listed_at = time.monotonic()
 
-    async def _ask_coordinators(
-        self,
-        group_ids: list[str],
-        handler: AdminHandler[str, V],
-        *,
-        batch_size: int | None = None,
-        weights: KeyWeights[str] | None = None,
-        mapping: Mapping[str, BrokerId] | None = None,
-    ) -> GroupResults[V]:
-        driver = self._group_driver(group_ids, handler, batch_size=batch_size, weights=weights, mapping=mapping)
-        return await self._gather(group_ids, driver)
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self.config.api_timeout
+
+    def _coordinator_driver(
+        self, group_ids: list[str], handler: AdminHandler[str, V], guess: Mapping[str, BrokerId] | None
+    ) -> AdminDriver[str, V]:
+        return AdminDriver(
+            group_ids,
+            brokers=list(self.cluster.metadata.brokers),
+            lookup=FindCoordinatorHandler(),
+            handler=handler,
+            deadline=self._deadline(),
+            mapping=self.guess_coordinators(group_ids) if guess is None else guess,
+            limits=self._limits,
+        )
 
     async def _gather(self, keys: Collection[str], driver: AdminDriver[str, V]) -> GroupResults[V]:
-        """Drive a call to its end and give the results in the order in which their keys were asked for."""
+        """Drive a call to its end and return the results in the order in which their keys were asked for."""
         results = dict.fromkeys(keys, cast("GroupResult[V]", None))
         asked, outcomes = len(results), 0
         with collection_paused():
-            async with aclosing(runner.batches(driver, self._cluster)) as batches:
+            async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
                     outcomes += len(batch)
                     # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.

@@ -1,12 +1,10 @@
-"""What becomes of the keys of a request: four statuses that add up, and one that splits a request.
+"""The results of one request, key by key.
 
-- *completed*: here is the value
+- *completed*: the value
 - *failed*: final, with the reason
 - *unmapped*: this broker is not (or no longer) the one to ask; look the key up again
-- *retry*: the right broker, at the wrong moment; ask it again after a pause
-
-A fifth is for a request, not a key: *split* are keys of a request that was more than the broker could do at once.
-They are asked again in halves; a single key that is too much fails.
+- *retry*: the right broker at the wrong moment; ask it again after a pause
+- *split*: the request was more than the broker could do at once; ask again with these smaller requests
 
 ``coordinator_status`` sorts the error codes that mean the same for every API that asks a coordinator. A generic
 "retriable" flag never decides: libraries disagree about it.
@@ -14,7 +12,7 @@ They are asked again in halves; a single key that is too much fails.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
@@ -27,7 +25,7 @@ V = TypeVar("V")
 
 
 class KeyStatus(Enum):
-    """Be what becomes of a key."""
+    """What an error code means for one key."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -41,24 +39,22 @@ Outcome = tuple[K, V | None, KafkaGroupsError | None]
 
 @dataclass(slots=True)
 class HandlerResult(Generic[K, V]):
-    """Sort the keys of one request by what becomes of them."""
+    """The keys of one request, each in one place."""
 
     completed: dict[K, V] = field(default_factory=dict)
     failed: dict[K, KafkaGroupsError] = field(default_factory=dict)
     unmapped: dict[K, KafkaGroupsError] = field(default_factory=dict)
     retry: dict[K, KafkaGroupsError] = field(default_factory=dict)
-    split: dict[K, KafkaGroupsError] = field(default_factory=dict)
-
-    def all_completed(self, keys: Set[K]) -> bool:
-        """Say whether exactly these keys are completed, and nothing else is said of any."""
-        others = self.failed or self.unmapped or self.retry or self.split
-        return not others and self.completed.keys() == keys
+    split: tuple[tuple[K, ...], ...] = ()
 
     def add_error(self, status: KeyStatus, key: K, error: KafkaGroupsError) -> None:
-        """Put a key with an error where its status says; a status without an error has no place here."""
-        {KeyStatus.FAILED: self.failed, KeyStatus.UNMAPPED: self.unmapped, KeyStatus.RETRY: self.retry}[status][key] = (
-            error
-        )
+        """Add a key with an error. ``COMPLETED`` has no error and raises ``KeyError``."""
+        of_status = {
+            KeyStatus.FAILED: self.failed,
+            KeyStatus.UNMAPPED: self.unmapped,
+            KeyStatus.RETRY: self.retry,
+        }
+        of_status[status][key] = error
 
 
 def coordinator_status(code: ErrorCode) -> KeyStatus:

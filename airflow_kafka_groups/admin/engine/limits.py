@@ -1,49 +1,21 @@
-"""What the driver hands out, and what bounds it: one request to send, the limits, the weights of keys."""
+"""How much a call sends at once, and how long it pauses after failures. The limits of one API are its handler's."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
-
-from airflow_kafka_groups.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.admin.engine.handler_result import K
-from airflow_kafka_groups.models import BrokerId
-
-K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverLimits:
-    """Bound what is asked at once, and how long for.
+    """The limits of one call.
 
-    After ``give_up_after`` failures a key fails with its last error; ``None`` goes on until the deadline. A group with
-    partitions that an open transaction holds back is asked ``unstable_tries`` times (some seconds).
+    :param batches_in_flight: requests of many keys under way in one scope.
+    :param singles_in_flight: requests under way in a scope whose broker takes one key a request.
+    :param first_pause: seconds after the first failure of a key; each further failure doubles them.
+    :param longest_pause: the most seconds.
     """
 
-    batch_size: int = 200
-    lookup_batch_size: int = 1000
     batches_in_flight: int = 3
     singles_in_flight: int = 256
     first_pause: float = 0.05
     longest_pause: float = 1.0
-    give_up_after: int | None = None
-    unstable_tries: int = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestSpec(Generic[K]):
-    """Be one request to send: to which broker, for which keys, by which handler."""
-
-    broker_id: BrokerId
-    keys: tuple[K, ...]
-    handler: AdminHandler[K, Any] = field(repr=False)
-    is_lookup: bool
-
-
-class KeyWeights(Protocol[K_contra]):
-    """Weigh keys, so that no request makes a broker write more than it can."""
-
-    def fit(self, keys: Sequence[K_contra]) -> int:
-        """Count how many of these keys, from the first on, fit into one request; at least one."""
-        ...

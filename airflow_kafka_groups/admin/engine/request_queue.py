@@ -1,35 +1,59 @@
-"""What is still to be sent in one batched call: keys that wait, by broker, and the requests that there is room for now.
+"""The keys of a call that wait to be sent, by scope, and the requests that may be sent now.
 
-Keys wait in a broker's queue, in the lookup queue (no broker yet), or aside until a pause is over. Queues are cut into
-even requests of at most ``batch_size`` keys, ``batches_in_flight`` at a time for each broker, the least busy first. A
-broker that takes one key a request gets them one by one (fallback.py), and one that asked for it is left alone.
+Keys wait in the queue of a scope: one for each broker, one for lookups. A queue is cut into even requests of at most
+the handler's ``batch_size`` keys, ``batches_in_flight`` at a time for each scope, the least busy broker first. Keys
+that failed wait for the end of their pause. A throttled broker gets nothing until its time is over.
+
+One request for many keys becomes many requests for one key (KIP-347, KIP-699) here and nowhere else: a handler refuses
+to build many keys at an old version, and from then on this scope gets one key a request, many of them in flight. One
+broker says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, islice
+from dataclasses import dataclass, field
+from itertools import count
 from math import ceil
 from typing import Any, Generic
 
-from airflow_kafka_groups.admin.engine.fallback import Fallback
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import K
-from airflow_kafka_groups.admin.engine.limits import DriverLimits, KeyWeights, RequestSpec
+from airflow_kafka_groups.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.admin.engine.scope import LOOKUPS, Scope, Stage
 from airflow_kafka_groups.models import Broker, BrokerId
 
 
+@dataclass(slots=True, eq=False)
+class RequestSpec(Generic[K]):
+    """One request to send: its scope, its keys, and the handler that builds and parses it."""
+
+    scope: Scope
+    keys: tuple[K, ...]
+    handler: AdminHandler[K, Any] = field(repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class _Lane(Generic[K]):
+    """What waits and what is under way in one scope."""
+
+    scope: Scope
+    keys: deque[K] = field(default_factory=deque)
+    requests: deque[tuple[K, ...]] = field(default_factory=deque)
+    in_flight: int = 0
+    singles: bool = False
+
+
 class RequestQueue(Generic[K]):
-    """Hold the keys of a call that are to be asked about.
+    """The requests of one call that are to be sent, or under way.
 
     :param brokers: node ids that may be asked for lookups.
     :param lookup: finds the broker of a key; ``None`` when no key is ever looked up.
     :param handler: asks the question; ``None`` when the lookup is all.
-    :param limits: how large requests are, and how many there may be.
-    :param weights: how much a key makes the broker write; ``None`` when it does not matter.
+    :param limits: how many requests there may be at once.
     """
 
     def __init__(
@@ -38,77 +62,70 @@ class RequestQueue(Generic[K]):
         lookup: AdminHandler[K, Broker] | None,
         handler: AdminHandler[K, Any] | None,
         limits: DriverLimits,
-        weights: KeyWeights[K] | None,
     ) -> None:
-        self._lookup, self._handler, self._weights = lookup, handler, weights
+        self._lookup, self._handler, self._limits = lookup, handler, limits
+        self._lanes: dict[Scope, _Lane[K]] = {LOOKUPS: _Lane(LOOKUPS)}
         # Shuffled, so that many clients do not all ask the same broker first.
-        self._brokers = random.sample(brokers, len(brokers))
-        self._lookup_queue: deque[K] = deque()
-        self._queues: dict[BrokerId, deque[K]] = {}
-        self._halves: dict[BrokerId, deque[tuple[K, ...]]] = {}
-        self._paused: list[tuple[float, int, BrokerId | None, tuple[K, ...]]] = []
+        self._lookup_lanes = [
+            self._lane(Scope(Stage.LOOKUP, broker_id)) for broker_id in random.sample(brokers, len(brokers))
+        ]
+        self._paused: list[tuple[float, int, Scope, tuple[K, ...]]] = []
         self._order = count()
-        self._in_flight: Counter[tuple[BrokerId, bool]] = Counter()
-        self._in_flight_specs: set[RequestSpec[K]] = set()
-        self._fallback = Fallback(limits)
-        self._silent_until: dict[BrokerId, float] = {}
-
-    @property
-    def in_flight_specs(self) -> Iterable[RequestSpec[K]]:
-        """Give the requests under way."""
-        return self._in_flight_specs
+        self._throttled_until: defaultdict[BrokerId, float] = defaultdict(float)
+        self.in_flight: set[RequestSpec[K]] = set()
 
     def wake_times(self, now: float) -> Iterator[float]:
-        """Give the times at which there may be something new to send, if nothing happens before."""
+        """Yield the times at which there may be something new to send, if nothing happens before."""
         if self._paused:
             yield self._paused[0][0]
-        yield from (until for until in self._silent_until.values() if until > now)
+        for until in self._throttled_until.values():
+            if until > now:
+                yield until
 
     # What waits
 
-    def add(self, broker_id: BrokerId | None, keys: Iterable[K]) -> None:
-        """Let keys wait for a broker, or for being looked up (``None``)."""
-        if broker_id is None:
-            self._lookup_queue.extend(keys)
-        else:
-            self._queues.setdefault(broker_id, deque()).extend(keys)
+    def add(self, scope: Scope, keys: Iterable[K]) -> None:
+        """Add keys to the queue of a scope."""
+        self._lane(scope).keys.extend(keys)
 
-    def add_request(self, broker_id: BrokerId, keys: tuple[K, ...]) -> None:
-        """Let keys wait for a broker that are to be one request, whatever its size."""
+    def add_request(self, scope: Scope, keys: tuple[K, ...]) -> None:
+        """Add keys that are to be one request, whatever its size."""
         if keys:
-            self._halves.setdefault(broker_id, deque()).append(keys)
+            self._lane(scope).requests.append(keys)
 
-    def schedule_retry(self, until: float, broker_id: BrokerId | None, keys: tuple[K, ...]) -> None:
-        """Do what ``add`` does, at a later time."""
-        heapq.heappush(self._paused, (until, next(self._order), broker_id, keys))
+    def schedule_retry(self, at: float, scope: Scope, keys: tuple[K, ...]) -> None:
+        """Add keys to the queue of a scope at a later time."""
+        heapq.heappush(self._paused, (at, next(self._order), scope, keys))
 
-    def look_up(self, broker_id: BrokerId) -> None:
-        """Have the keys that wait for a broker looked up instead."""
-        self._lookup_queue.extend(self._queues.pop(broker_id, ()))
+    def look_up(self, broker_id: BrokerId | None = None) -> None:
+        """Move keys that wait for a broker back to lookup.
 
-    def look_up_all(self) -> None:
-        """Have all the keys that wait for any broker looked up instead."""
-        for broker_id in list(self._queues):
-            self.look_up(broker_id)
+        :param broker_id: the broker. Default: all of them.
+        """
+        lookups = self._lanes[LOOKUPS].keys
+        for lane in self._lanes.values():
+            if lane.scope.stage is Stage.FULFILLMENT and broker_id in (None, lane.scope.broker_id):
+                lookups.extend(lane.keys)
+                lane.keys.clear()
 
     def throttle(self, broker_id: BrokerId, until: float) -> None:
         """Send nothing to a broker until then."""
-        self._silent_until[broker_id] = until
+        self._throttled_until[broker_id] = until
 
-    def send_one_by_one(self, broker_id: BrokerId, *, is_lookup: bool) -> None:
-        """Remember that a broker takes one key a request."""
-        self._fallback.revert(broker_id, is_lookup=is_lookup)
+    def send_singly(self, scope: Scope) -> None:
+        """Send one key a request in this scope from now on."""
+        self._lane(scope).singles = True
 
     # What is sent
 
     def take(self, now: float, at_once: int | None) -> list[RequestSpec[K]]:
-        """Give the requests that there is room for.
+        """Return the requests that may be sent now.
 
         :param at_once: stop when they have so many keys; ``None`` for all of them.
         """
         while self._paused and self._paused[0][0] <= now:
-            _, _, broker_id, keys = heapq.heappop(self._paused)
-            self.add(broker_id, keys)
+            _, _, scope, keys = heapq.heappop(self._paused)
+            self.add(scope, keys)
         specs: list[RequestSpec[K]] = []
         taken = 0
         for spec in self._ready(now):
@@ -118,48 +135,52 @@ class RequestQueue(Generic[K]):
                 break
         return specs
 
-    def completed_request(self, spec: RequestSpec[K]) -> None:
-        """Take the news that a request is under way no more."""
-        self._in_flight_specs.discard(spec)
-        self._in_flight[spec.broker_id, spec.is_lookup] -= 1
+    def complete(self, spec: RequestSpec[K]) -> None:
+        """Record that a request is not under way any more."""
+        self.in_flight.discard(spec)
+        self._lanes[spec.scope].in_flight -= 1
+
+    def _lane(self, scope: Scope) -> _Lane[K]:
+        lane = self._lanes.get(scope)
+        if lane is None:
+            lane = self._lanes[scope] = _Lane(scope)
+        return lane
 
     def _ready(self, now: float) -> Iterator[RequestSpec[K]]:
         if self._lookup is not None:
-            while self._lookup_queue and (chosen := self._lookup_broker(now)) is not None:
-                yield self._cut(chosen, self._lookup_queue, self._lookup, is_lookup=True)
+            lookups = self._lanes[LOOKUPS].keys
+            while lookups and (chosen := self._lookup_lane(now)) is not None:
+                yield self._launch(chosen, self._cut(chosen, lookups, self._lookup), self._lookup)
         if self._handler is not None:
-            for broker_id, halves in self._halves.items():
-                while halves and self._has_room(broker_id, False, now):
-                    yield self._launch(broker_id, halves.popleft(), self._handler, is_lookup=False)
-            for broker_id in sorted(self._queues, key=lambda broker_id: self._in_flight[broker_id, False]):
-                queue = self._queues[broker_id]
-                while queue and self._has_room(broker_id, False, now):
-                    yield self._cut(broker_id, queue, self._handler, is_lookup=False)
+            lanes = [lane for lane in self._lanes.values() if lane.scope.stage is Stage.FULFILLMENT]
+            for lane in lanes:
+                while lane.requests and self._has_room(lane, now):
+                    yield self._launch(lane, lane.requests.popleft(), self._handler)
+            for lane in sorted(lanes, key=lambda lane: lane.in_flight):
+                while lane.keys and self._has_room(lane, now):
+                    yield self._launch(lane, self._cut(lane, lane.keys, self._handler), self._handler)
 
-    def _cut(
-        self, broker_id: BrokerId, queue: deque[K], handler: AdminHandler[K, Any], *, is_lookup: bool
-    ) -> RequestSpec[K]:
-        most = self._fallback.keys_in_request(broker_id, is_lookup=is_lookup)
-        size = ceil(len(queue) / ceil(len(queue) / most))  # of equal size, rather than a small one at the end
-        if self._weights is not None and not is_lookup:
-            size = self._weights.fit(list(islice(queue, size)))
+    def _cut(self, lane: _Lane[K], queue: deque[K], handler: AdminHandler[K, Any]) -> tuple[K, ...]:
+        if lane.singles:
+            return (queue.popleft(),)
+        size = ceil(len(queue) / ceil(len(queue) / handler.batch_size))  # even, rather than a small one at the end
         popleft = queue.popleft
-        return self._launch(broker_id, tuple([popleft() for _ in range(size)]), handler, is_lookup=is_lookup)
+        keys = tuple([popleft() for _ in range(size)])
+        fitting = handler.fit(keys)
+        queue.extendleft(reversed(keys[fitting:]))
+        return keys[:fitting]
 
-    def _launch(
-        self, broker_id: BrokerId, keys: tuple[K, ...], handler: AdminHandler[K, Any], *, is_lookup: bool
-    ) -> RequestSpec[K]:
-        spec = RequestSpec(broker_id, keys, handler, is_lookup)
-        self._in_flight_specs.add(spec)
-        self._in_flight[broker_id, is_lookup] += 1
+    def _launch(self, lane: _Lane[K], keys: tuple[K, ...], handler: AdminHandler[K, Any]) -> RequestSpec[K]:
+        spec = RequestSpec(lane.scope, keys, handler)
+        self.in_flight.add(spec)
+        lane.in_flight += 1
         return spec
 
-    def _has_room(self, broker_id: BrokerId, is_lookup: bool, now: float) -> bool:
-        room = self._fallback.requests_in_flight(broker_id, is_lookup=is_lookup)
-        return self._in_flight[broker_id, is_lookup] < room and self._silent_until.get(broker_id, 0.0) <= now
+    def _has_room(self, lane: _Lane[K], now: float) -> bool:
+        room = self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight
+        return lane.in_flight < room and self._throttled_until[lane.scope.broker_id] <= now
 
-    def _lookup_broker(self, now: float) -> BrokerId | None:
+    def _lookup_lane(self, now: float) -> _Lane[K] | None:
         """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""
-        free = [broker_id for broker_id in self._brokers if self._has_room(broker_id, True, now)]
-        best = self._fallback.best_for_lookups(free)
-        return min(best, key=lambda broker_id: self._in_flight[broker_id, True], default=None)
+        free = [lane for lane in self._lookup_lanes if self._has_room(lane, now)]
+        return min(free, key=lambda lane: (lane.singles, lane.in_flight), default=None)

@@ -1,4 +1,4 @@
-"""Run a driver over a cluster: send what it says, tell it what came. The only clever thing here is cleaning up.
+"""The loop that runs a driver over a cluster: sends its requests, hands it the answers, and cleans up.
 
 Each request is a task; all of them are gone when ``stream`` is left, however it is left. A response is decoded and
 handed to the driver in the task that awaited it, so that decoding goes on while other answers are on their way.
@@ -15,7 +15,7 @@ from typing import Any, Generic
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.gc_pause import collection_paused
 from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
-from airflow_kafka_groups.admin.engine.limits import RequestSpec
+from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 
@@ -31,9 +31,9 @@ Progress = Callable[[int, int], None]
 async def stream(
     driver: AdminDriver[K, V], cluster: ClusterClient, progress: Progress | None = None
 ) -> AsyncGenerator[Outcome[K, V], None]:
-    """Drive a call to its end and give each key's result as it is known.
+    """Drive a call to its end and yield each key's result as it is known.
 
-    :param progress: told how far the call is, each time something came. Default: nobody is told.
+    :param progress: called each time something came. Default: never.
     """
     async with aclosing(batches(driver, cluster, progress)) as steps:
         async for results in steps:
@@ -42,7 +42,7 @@ async def stream(
 
 
 async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Outcome[K, V]]:
-    """Drive a call to its end and give all the results, in the order in which they came."""
+    """Drive a call to its end and return all the results, in the order in which they came."""
     gathered: list[Outcome[K, V]] = []
     with collection_paused():
         async with aclosing(batches(driver, cluster)) as steps:
@@ -54,7 +54,7 @@ async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Out
 async def batches(
     driver: AdminDriver[K, V], cluster: ClusterClient, progress: Progress | None = None
 ) -> AsyncGenerator[list[Outcome[K, V]], None]:
-    """Drive a call to its end and give the results as they are known: of each step, and of some there are none.
+    """Drive a call to its end and yield the results of each step as they are known; a step may have none.
 
     Close it when leaving early: what is under way ends then.
     """
@@ -80,7 +80,7 @@ async def batches(
 
 
 class _Exchanges(Generic[K, V]):
-    """Hold the requests under way, one task each."""
+    """The requests under way, one task each."""
 
     def __init__(self, driver: AdminDriver[K, V], cluster: ClusterClient) -> None:
         self._driver = driver
@@ -90,10 +90,10 @@ class _Exchanges(Generic[K, V]):
         self._bug: BaseException | None = None
 
     def begin(self, spec: RequestSpec[K]) -> None:
-        """Send a request; the driver is told what came of it."""
+        """Send a request; the driver gets what came of it."""
         task = asyncio.create_task(_exchange(self._driver, self._cluster, spec))
         self._tasks.add(task)
-        task.add_done_callback(self._landed)
+        task.add_done_callback(self._completed)
 
     async def wait(self, seconds: float) -> None:
         """Wait until something came, or until the time is over.
@@ -115,7 +115,7 @@ class _Exchanges(Generic[K, V]):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _landed(self, task: asyncio.Task[None]) -> None:
+    def _completed(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._bug = error
@@ -127,13 +127,13 @@ async def _exchange(driver: AdminDriver[K, Any], cluster: ClusterClient, spec: R
     api = spec.handler.api
     sent = False
     try:
-        connection = await cluster.connection(spec.broker_id)
+        connection = await cluster.connection(spec.scope.broker_id)
         version = connection.versions.choose(api)
         request = spec.handler.build(spec.keys, version)
         sent = True
         response = await connection.send(api, version, request, cluster.config.request_timeout)
     except KafkaGroupsError as error:
-        log.debug("%s to broker %s for %d keys: %s", api.name, spec.broker_id, len(spec.keys), error)
+        log.debug("%s to broker %s for %d keys: %s", api.name, spec.scope.broker_id, len(spec.keys), error)
         driver.on_failure(clock(), spec, error, sent=sent)
         return
     driver.on_response(clock(), spec, version, response)

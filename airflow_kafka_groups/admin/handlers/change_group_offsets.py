@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from airflow_kafka_groups.admin.engine.handler import ChangingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionsFailedError
 from airflow_kafka_groups.models import BrokerId, OffsetAndMetadata, TopicPartition
@@ -21,18 +22,18 @@ from airflow_kafka_groups.protocol.group_apis import offset_commit, offset_delet
 
 
 @dataclass(frozen=True, slots=True)
-class AlterGroupOffsetsHandler:
-    """Set committed offsets.
+class AlterGroupOffsetsHandler(ChangingHandler[str]):
+    """OffsetCommit from outside a group.
 
     :param offsets: what to commit for which group.
     """
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
     api: ClassVar[Api] = OFFSET_COMMIT
-    resend_after_loss: ClassVar[bool] = False
+    batch_size: ClassVar[int] = 1
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Make a request for one group."""
+        """Build a request for one group."""
         (group_id,) = keys
         return offset_commit.build(group_id, self.offsets[group_id], version)
 
@@ -45,18 +46,18 @@ class AlterGroupOffsetsHandler:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroupOffsetsHandler:
-    """Forget committed offsets.
+class DeleteGroupOffsetsHandler(ChangingHandler[str]):
+    """OffsetDelete.
 
     :param partitions: which partitions of which group.
     """
 
     partitions: Mapping[str, Sequence[TopicPartition]]
     api: ClassVar[Api] = OFFSET_DELETE
-    resend_after_loss: ClassVar[bool] = False
+    batch_size: ClassVar[int] = 1
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Make a request for one group."""
+        """Build a request for one group."""
         (group_id,) = keys
         return offset_delete.build(group_id, self.partitions[group_id], version)
 

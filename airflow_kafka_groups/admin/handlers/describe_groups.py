@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from airflow_kafka_groups.admin.engine.handler import ReadingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState, GroupType
@@ -23,15 +24,19 @@ _new = tuple.__new__  # what a named tuple's own constructor calls, at half the 
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeClassicGroupsHandler:
-    """Ask coordinators about classic groups."""
+class DescribeClassicGroupsHandler(ReadingHandler[str]):
+    """DescribeGroups, for classic groups.
+
+    :param include_authorized_operations: also ask what this user may do with each group.
+    :param batch_size: the most groups of one request.
+    """
 
     include_authorized_operations: bool = False
+    batch_size: int = 200
     api: ClassVar[Api] = DESCRIBE_GROUPS
-    resend_after_loss: ClassVar[bool] = True
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Make one request for all the groups; every version takes many."""
+        """Build one request for all the groups; every version takes many."""
         return describe_groups.build(keys, self.include_authorized_operations, version)
 
     def parse(
@@ -42,18 +47,20 @@ class DescribeClassicGroupsHandler:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeModernGroupsHandler:
-    """Ask coordinators about groups of one of the newer protocols.
+class DescribeModernGroupsHandler(ReadingHandler[str]):
+    """The describe API of one of the newer group types.
 
     :param api: ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe.
+    :param include_authorized_operations: also ask what this user may do with each group.
+    :param batch_size: the most groups of one request.
     """
 
     api: Api
     include_authorized_operations: bool = False
-    resend_after_loss: ClassVar[bool] = True
+    batch_size: int = 200
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Make one request for all the groups."""
+        """Build one request for all the groups."""
         return describe_modern_groups.build(self.api, keys, self.include_authorized_operations, version)
 
     def parse(

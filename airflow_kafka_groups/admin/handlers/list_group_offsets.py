@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from airflow_kafka_groups.admin.engine.handler import ReadingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.models import BrokerId, GroupOffsets, ListConsumerGroupOffsetsSpec, TopicPartition
@@ -21,23 +22,29 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import offset_fetch
 
 ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
+_UNSTABLE_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroupOffsetsHandler:
-    """Ask coordinators for committed offsets.
+class ListGroupOffsetsHandler(ReadingHandler[str]):
+    """OffsetFetch.
 
     :param specs: which partitions of which group; a group that is not in it is asked for all.
     :param require_stable: hold back offsets with an open transaction (KIP-447).
+    :param batch_size: the most groups of one request.
     """
 
     specs: Mapping[str, ListConsumerGroupOffsetsSpec]
     require_stable: bool = False
+    batch_size: int = 200
     api: ClassVar[Api] = OFFSET_FETCH
-    resend_after_loss: ClassVar[bool] = True
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        """Return after how many failures a group fails: some seconds for partitions with an open transaction."""
+        return _UNSTABLE_TRIES if isinstance(error, PartitionOffsetsError) else None
 
     def build(self, keys: Sequence[str], version: int) -> Message:
-        """Make one request for all the groups (``NoBatchedOffsetFetchError`` below v8)."""
+        """Build one request for all the groups (``NoBatchedOffsetFetchError`` below v8)."""
         specs = {group_id: self.specs.get(group_id, ALL_PARTITIONS) for group_id in keys}
         return offset_fetch.build(specs, self.require_stable, version)
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from airflow_kafka_groups.admin.engine.handler import ReadingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import BrokerId, GroupListing, GroupState, GroupType
 from airflow_kafka_groups.protocol.answers import ListGroupsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS, Api
@@ -14,10 +16,12 @@ from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import list_groups
 
+_TRIES = 5
+
 
 @dataclass(frozen=True, slots=True)
-class ListGroupsHandler:
-    """Ask brokers for their groups. The keys are the brokers themselves, one a request.
+class ListGroupsHandler(ReadingHandler[BrokerId]):
+    """ListGroups. The keys are the brokers themselves, one a request.
 
     :param states: only groups in these states; all when empty. Filtered by the broker from v4 on.
     :param types: only groups of these types; all when empty. Filtered by the broker from v5 on.
@@ -26,16 +30,20 @@ class ListGroupsHandler:
     states: tuple[GroupState, ...] = ()
     types: tuple[GroupType, ...] = ()
     api: ClassVar[Api] = LIST_GROUPS
-    resend_after_loss: ClassVar[bool] = True
+    batch_size: ClassVar[int] = 1
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        """Return after how many failures a broker is left out: the listing is marked incomplete then."""
+        return _TRIES
 
     def build(self, keys: Sequence[BrokerId], version: int) -> Message:
-        """Make the request."""
+        """Build the request."""
         return list_groups.build(self.states, self.types, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: ListGroupsAnswer
     ) -> HandlerResult[BrokerId, tuple[GroupListing, ...]]:
-        """Give the broker's groups, or say why it has none to give: a short list is never taken for a whole one."""
+        """Return the broker's groups, or why there are none: a partial list is never read as a complete one."""
         result: HandlerResult[BrokerId, tuple[GroupListing, ...]] = HandlerResult()
         error = broker_error(response.error, self.api, broker_id=broker_id)
         match response.error:
@@ -51,7 +59,7 @@ class ListGroupsHandler:
                     for group in response.groups
                 )
             case ErrorCode.coordinator_load_in_progress | ErrorCode.coordinator_not_available:
-                # It is still reading some of its partitions: what it has now is not all.
+                # The broker is still reading some of its partitions: its list is not complete yet.
                 result.retry[broker_id] = error
             case _:
                 result.failed[broker_id] = error

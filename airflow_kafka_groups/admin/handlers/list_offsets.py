@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from airflow_kafka_groups.admin.engine.handler import ReadingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.models import BrokerId, ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.protocol.answers import ListOffsetsAnswer
@@ -16,15 +17,18 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
 @dataclass(frozen=True, slots=True)
-class ListOffsetsHandler:
-    """Ask partition leaders for offsets."""
+class ListOffsetsHandler(ReadingHandler[TopicPartition]):
+    """ListOffsets, asked of partition leaders.
+
+    :param specs: which offset of which partition.
+    """
 
     specs: Mapping[TopicPartition, OffsetSpec]
     api: ClassVar[Api] = LIST_OFFSETS
-    resend_after_loss: ClassVar[bool] = True
+    batch_size: ClassVar[int] = 5000
 
     def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
-        """Make one request for all the partitions."""
+        """Build one request for all the partitions."""
         return list_offsets.build({key: self.specs[key] for key in keys}, version)
 
     def parse(

@@ -1,9 +1,9 @@
-"""How much a deletion makes a broker write, and how much it can.
+"""The size of the tombstones that a deletion makes a broker write, and the limit.
 
 Kafka 4.x writes the tombstones of one DeleteGroups request as ONE atomic batch for each partition of
 ``__consumer_offsets``: 120 groups with 200 offsets each in one request all failed with UNKNOWN_SERVER_ERROR (in the
 log: RecordTooLargeException), nothing was deleted. So a request is cut by the bytes it makes each partition write, to
-at most half of what a batch may hold. What is not known is estimated, and the driver halves what was still too much.
+at most half of what a batch may hold. What is not known is estimated, and a request that was still too much is split.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DEFAULT_PARTITIONS = 50  # offsets.topic.num.partitions
 
 
 @dataclass(frozen=True, slots=True)
-class GroupWeights:
-    """Weigh groups for the driver: which partition their tombstones go to, and how many bytes they are.
+class TombstoneSizes:
+    """The tombstones of groups: which partition each group's go to, and how many bytes they are.
 
     :param known: the offsets of groups that have been read; others are estimated.
     :param partitions: number of partitions of ``__consumer_offsets``.
@@ -36,21 +36,21 @@ class GroupWeights:
     :param buckets: the partitions of groups, where they have been computed together; others are computed when needed.
     """
 
-    known: Mapping[str, GroupOffsets]
+    known: Mapping[str, GroupOffsets] = field(default_factory=dict)
     partitions: int = DEFAULT_PARTITIONS
     budget: int = BUDGET_BYTES
     buckets: Mapping[str, int] = field(default_factory=dict)
 
     def fit(self, group_ids: Sequence[str]) -> int:
-        """Count how many of these groups, from the first on, fit into one request; at least one."""
+        """Return how many of these groups, from the first on, fit into one request; at least one."""
         buckets = self._buckets(group_ids)
         if not self.known:
             longest = max(map(len, map(str.encode, group_ids)))
             if max(Counter(buckets).values()) * _estimate(longest) <= self.budget:  # as mostly
                 return len(group_ids)
         filled: dict[int, int] = {}
-        for position, (bucket, weight) in enumerate(zip(buckets, map(self.weight, group_ids), strict=True)):
-            filled[bucket] = content = filled.get(bucket, 0) + weight
+        for position, (bucket, size) in enumerate(zip(buckets, map(self.size, group_ids), strict=True)):
+            filled[bucket] = content = filled.get(bucket, 0) + size
             if content > self.budget:
                 return max(position, 1)
         return len(group_ids)
@@ -59,8 +59,8 @@ class GroupWeights:
         buckets = list(map(self.buckets.get, group_ids))
         return [*offsets_partitions(group_ids, self.partitions)] if None in buckets else cast("list[int]", buckets)
 
-    def weight(self, group_id: str) -> int:
-        """Give the bytes of the group's tombstones."""
+    def size(self, group_id: str) -> int:
+        """Return the bytes of the group's tombstones."""
         size = len(group_id.encode())
         offsets = self.known.get(group_id)
         if offsets is None:
@@ -71,30 +71,30 @@ class GroupWeights:
             + sum(len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics)
         )
 
-    def without(self, emptied: Iterable[str]) -> GroupWeights:
-        """Give the weights after some groups' offsets have been deleted."""
+    def without(self, emptied: Iterable[str]) -> TombstoneSizes:
+        """Return the sizes after some groups' offsets have been deleted."""
         return replace(self, known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}})
 
     def fits(self, group_id: str) -> bool:
-        """Say whether the group fits into one request."""
-        return self.weight(group_id) <= self.budget
+        """Return whether the group fits into one request."""
+        return self.size(group_id) <= self.budget
 
     def slices(self, offsets: GroupOffsets) -> list[list[TopicPartition]]:
-        """Cut the offsets of one big group into parts that each fit into one request."""
+        """Split the offsets of one big group into parts that each fit into one request."""
         size = len(offsets.group_id.encode())
         parts: list[list[TopicPartition]] = [[]]
         filled = 0
         for partition in offsets:
-            weight = _TOMBSTONE_BYTES + size + len(partition.topic.encode())
-            if filled + weight > self.budget and parts[-1]:
+            tombstone = _TOMBSTONE_BYTES + size + len(partition.topic.encode())
+            if filled + tombstone > self.budget and parts[-1]:
                 parts.append([])
                 filled = 0
             parts[-1].append(partition)
-            filled += weight
+            filled += tombstone
         return parts if parts[-1] else []
 
 
 @cache
 def _estimate(size: int) -> int:
-    """Guess the bytes of a group's tombstones from those of its id."""
+    """Estimate the bytes of a group's tombstones from those of its id."""
     return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.admin import ClientConfig
+from airflow_kafka_groups.admin.client.calls import Calls
+from airflow_kafka_groups.admin.client.changes import delete_groups
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     KafkaGroupsError,
@@ -16,7 +20,7 @@ from airflow_kafka_groups.exceptions import (
     UnsupportedVersionError,
 )
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome, of_deletion
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
 WIDE = "w" * 200
 PARTITIONS = [TopicPartition(WIDE, number) for number in range(3_000)]
@@ -27,7 +31,7 @@ def broker(name: str, code: int) -> BrokerError:
     return BrokerError(code, name, "says the test", api="Test")
 
 
-class Scripted(AdminClient):
+class ScriptedCalls(Calls):
     """Answer the slices, then the deletion, from a script."""
 
     def __init__(self, *errors: KafkaGroupsError | None) -> None:
@@ -35,10 +39,10 @@ class Scripted(AdminClient):
         self.errors = list(errors)
         self.asked: list[str] = []
 
-    async def list_groups(self, **_: object) -> GroupListings:
-        return GroupListings([], {})
+    async def ask_all_brokers(self, handler: object) -> list[Any]:
+        return []
 
-    async def _ask_coordinators(self, group_ids: list[str], handler: object, **_: object) -> GroupResults[None]:  # type: ignore[override]
+    async def ask_coordinators(self, group_ids: list[str], handler: object, **_: object) -> GroupResults[Any]:
         if not group_ids:
             return GroupResults(())
         self.asked.append("delete" if isinstance(handler, DeleteGroupsHandler) else "slice")
@@ -46,8 +50,9 @@ class Scripted(AdminClient):
 
 
 async def delete(*errors: KafkaGroupsError | None) -> tuple[KafkaGroupsError | None, list[str]]:
-    admin = Scripted(*errors)
-    return (await admin.delete_consumer_groups(["big"], offsets={"big": OFFSETS}))["big"].error, admin.asked
+    calls = ScriptedCalls(*errors)
+    results = await delete_groups(calls, ["big"], {"big": OFFSETS}, [GroupType.CLASSIC, GroupType.CONSUMER])
+    return results["big"].error, calls.asked
 
 
 LOST = OutcomeUnknownError("the answer was lost")

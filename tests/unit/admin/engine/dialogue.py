@@ -9,20 +9,32 @@ from typing import Any
 
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
-from airflow_kafka_groups.admin.engine.limits import DriverLimits, KeyWeights, RequestSpec
+from airflow_kafka_groups.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
+from airflow_kafka_groups.admin.engine.scope import Stage
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH, Api
 
 TIMEOUT = 60.0
+STAGES = {Stage.LOOKUP: "lookup", Stage.FULFILLMENT: "ask"}
 
 
 @dataclass(frozen=True)
 class ToyHandler:
-    """Answers are the result themselves."""
+    """A handler whose answers are the results themselves."""
 
     api: Api = OFFSET_FETCH
+    changes_groups: bool = False
     resend_after_loss: bool = True
+    batch_size: int = 10
+    tries: int | None = None
+
+    def fit(self, keys: Sequence[str]) -> int:
+        return len(keys)
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        return self.tries
 
     def build(self, keys: Sequence[str], version: int) -> Any:
         raise AssertionError("the driver must not build requests")
@@ -49,22 +61,20 @@ class Dialogue:
     keys: Iterable[str]
     brokers: Sequence[BrokerId] = (1,)
     mapping: Mapping[str, BrokerId] | None = None
-    limits: DriverLimits = field(default_factory=lambda: DriverLimits(batch_size=10, lookup_batch_size=10))
-    lookup: bool = True
+    limits: DriverLimits = field(default_factory=DriverLimits)
+    lookup: ToyHandler | None = field(default_factory=lambda: ToyHandler(FIND_COORDINATOR))
     handler: ToyHandler | None = field(default_factory=ToyHandler)
-    weights: KeyWeights[str] | None = None
     now: float = 0.0
 
     def __post_init__(self) -> None:
         self.driver: AdminDriver[str, Any] = AdminDriver(
             self.keys,
             brokers=self.brokers,
-            lookup=ToyHandler(FIND_COORDINATOR) if self.lookup else None,
+            lookup=self.lookup,
             handler=self.handler,
             deadline=TIMEOUT,
             mapping=self.mapping,
             limits=self.limits,
-            weights=self.weights,
         )
         self.in_flight_specs: list[RequestSpec[str]] = []
 
@@ -72,14 +82,14 @@ class Dialogue:
         """Poll, and give (stage, broker, keys) of every request sent now."""
         specs = self.driver.poll(self.now)
         self.in_flight_specs.extend(specs)
-        return sorted(("lookup" if spec.is_lookup else "ask", spec.broker_id, "".join(spec.keys)) for spec in specs)
+        return sorted((STAGES[spec.scope.stage], spec.scope.broker_id, "".join(spec.keys)) for spec in specs)
 
     def take(self, keys: str) -> RequestSpec[str]:
         spec = next(spec for spec in self.in_flight_specs if "".join(spec.keys) == keys)
         self.in_flight_specs.remove(spec)
         return spec
 
-    def answer(self, keys: str, *, throttle: float = 0.0, **result: dict[str, Any]) -> None:
+    def answer(self, keys: str, *, throttle: float = 0.0, **result: Any) -> None:
         answer = ToyAnswer(HandlerResult(**result), timedelta(seconds=throttle))
         self.driver.on_response(self.now, self.take(keys), 8, answer)
 

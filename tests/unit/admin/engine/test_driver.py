@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     MissingAnswerError,
@@ -11,7 +12,8 @@ from airflow_kafka_groups.exceptions import (
     PartitionOffsetsError,
 )
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
-from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, broker
+from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
+from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyHandler, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
 LOADING = KafkaGroupsError("COORDINATOR_LOAD_IN_PROGRESS")
@@ -63,7 +65,10 @@ def test_known_coordinators_are_asked_at_once() -> None:
 
 def test_a_broker_gets_so_many_keys_a_request_and_so_many_requests() -> None:
     talk = Dialogue(
-        "abcdefg", mapping=dict.fromkeys("abcdefg", 1), limits=DriverLimits(batch_size=2, batches_in_flight=2)
+        "abcdefg",
+        mapping=dict.fromkeys("abcdefg", 1),
+        handler=ToyHandler(batch_size=2),
+        limits=DriverLimits(batches_in_flight=2),
     )
     assert talk.asks() == [("ask", 1, "ab"), ("ask", 1, "cd")]
     assert talk.asks() == []
@@ -92,18 +97,19 @@ class TestFallback:
         assert talk.asks() == [("ask", 1, "ab")]
 
     def test_lookups_prefer_a_broker_that_batches(self) -> None:
-        talk = Dialogue("abcd", brokers=[1, 2], limits=DriverLimits(lookup_batch_size=2, batches_in_flight=1))
+        lookup = ToyHandler(FIND_COORDINATOR, batch_size=2)
+        talk = Dialogue("abcd", brokers=[1, 2], lookup=lookup, limits=DriverLimits(batches_in_flight=1))
         assert {broker_id for _, broker_id, _ in talk.asks()} == {1, 2}
         old = talk.in_flight_specs[0]
         new = talk.in_flight_specs[1]
         talk.fail("".join(old.keys), NoBatchedFindCoordinatorsError("v3"))
         talk.found("".join(new.keys), **dict.fromkeys(new.keys, 1))
         asked = talk.asks()
-        assert ("lookup", new.broker_id, "".join(old.keys)) in asked
-        assert all(broker_id != old.broker_id for stage, broker_id, _ in asked if stage == "lookup")
+        assert ("lookup", new.scope.broker_id, "".join(old.keys)) in asked
+        assert all(broker_id != old.scope.broker_id for stage, broker_id, _ in asked if stage == "lookup")
 
     def test_single_requests_are_pipelined_up_to_their_own_limit(self) -> None:
-        limits = DriverLimits(batch_size=10, batches_in_flight=1, singles_in_flight=3)
+        limits = DriverLimits(batches_in_flight=1, singles_in_flight=3)
         talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1), limits=limits)
         talk.asks()
         talk.fail("abcde", NoBatchedOffsetFetchError("v7"))
@@ -145,8 +151,8 @@ class TestFates:
         assert pauses[-1] > 4 * pauses[0]
 
     def test_when_most_guesses_are_wrong_the_rest_is_looked_up(self) -> None:
-        limits = DriverLimits(batch_size=2, batches_in_flight=1, lookup_batch_size=10)
-        talk = Dialogue("abcdef", mapping=dict.fromkeys("abcdef", 1), limits=limits)
+        limits = DriverLimits(batches_in_flight=1)
+        talk = Dialogue("abcdef", mapping=dict.fromkeys("abcdef", 1), handler=ToyHandler(batch_size=2), limits=limits)
         assert talk.asks() == [("ask", 1, "ab")]
         talk.answer("ab", unmapped={"a": MOVED, "b": MOVED})
         (request,) = talk.asks()
@@ -199,7 +205,8 @@ class TestFates:
 
     def test_unstable_partitions_are_asked_again_some_times_then_reported(self) -> None:
         unstable = PartitionOffsetsError("a", {TopicPartition("t", 0): MOVED}, GroupOffsets("a"))
-        talk = Dialogue("a", mapping={"a": 1})
+        tries_of_handler = ListGroupOffsetsHandler({}).max_tries(unstable)
+        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(tries=tries_of_handler))
         for tries in range(1, 9):
             assert talk.asks() == [("ask", 1, "a")]
             talk.answer("a", retry={"a": unstable})

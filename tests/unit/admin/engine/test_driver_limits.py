@@ -28,21 +28,21 @@ class TestTooMuch:
     def test_a_request_that_was_too_much_goes_again_in_halves(self) -> None:
         talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1))
         assert talk.asks() == [("ask", 1, "abcde")]
-        talk.answer("abcde", completed={"e": 5}, split=dict.fromkeys("abcd", MOVED))
+        talk.answer("abcde", completed={"e": 5}, split=(("a", "b"), ("c", "d")))
         assert talk.asks() == [("ask", 1, "ab"), ("ask", 1, "cd")]
         talk.answer("ab", completed={"a": 1, "b": 2})
-        talk.answer("cd", split={"c": MOVED, "d": MOVED})
+        talk.answer("cd", split=(("c",), ("d",)))
         assert talk.asks() == [("ask", 1, "c"), ("ask", 1, "d")]
         talk.answer("c", completed={"c": 3})
-        talk.answer("d", split={"d": MOVED})
+        talk.answer("d", failed={"d": MOVED})
         assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": MOVED}
 
     def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
-        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), weights=ToyWeights(budget=20))
+        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), handler=HandlerWithBudget(budget=20))
         assert talk.asks() == [("ask", 1, "aAbB"), ("ask", 1, "cC")], "10 each: two of a bucket fit"
 
     def test_a_key_that_is_heavier_than_the_budget_goes_alone(self) -> None:
-        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), weights=ToyWeights(budget=5))
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=HandlerWithBudget(budget=5))
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b"), ("ask", 1, "c")]
 
     def test_requests_are_of_equal_size_rather_than_with_a_small_one_at_the_end(self) -> None:
@@ -50,19 +50,19 @@ class TestTooMuch:
         assert talk.asks() == [("ask", 1, "abcdef"), ("ask", 1, "ghijk")], "at most ten each"
 
     def test_requests_come_in_portions_and_those_of_idle_brokers_first(self) -> None:
-        talk = Dialogue("abcdef", mapping=dict(zip("abcdef", [1, 1, 2, 2, 3, 3], strict=True)), limits=SMALL)
+        talk = Dialogue("abcdef", mapping=dict(zip("abcdef", [1, 1, 2, 2, 3, 3], strict=True)), handler=SINGLE)
         portions = []
         while specs := talk.driver.poll(talk.now, 1):
             portions.append(["".join(spec.keys) for spec in specs])
         assert portions == [["a"], ["c"], ["e"], ["b"], ["d"], ["f"]]
 
 
-SMALL = DriverLimits(batch_size=1, batches_in_flight=2)
+SINGLE = ToyHandler(batch_size=1)
 
 
 @dataclass(frozen=True)
-class ToyWeights:
-    budget: int
+class HandlerWithBudget(ToyHandler):
+    budget: int = 0
 
     def fit(self, keys: Sequence[str]) -> int:
         sizes = range(len(keys), 0, -1)
@@ -75,8 +75,8 @@ class ToyWeights:
 
 class TestFailures:
     def test_a_lost_connection_sends_all_the_brokers_keys_to_lookup(self) -> None:
-        limits = DriverLimits(batch_size=1, batches_in_flight=1, lookup_batch_size=10)
-        talk = Dialogue("ab", brokers=[2], mapping={"a": 1, "b": 1}, limits=limits)
+        limits = DriverLimits(batches_in_flight=1)
+        talk = Dialogue("ab", brokers=[2], mapping={"a": 1, "b": 1}, handler=SINGLE, limits=limits)
         assert talk.asks() == [("ask", 1, "a")]
         talk.fail("a", LOST)
         assert talk.asks() == [("lookup", 2, "b")], "it does not have to find out by itself"
@@ -120,8 +120,8 @@ class TestFailures:
         talk.sleep()
         assert talk.asks() == [("lookup", 1, "a")]
 
-    def test_a_listing_gives_up_on_a_broker_after_some_tries(self) -> None:
-        talk = Dialogue("a", lookup=False, mapping={"a": 1}, limits=DriverLimits(give_up_after=3))
+    def test_a_handler_gives_up_on_a_broker_after_some_tries(self) -> None:
+        talk = Dialogue("a", lookup=None, mapping={"a": 1}, handler=ToyHandler(tries=3))
         for _ in range(3):
             assert talk.asks() == [("ask", 1, "a")]
             talk.fail("a", LOST)
@@ -161,8 +161,8 @@ class TestTime:
         assert talk.driver.remaining == 0
 
     def test_a_throttled_broker_is_left_alone_for_as_long_as_it_says(self) -> None:
-        limits = DriverLimits(batch_size=1, batches_in_flight=1)
-        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, limits=limits)
+        limits = DriverLimits(batches_in_flight=1)
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, handler=SINGLE, limits=limits)
         talk.asks()
         talk.answer("a", throttle=2.5, completed={"a": 1})
         assert talk.asks() == []

@@ -16,10 +16,10 @@ from airflow_kafka_groups.admin.handlers.describe_groups import (
     DescribeClassicGroupsHandler,
     DescribeModernGroupsHandler,
 )
+from airflow_kafka_groups.admin.handlers.find_coordinator import FindCoordinatorHandler
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
-from airflow_kafka_groups.admin.handlers.lookup import CoordinatorStrategy
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     MissingAnswerError,
@@ -44,7 +44,7 @@ from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE, decoded
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH = "completed", "failed", "unmapped", "retry", "split"
+COMPLETED, FAILED, UNMAPPED, RETRY = "completed", "failed", "unmapped", "retry"
 
 COORDINATOR_TABLE = {
     ErrorCode.none: COMPLETED,
@@ -52,7 +52,6 @@ COORDINATOR_TABLE = {
     ErrorCode.coordinator_not_available: UNMAPPED,
     ErrorCode.coordinator_load_in_progress: RETRY,
 }
-DELETE_TABLE = {**COORDINATOR_TABLE, ErrorCode.unknown_server_error: TOO_MUCH}
 DESCRIBE_TABLE = {**COORDINATOR_TABLE, ErrorCode.group_id_not_found: COMPLETED}
 LOOKUP_TABLE = {
     ErrorCode.none: COMPLETED,
@@ -79,7 +78,7 @@ OFFSETS_TABLE = {
 
 def fate_of(result: HandlerResult[Any, Any], key: Any) -> str:
     """Say which of the result a key has; exactly one."""
-    (status,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY, TOO_MUCH) if key in getattr(result, name)]
+    (status,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY) if key in getattr(result, name)]
     return status
 
 
@@ -142,7 +141,7 @@ def test_group_errors_in_one_answer_are_never_mixed() -> None:
 @for_every("code", ALL_CODES)
 def test_delete_groups(code: ErrorCode, version: int) -> None:
     result = DeleteGroupsHandler().parse(3, ["g"], version, decoded(answers.delete_groups(version, {"g": code})))
-    check(result, "g", code, DELETE_TABLE)
+    check(result, "g", code, COORDINATOR_TABLE)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
@@ -178,13 +177,13 @@ def test_newer_describes(code: ErrorCode, api: Api) -> None:
 @for_every("code", ALL_CODES)
 def test_find_coordinator(code: ErrorCode, version: int) -> None:
     response = decoded(answers.find_coordinator(version, {"g": code}))
-    check(CoordinatorStrategy().parse(3, ["g"], version, response), "g", code, LOOKUP_TABLE)
+    check(FindCoordinatorHandler().parse(3, ["g"], version, response), "g", code, LOOKUP_TABLE)
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_coordinator_without_an_address_is_an_error(version: int) -> None:
     response = decoded(answers.find_coordinator(version, {"g": NONE}, node=-1))
-    assert isinstance(CoordinatorStrategy().parse(3, ["g"], version, response).failed["g"], RemoteProtocolError)
+    assert isinstance(FindCoordinatorHandler().parse(3, ["g"], version, response).failed["g"], RemoteProtocolError)
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 5])

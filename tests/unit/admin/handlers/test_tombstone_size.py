@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin.handlers.tombstone_size import MAX_BATCH_BYTES, GroupWeights
+from airflow_kafka_groups.admin.handlers.tombstone_size import MAX_BATCH_BYTES, TombstoneSizes
 from airflow_kafka_groups.cluster.routing import offsets_partition
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
@@ -18,19 +18,19 @@ def offsets_of(group_id: str, count: int, topic: str = "t" * 30) -> GroupOffsets
 def test_what_failed_in_the_field_does_not_fit_and_what_passed_is_not_cut_to_crumbs() -> None:
     """120 groups with 200 offsets each (60-character names, one partition) failed; a third of them is half a batch."""
     groups = {f"group-{i:014d}": offsets_of(f"group-{i:014d}", 200, "t" * 40) for i in range(120)}
-    weights = GroupWeights(groups, 1)
-    total = sum(weights.weight(group_id) for group_id in groups)
+    sizes = TombstoneSizes(groups, 1)
+    total = sum(sizes.size(group_id) for group_id in groups)
     assert total > MAX_BATCH_BYTES
-    assert 20 < weights.budget // (total // 120) < 60
+    assert 20 < sizes.budget // (total // 120) < 60
 
 
 def test_a_group_is_weighed_by_its_offsets_where_they_are_known_and_guessed_where_not() -> None:
-    weights = GroupWeights({"small": offsets_of("small", 1), "big": offsets_of("big", 20_000)})
-    assert weights.weight("small") < weights.weight("not-read") < weights.weight("big")
-    assert weights.fits("small")
-    assert weights.fits("not-read")
-    assert not weights.fits("big")
-    assert weights.without(["big"]).fits("big")
+    sizes = TombstoneSizes({"small": offsets_of("small", 1), "big": offsets_of("big", 20_000)})
+    assert sizes.size("small") < sizes.size("not-read") < sizes.size("big")
+    assert sizes.fits("small")
+    assert sizes.fits("not-read")
+    assert not sizes.fits("big")
+    assert sizes.without(["big"]).fits("big")
 
 
 @given(
@@ -45,13 +45,13 @@ def test_as_many_fit_as_no_partition_gets_more_than_the_budget_of(
 ) -> None:
     known = {group_ids[-1]: offsets_of(group_ids[-1], 100)} if some_known else {}
     places = {group_id: offsets_partition(group_id, partitions) for group_id in group_ids}
-    weights = GroupWeights(known, partitions, budget, buckets=places if placed else {})
-    fitting = weights.fit(group_ids)
+    sizes = TombstoneSizes(known, partitions, budget, buckets=places if placed else {})
+    fitting = sizes.fit(group_ids)
 
     def heaviest(count: int) -> int:
         filled = dict.fromkeys(range(partitions), 0)
         for group_id in group_ids[:count]:
-            filled[places[group_id]] += weights.weight(group_id)
+            filled[places[group_id]] += sizes.size(group_id)
         return max(filled.values())
 
     assert fitting == 1 or heaviest(fitting) <= budget
@@ -61,8 +61,8 @@ def test_as_many_fit_as_no_partition_gets_more_than_the_budget_of(
 @given(st.integers(0, 300), st.integers(100, 3000))
 def test_slices_hold_every_partition_once_and_each_fits(count: int, budget: int) -> None:
     offsets = offsets_of("g", count)
-    weights = GroupWeights({"g": offsets}, budget=budget)
-    slices = weights.slices(offsets)
+    sizes = TombstoneSizes({"g": offsets}, budget=budget)
+    slices = sizes.slices(offsets)
     assert [partition for part in slices for partition in part] == list(offsets)
     assert all(part for part in slices)
     assert all(len(part) == 1 or len(part) * 55 <= budget for part in slices)

@@ -1,0 +1,33 @@
+"""A deletion that is more than a broker can write at once is split by its handler."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
+from airflow_kafka_groups.exceptions import BrokerError
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.fakes import answers
+
+TOO_MUCH = ErrorCode.unknown_server_error
+
+
+def test_groups_that_were_too_much_together_are_asked_for_again_in_halves() -> None:
+    codes = {"a": TOO_MUCH, "b": ErrorCode.none, "c": TOO_MUCH, "d": TOO_MUCH, "e": ErrorCode.non_empty_group}
+    result = DeleteGroupsHandler().parse(3, list(codes), 2, answers.decoded(answers.delete_groups(2, codes)))
+    assert result.split == (("a", "c"), ("d",))
+    assert set(result.completed) == {"b"}
+    assert set(result.failed) == {"e"}
+
+
+def test_a_group_that_was_too_much_alone_fails_with_the_brokers_error() -> None:
+    result = DeleteGroupsHandler().parse(3, ["a"], 2, answers.decoded(answers.delete_groups(2, {"a": TOO_MUCH})))
+    assert result.split == ()
+    error = result.failed["a"]
+    assert isinstance(error, BrokerError)
+    assert error.code == TOO_MUCH
+
+
+def test_a_request_without_trouble_is_not_split() -> None:
+    assert (
+        DeleteGroupsHandler().parse(3, ["a"], 2, answers.decoded(answers.delete_groups(2, {"a": ErrorCode.none}))).split
+        == ()
+    )
