@@ -1,7 +1,7 @@
-"""Back up the committed offsets of consumer groups once a week, and prove that the backup can be restored.
+"""Back up the committed offsets of consumer groups weekly, and verify that the backup can be restored.
 
-The drill restores into scratch groups of its own (`airflow-kafka-groups-drill.*`), compares them with the backup and
-deletes them again. No other group is touched.
+The drill restores into its own scratch groups (`airflow-kafka-groups-drill.*`), compares them with the backup and
+deletes them again. No other group is changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 # [START backup_and_restore_drill]
 with DAG(
     dag_id="backup_and_restore_drill",
-    description="Back up the offsets of Kafka consumer groups, and rehearse their restore.",
+    description="Back up the offsets of Kafka consumer groups and test the restore.",
     schedule="@weekly",
     start_date=datetime(2026, 1, 1),
     catchup=False,

@@ -1,7 +1,7 @@
-"""Find stale consumer groups, back up their offsets and delete them. A dry run unless told otherwise.
+"""Find stale consumer groups, back up their offsets and delete them. A dry run by default.
 
-Groups are judged by the history of snapshots, so this run's own is not enough: enable `snapshot_group_offsets` first.
-Every step checks what the one before has left; the report is made whatever happens.
+Staleness is judged by the history of snapshots, so enable `snapshot_group_offsets` first. Every step checks the
+previous one's output; the report is always written.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ with DAG(
     report = CleanupReportOperator(
         task_id="report", plan_id="{{ (ti.xcom_pull('plan') or {}).get('plan_id', '') }}", trigger_rule="all_done"
     )
-    done = EmptyOperator(task_id="done")  # fails with any of its two: the report, made in any case, hides no failure
+    done = EmptyOperator(task_id="done")  # fails if verify fails: the report, which always runs, hides no failure
 
     chain(find_coordinators, list_offsets, judge_staleness, plan, backup, approve, delete, verify, report, done)
     verify >> done

@@ -1,7 +1,7 @@
-"""Measure the lag of all consumer groups, and fail when any group lags too much.
+"""Measure the lag of all consumer groups, and fail if any group lags too much.
 
-A failed task is what Airflow tells people of: by callbacks, notifiers or mail, as everything else that fails. The lags
-are metrics, too (`kafka_groups.<connection>.lag.*`), and an event of the asset `kafka_groups_lag`.
+The failed task alerts people through Airflow's callbacks, notifiers or mail. The lags are also metrics
+(`kafka_groups.<connection>.lag.*`) and an event of the asset `kafka_groups_lag`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 # [START lag_alert]
 with DAG(
     dag_id="lag_alert",
-    description="Tell when Kafka consumer groups lag.",
+    description="Alert when Kafka consumer groups lag.",
     schedule=timedelta(minutes=10),
     start_date=datetime(2026, 1, 1),
     catchup=False,
@@ -42,7 +42,7 @@ with DAG(
         if found["lagging"]:
             first = ", ".join(f"{group} ({lag})" for group, lag in list(found["lagging_groups"].items())[:5])
             raise AirflowFailException(
-                f"{found['lagging']} of {found['groups']} groups lag too much, most of all {first}"
+                f"{found['lagging']} of {found['groups']} groups lag too much, the most lagging: {first}"
             )
 
     alert(measure.output)

@@ -1,8 +1,8 @@
-"""Let Spark process exactly what a consumer group has not read, then commit its offsets. Run it by hand.
+"""Process exactly the unread records of a consumer group in Spark, then commit its offsets. Triggered manually.
 
-`list_offsets` fetches the group's offsets, `prepare` hands them to the Spark job `process_group_backlog`, which writes
-the unread records (or what your transform makes of them); `commit` moves the group to where the job stopped, if nobody
-used the group meanwhile, and `confirm` waits until it is there. The group's own consumers have to be stopped.
+`list_offsets` fetches the group's offsets, `prepare` passes them to the Spark job `process_group_backlog`, which writes
+the unread records (or the output of your transform); `commit` moves the group to where the job stopped, unless the
+group was used meanwhile, and `confirm` waits until the offsets are committed. Stop the group's consumers first.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from airflow_kafka_groups.operators.spark import (
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 
 WORDS = {
-    "group_id": ("Group", "The group whose backlog Spark processes."),
-    "transform": ("Transform", "module:function that gets the DataFrame; may be empty."),
-    "output": ("Output", "Where to write; empty: beside the offsets."),
+    "group_id": ("Group", "The consumer group whose unread records Spark processes."),
+    "transform": ("Transform", "module:function that receives and returns the DataFrame. Optional."),
+    "output": ("Output", "Output path. Default: next to the offsets."),
 }
 FORM = {name: Param("", type="string", title=title, description=text) for name, (title, text) in WORDS.items()}
 DECISIONS = {
     "on_no_commit": ("Partition without a commit", ["fail", "from-start", "from-end"]),
-    "on_data_loss": ("Unread records that retention removed", ["fail", "skip-to-start"]),
+    "on_data_loss": ("Unread records deleted by retention", ["fail", "skip-to-start"]),
 }
 FORM |= {
-    name: Param("fail", type="string", enum=choices, title=title, description="Stop, or go on from there.")
+    name: Param(
+        "fail", type="string", enum=choices, title=title, description="Fail, or continue from the given position."
+    )
     for name, (title, choices) in DECISIONS.items()
 }
 
 # [START offsets_to_spark]
 with DAG(
     dag_id="offsets_to_spark",
-    description="Let Spark process exactly what a Kafka consumer group has not read, then commit.",
+    description="Process exactly the unread records of a Kafka consumer group in Spark, then commit.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
     catchup=False,

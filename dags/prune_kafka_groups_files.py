@@ -1,6 +1,6 @@
-"""Remove old snapshots, plans, backups, records and reports. A dry run unless told otherwise.
+"""Remove old snapshots, plans, backups, records and reports. A dry run by default.
 
-The newest of each kind stay whatever their age, and so does every file that this package did not write.
+The newest of each kind are always kept, and so are files that this package did not write.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from airflow.sdk import DAG
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, dry_run_argument, scope_arguments
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 
-RETENTION = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
+LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 
 # [START prune_kafka_groups_files]
 with DAG(
     dag_id="prune_kafka_groups_files",
-    description="Remove old files of the Kafka consumer groups' clean-up.",
+    description="Remove old snapshots, plans, backups and reports of Kafka consumer groups.",
     schedule="@daily",
     start_date=datetime(2026, 1, 1),
     catchup=False,
     max_active_runs=1,
-    params=dag_params(*SCOPE, *RETENTION, "dry_run"),
+    params=dag_params(*SCOPE, *LIMITS, "dry_run"),
     default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):
     PruneFilesOperator(
-        task_id="prune", dry_run=dry_run_argument(), **{name: f"{{{{ params.{name} }}}}" for name in RETENTION}
+        task_id="prune", dry_run=dry_run_argument(), **{name: f"{{{{ params.{name} }}}}" for name in LIMITS}
     )
 # [END prune_kafka_groups_files]

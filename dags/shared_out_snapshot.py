@@ -1,7 +1,7 @@
-"""Read the committed offsets of a huge cluster by several tasks at once, which share out ranges of its groups.
+"""Read the committed offsets of a large cluster by several tasks, each assigned ranges of its groups.
 
-The tasks are members of one Kafka group: its leader deals out the ranges, and those of a task that dies go to others.
-Any number of free slots will do: a range that is done is left out, whoever did it. Each range is a file in `shared/`.
+The tasks are members of one Kafka group: its leader assigns the ranges, and reassigns those of a task that dies. Any
+number of free slots is enough, because finished ranges are skipped. Each range is a file in `shared/`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from airflow.sdk import DAG, Param, task
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params
 
-GROUPS: dict[str, Any] = {"type": "integer", "minimum": 1, "title": "Groups in a range", "description": "How many."}
+GROUPS: dict[str, Any] = {"type": "integer", "minimum": 1, "title": "Groups per range", "description": "How many."}
 
 
 def open_job(params: Any, job: str) -> tuple[Any, Any]:
-    """Give the hook, and the folder of the job's files."""
+    """Return the hook, and the folder of the job's files."""
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.hooks.storage import open_layout
 
@@ -30,7 +30,7 @@ def open_job(params: Any, job: str) -> tuple[Any, Any]:
 # [START shared_out_snapshot]
 with DAG(
     dag_id="shared_out_snapshot",
-    description="Let several tasks share out the groups of a huge Kafka cluster, and read their offsets.",
+    description="Read the offsets of a large Kafka cluster's groups with several tasks.",
     schedule=None,
     start_date=datetime(2026, 1, 1),
     catchup=False,

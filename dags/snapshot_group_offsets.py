@@ -1,4 +1,4 @@
-"""Take a snapshot of all consumer groups every hour: the history by which staleness is judged."""
+"""Take an hourly snapshot of all consumer groups: the history by which staleness is judged."""
 
 from __future__ import annotations
 

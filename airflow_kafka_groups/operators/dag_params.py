@@ -1,9 +1,8 @@
-"""The parameter form of the shipped DAGs, and their settings; of use in your own DAGs too.
+"""The parameter form of the shipped DAGs, and their settings; also usable in your own DAGs.
 
-Defaults come from one place: the environment variable ``KAFKA_GROUPS_DEFAULTS``, a JSON object such as
-``{"kafka_groups_conn_id": "prod", "storage_path": "s3a://bucket/groups", "exclude": ["team-a.*"], "dry_run": false}``.
-A scheduled run uses them; a run by hand shows them in the form. A name that is not known is an error of the DAG file,
-so that a misspelt ``exclude`` cannot pass for none.
+Defaults come from the environment variable ``KAFKA_GROUPS_DEFAULTS``, a JSON object such as ``{"kafka_groups_conn_id":
+"prod", "storage_path": "s3a://bucket/groups", "exclude": ["team-a.*"], "dry_run": false}``. Scheduled runs use them,
+and the form shows them. An unknown name is an error of the DAG file, so that a misspelt ``exclude`` is noticed.
 """
 
 from __future__ import annotations
@@ -26,100 +25,99 @@ _FORM: dict[str, dict[str, Any]] = {
     "kafka_groups_conn_id": {
         "default": "kafka_groups_default",
         "title": "Connection",
-        "description": "Id of a connection of the type kafka_groups (or kafka).",
+        "description": "Id of a connection of type kafka_groups or kafka.",
         "type": "string",
         "minLength": 1,
     },
     "dry_run": {
         "default": True,
         "title": "Dry run",
-        "description": "Do everything except for deleting.",
+        "description": "Do everything except the deletion.",
         "type": "boolean",
     },
     "require_approval": {
         "default": True,
         "title": "Ask before deleting",
-        "description": "A human has to approve the plan before it is carried out. A dry run needs no approval.",
+        "description": "A person must approve the plan before it is applied. A dry run needs no approval.",
         "type": "boolean",
     },
     "cluster": {
         "default": "default",
         "title": "Cluster",
-        "description": "Name of the cluster's folder in the storage. One folder, one cluster.",
+        "description": "Name of the cluster's folder in the storage. Use one folder per cluster.",
         "type": "string",
         "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
     },
     "storage_path": {
         "default": os.path.join(os.environ.get("AIRFLOW_HOME", os.path.expanduser("~/airflow")), "kafka-groups"),
         "title": "Storage",
-        "description": "Folder of snapshots, plans, backups and reports: an absolute path or a URL that Airflow's "
-        "workers and Spark both reach (s3a://bucket/folder).",
+        "description": "Folder for snapshots, plans, backups and reports: an absolute path, or a URL that Airflow's "
+        "workers and Spark can both access (s3a://bucket/folder).",
         "type": "string",
         "minLength": 1,
     },
     "include": {
         "default": ["*"],
-        "title": "Groups to look at",
-        "description": "Patterns such as orders-*, or re: and a regular expression; one a line.",
+        "title": "Groups to consider",
+        "description": "Patterns such as orders-*, or re: followed by a regular expression; one per line.",
         **_PATTERNS,
     },
     "exclude": {
         "default": [],
         "title": "Groups to keep",
-        "description": "Patterns, one a line. The platform's own groups (connect-*, __* …) are kept anyway.",
+        "description": "Patterns, one per line. Platform groups (connect-*, __* …) are always kept.",
         **_PATTERNS,
-        "type": ["array", "null"],  # or Airflow's form demands one, and cannot be sent without
+        "type": ["array", "null"],  # otherwise Airflow's form requires a value
     },
     "min_idle_seconds": {
         "default": 604_800,
         "title": "Idle for (s)",
-        "description": "A stale group has had no member and no commit for this long. Default: 7 days.",
+        "description": "A group is stale after this time without a member and without a commit. Default: 7 days.",
         "type": "integer",
         "minimum": 1,
     },
     "min_observations": {
         "default": 2,
         "title": "Observations",
-        "description": "A stale group was seen idle in at least this many snapshots.",
+        "description": "A group is stale only if at least this many snapshots show it idle.",
         "type": "integer",
         "minimum": 2,
     },
     "max_gap_seconds": {
         "default": 172_800,
         "title": "Longest gap (s)",
-        "description": "A longer time without a snapshot begins the idle time anew: nobody saw what happened in it. "
-        "Default: 2 days. 0: no limit.",
+        "description": "A longer gap between snapshots resets the idle time. Default: 2 days. 0: no limit.",
         "type": "integer",
         "minimum": 0,
     },
     "mode": {
         "default": "full",
         "title": "History",
-        "description": "full reads all snapshots each time; incremental carries a state on and reads the new ones only "
-        "(the same verdicts); check does both and fails if they differ.",
+        "description": "full reads all snapshots each time; incremental keeps a state and reads only new snapshots "
+        "(the same verdicts); check runs both and fails if they differ.",
         "type": "string",
         "enum": ["full", "incremental", "check"],
     },
     "offsets_retention_minutes": {
         "default": 0,
         "title": "Offsets retention (min)",
-        "description": "The brokers' offsets.retention.minutes, to show when offsets expire. 0: not known.",
+        "description": "The brokers' offsets.retention.minutes, to show when offsets expire. 0: unknown.",
         "type": "integer",
         "minimum": 0,
         "maximum": 52_704_000,
     },
     "max_groups": {
         "default": 500,
-        "title": "At most groups",
-        "description": "The most groups one run deletes; the longest idle come first.",
+        "title": "Maximum groups",
+        "description": "Maximum number of groups that one run deletes, the longest idle first.",
         "type": "integer",
         "minimum": 1,
         "maximum": 100_000,
     },
     "max_share": {
         "default": 0.5,
-        "title": "At most share",
-        "description": "The largest share of all groups one run deletes, e.g. 0.5.",
+        "title": "Maximum share",
+        "description": "Maximum share of all groups that one run deletes, e.g. 0.5.",
         "type": "number",
         "exclusiveMinimum": 0,
         "maximum": 1,
@@ -127,30 +125,30 @@ _FORM: dict[str, dict[str, Any]] = {
     "approve_above": {
         "default": 100,
         "title": "Always ask above",
-        "description": "Where the defaults do not ask, still ask when more groups than this are planned.",
+        "description": "If approval is off by default, still ask when the plan has more groups than this.",
         "type": "integer",
         "minimum": 0,
     },
     "lease": {
         "default": True,
         "title": "One cleanup at a time",
-        "description": "Delete only while this run holds the cluster's lease; needs READ on its group.",
+        "description": "Delete only while this run holds the cluster's lease. Requires READ on the lease's group.",
         "type": "boolean",
     },
 }
-# Of other DAGs than the clean-up.
+# Parameters of the other DAGs
 _MORE: dict[str, dict[str, Any]] = {
     "max_lag": {
         "default": 10_000,
-        "title": "Lag that is fine",
-        "description": "A group that is more messages behind than this, over all its partitions, is told of.",
+        "title": "Maximum lag",
+        "description": "Report groups whose total lag exceeds this many messages.",
         "type": "integer",
         "minimum": 0,
     },
     "drill_groups": {
         "default": 20,
-        "title": "Groups to rehearse with",
-        "description": "At most so many groups of the backup are restored into scratch groups.",
+        "title": "Groups to restore",
+        "description": "Maximum number of groups of the backup that are restored into scratch groups.",
         "type": "integer",
         "minimum": 1,
         "maximum": 1_000,
@@ -158,7 +156,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "snapshot_days": {
         "default": 60,
         "title": "Keep snapshots (days)",
-        "description": "Longer than groups have to be idle to be stale: the history is what they are judged by.",
+        "description": "Must exceed the idle time of stale groups, because staleness is judged by the snapshots.",
         "type": "integer",
         "minimum": 1,
     },
@@ -179,7 +177,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "keep_newest": {
         "default": 10,
         "title": "Keep the newest",
-        "description": "So many of each kind are kept whatever their age.",
+        "description": "Number of files of each kind that are kept regardless of age.",
         "type": "integer",
         "minimum": 1,
     },
@@ -189,9 +187,9 @@ SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 
 
 def dag_params(*names: str) -> dict[str, Param]:
-    """Give the form's parameters of these names; those of the clean-up when none is given.
+    """Return the form's parameters with these names; by default those of the clean-up.
 
-    Raises ``ConfigurationError`` when ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names.
+    Raises ``ConfigurationError`` if ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names.
     """
     defaults = _defaults()
     params = {}
@@ -203,27 +201,27 @@ def dag_params(*names: str) -> dict[str, Param]:
 
 
 def scope_arguments() -> dict[str, str]:
-    """Give what all operators share, as templates of the parameters: use it as ``default_args``."""
+    """Return the arguments that all operators share, as templates of the parameters; pass them as ``default_args``."""
     return {name: f"{{{{ params.{name} }}}}" for name in SCOPE}
 
 
 def dry_run_argument() -> str:
-    """Give the template of ``DeleteGroupsOperator``'s ``dry_run``: a deletion needs two keys.
+    """Return the template of ``DeleteGroupsOperator``'s ``dry_run``.
 
-    Airflow writes a run's configuration into the DAG object's own Params, so that a second run in the same process
-    (``dag.test()`` twice) would take the first one's ``dry_run: false`` for the default. So both the parameter and the
-    run's own configuration (or, where it says nothing, the default that was parsed) have to say false.
+    Airflow writes a run's configuration into the DAG object's own Params, so a second run in the same process
+    (``dag.test()`` twice) would use the first run's ``dry_run: false`` as default. Therefore both the parameter and the
+    run's own configuration (or, if it has no value, the parsed default) must be false.
     """
     default = bool(dag_params("dry_run")["dry_run"].value)
     return f"{{{{ params.dry_run or (dag_run.conf or {{}}).get('dry_run', {default}) }}}}"
 
 
 def approval_arguments() -> dict[str, str]:
-    """Give ``dry_run``, ``approval_rule`` and ``approve_above``, the same for approval and deletion, as templates.
+    """Return the templates of ``dry_run``, ``approval_rule`` and ``approve_above``, for both approval and deletion.
 
-    What a run's own configuration says about ``require_approval`` holds: somebody said it for this very run. Where it
-    says nothing the default that was parsed holds, and if that is false, more than ``approve_above`` groups are still
-    asked about.
+    ``require_approval`` in a run's own configuration takes precedence, because somebody chose it for this run.
+    Otherwise the parsed default applies, and if that is false, more than ``approve_above`` groups still require
+    approval.
     """
     default = "always" if dag_params("require_approval")["require_approval"].value else "above_cap"
     own = "(dag_run.conf or {}).get('require_approval')"
@@ -235,9 +233,9 @@ def approval_arguments() -> dict[str, str]:
 
 
 def spark_arguments(snapshot_id: str) -> dict[str, Any]:
-    """Give the ``SparkSubmitOperator`` arguments of the job that judges staleness: ``spark_settings``, path, arguments.
+    """Return the ``SparkSubmitOperator`` arguments of the job that judges staleness.
 
-    :param snapshot_id: the snapshot to judge (a template). The rest is what the parameters say, as templates too.
+    :param snapshot_id: the snapshot to judge (a template). The other arguments are templates of the parameters.
     """
     job = Path(__file__).parents[1] / "spark" / "jobs" / "judge_staleness.py"
     asked = {
@@ -258,9 +256,9 @@ def spark_arguments(snapshot_id: str) -> dict[str, Any]:
 
 
 def spark_settings() -> dict[str, Any]:
-    """Give what every Spark job is submitted with: connection, binary, properties.
+    """Return the arguments that all Spark jobs share: connection, binary, properties.
 
-    Uses the ``spark-submit`` of this Python's own pyspark if there is one, unless ``KAFKA_GROUPS_DEFAULTS`` has a
+    Uses the ``spark-submit`` of this Python's pyspark if installed, unless ``KAFKA_GROUPS_DEFAULTS`` has a
     ``spark_binary``; the connection is its ``spark_conn_id``, default ``spark_default``; its ``spark_conf`` adds
     properties.
     """
@@ -284,10 +282,10 @@ def _defaults() -> dict[str, Any]:
     except ValueError:
         defaults = None
     if not isinstance(defaults, dict):
-        # Not the text: Spark properties in it may be secrets, and every user sees why a DAG file fails.
+        # Do not show the value: it may contain secret Spark properties, and all users see import errors of DAG files.
         raise ConfigurationError(ENVIRONMENT, None, 'must be a JSON object such as {"dry_run": true}')
     for name in defaults:
         if name not in _KNOWN and name not in _SPARK:
             known = ", ".join(sorted({*_KNOWN, *_SPARK}))
-            raise ConfigurationError(f"{ENVIRONMENT}, name {name!r}", None, f"is not known. Known are {known}")
+            raise ConfigurationError(f"{ENVIRONMENT}, name {name!r}", None, f"is unknown. Known names: {known}")
     return defaults

@@ -1,1 +1,1 @@
-"""Airflow sensors: the operators' questions, waiting for an answer."""
+"""Airflow sensors: wait for groups, offsets, coordinators and deletions."""

@@ -1,4 +1,4 @@
-"""What all sensors share: one connection and one batched poll, however many groups."""
+"""The base class of all sensors: one connection, and one batched poll for any number of groups."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _GRACE = timedelta(minutes=5)
 
 
 class KafkaGroupsSensor(BaseSensorOperator):
-    """Poll a condition until it is reached.
+    """A sensor that polls a condition until it is reached.
 
-    A subclass says what to wait for in ``condition()``. A broker that cannot be reached just now counts as "not yet";
-    a wrong password or argument fails the task at once.
+    Subclasses define the condition in ``condition()``. A broker that cannot be reached at the moment counts as "not
+    yet"; a wrong password or argument fails the task at once.
 
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
-    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
     """
 
     template_fields: Sequence[str] = ("kafka_groups_conn_id",)
@@ -67,42 +67,44 @@ class KafkaGroupsSensor(BaseSensorOperator):
         super().__setattr__(name, value)
 
     def require_one_process(self) -> None:
-        """Refuse the mode in which every poll is a new process: the condition remembers what it saw."""
+        """Raise ``ConfigurationError`` in reschedule mode: each poll would be a new process without the state."""
         if self.mode == "reschedule" and not self.deferrable:
             raise ConfigurationError(
-                "mode", self.mode, "every poll would forget the one before: use deferrable=True, or mode='poke'"
+                "mode",
+                self.mode,
+                "loses the state between polls: use deferrable=True or mode='poke'",
             )
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:
-        """Give the hook of the connection; first used after the connection's id is rendered."""
+        """The hook of the connection; first used after the connection's id is rendered."""
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         return KafkaGroupsHook(self.kafka_groups_conn_id)
 
     def condition(self) -> Condition:
-        """Say what to wait for; called after templates are rendered. Raises ``ConfigurationError`` for bad input."""
+        """Return the condition, after templates are rendered. Raises ``ConfigurationError`` for invalid arguments."""
         raise NotImplementedError
 
     @cached_property
     def asked(self) -> Condition:
-        """Give the condition, made once: some remember what they saw."""
+        """The condition, created once because some conditions have a state."""
         return self.condition()
 
     def poke(self, context: Context) -> bool:
-        """Ask once."""
+        """Check the condition once."""
         try:
             result = self.hook.run(self.asked.check)
         except AuthenticationFailedError:
             raise
         except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as exc:
-            self.log.warning("Not reached, the cluster cannot be asked: %s", exc)
+            self.log.warning("Not reached, the cluster cannot be reached: %s", exc)
             return False
         self.log.info("%s: %s", "Reached" if result.reached else "Not reached", result)
         return result.reached
 
     def execute(self, context: Context) -> Any:
-        """Ask until it is reached; deferrable, ask once and leave the rest to the triggerer."""
+        """Poll until the condition is reached. If deferrable, poll once and defer the rest to the triggerer."""
         if not self.deferrable:
             return super().execute(context)
         if self.poke(context):
@@ -117,20 +119,20 @@ class KafkaGroupsSensor(BaseSensorOperator):
             deadline=time.time() + self.timeout,
             backoff=self.exponential_backoff,
         )
-        # The trigger keeps the time and says what it waited for; Airflow's own limit is for one that hangs.
+        # The trigger handles the timeout and reports the reason; Airflow's limit covers a trigger that hangs.
         limit = timedelta(seconds=self.timeout) + _GRACE
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> None:
-        """End as the trigger did. Anything but a clear "reached" is a failure; out of time is Airflow's time-out."""
+        """Succeed for the event "reached", raise Airflow's timeout for "timeout", and fail otherwise."""
         from airflow_kafka_groups.triggers.poll import EVENT_VERSION, EventStatus
 
         data = event if isinstance(event, Mapping) else {}
         status, message = data.get("status"), data.get("message")
         if data.get("version") != EVENT_VERSION or status not in set(EventStatus):
-            raise KafkaGroupsError(f"the trigger ended with an event that is not understood: {event!r}")
+            raise KafkaGroupsError(f"the trigger ended with an unknown event: {event!r}")
         if status == EventStatus.TIMEOUT:
             raise AirflowSensorTimeout(f"Not reached within {self.timeout:g} s: {message}")
         if status == EventStatus.FAILED:
-            raise KafkaGroupsError(f"the waiting failed: {message}")
+            raise KafkaGroupsError(f"the trigger failed: {message}")
         self.log.info("Reached: %s", message)

@@ -1,4 +1,4 @@
-"""Wait for coordinators."""
+"""The sensor that waits for coordinators."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class FindCoordinatorsSensor(KafkaGroupsSensor):
-    """Wait until every named group has an available coordinator.
+    """Wait until every given group has an available coordinator.
 
     :param group_ids: the groups; duplicates are ignored (templated).
-    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    A group whose coordinator cannot be found, whatever the reason, has not got one.
+    A group whose coordinator cannot be found, for any reason, has none.
     """
 
     template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
@@ -28,7 +28,7 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
         self.group_ids = group_ids
 
     def condition(self) -> Condition:
-        """Say what to wait for."""
+        """Return the condition."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids
         from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable
 

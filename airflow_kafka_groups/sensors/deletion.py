@@ -1,4 +1,4 @@
-"""Wait for groups to be gone."""
+"""The sensor that waits until groups are gone."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class DeleteGroupsSensor(KafkaGroupsSensor):
-    """Wait until the named groups are gone: in no broker's listing, and dead by their coordinators' word.
+    """Wait until the given groups are gone: in no broker's listing, and dead according to their coordinators.
 
-    Give the groups by name, or the audit record of a deletion.
+    Pass either the group ids or the audit record of a deletion.
 
     :param group_ids: the groups; duplicates are ignored (templated).
-    :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups it says were deleted, and is
-        done at once when it deleted none (templated).
-    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups that it deleted, and succeeds at
+        once if there are none (templated).
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    A listing that misses a broker, or a group that cannot be described, is no proof: the sensor goes on waiting.
+    While a listing lacks a broker, or a group cannot be described, the sensor keeps waiting.
     """
 
     template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids", "audit_path")
@@ -35,12 +35,12 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     ) -> None:
         super().__init__(**kwargs)
         if (group_ids is None) == (audit_path is None):
-            raise ConfigurationError("group_ids, audit_path", None, "give exactly one of them")
+            raise ConfigurationError("group_ids, audit_path", None, "pass exactly one of them")
         self.group_ids = group_ids
         self.audit_path = audit_path
 
     def condition(self) -> Condition:
-        """Say what to wait for."""
+        """Return the condition."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids
         from airflow_kafka_groups.triggers.conditions import GroupsGone
 

@@ -1,4 +1,4 @@
-"""Wait for groups to exist, to be empty, or to stand still."""
+"""Sensors that wait until groups exist, are empty, or make no progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _NamedGroupsSensor(KafkaGroupsSensor):
-    """Wait for something of all or any of the named groups."""
+    """The base class of conditions on all or any of the given groups."""
 
     template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
 
@@ -27,61 +27,60 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
         self.require = require
 
     def wanted(self) -> dict[str, Any]:
-        """Give the arguments that all conditions on groups share."""
+        """Return the arguments that all conditions on groups share."""
         from airflow_kafka_groups.hooks.arguments import read_group_ids
 
         return {"group_ids": tuple(read_group_ids(self.group_ids)[0]), "any_group": self.require == "any"}
 
 
 class GroupsExistSensor(_NamedGroupsSensor):
-    """Wait until groups exist, in whatever state.
+    """Wait until groups exist, in any state.
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    A group that cannot be described, or whose state is not known, is not taken to exist.
+    A group that cannot be described, or whose state is unknown, counts as missing.
     """
 
     def condition(self) -> Condition:
-        """Say what to wait for."""
+        """Return the condition."""
         from airflow_kafka_groups.triggers.group_conditions import GroupsExist
 
         return GroupsExist(**self.wanted())
 
 
 class GroupsEmptySensor(_NamedGroupsSensor):
-    """Wait until groups exist and have no members: before offsets are reset, restored or deleted.
+    """Wait until groups exist and have no members, e.g. before offsets are reset, restored or deleted.
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    Empty is what was seen, not what will be: a member may come back at any time. A group that does not exist is not
-    empty.
+    A member may come back at any time after the poll. A group that does not exist is not empty.
     """
 
     def condition(self) -> Condition:
-        """Say what to wait for."""
+        """Return the condition."""
         from airflow_kafka_groups.triggers.group_conditions import GroupsEmpty
 
         return GroupsEmpty(**self.wanted())
 
 
 class GroupsStalledSensor(_NamedGroupsSensor):
-    """Wait until groups have made no progress for a time: the begin of an alert.
+    """Wait until groups have made no progress for some time, e.g. to start an alert.
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param seconds: how long no committed offset has moved, in seconds (templated).
-    :param only_with_lag: count only groups that have something left to read; default true.
+    :param only_with_lag: only groups with unread records count. Default true.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    Standing still has to be watched, so the time begins with the sensor, and again when the triggerer takes over or is
-    restarted, and after each poll that could not read the group. A group without commits does not count.
+    The time starts with the sensor. It restarts when the triggerer takes over or is restarted, and after each poll that
+    could not read the group. A group without commits does not count.
     """
 
     template_fields: Sequence[str] = (*_NamedGroupsSensor.template_fields, "seconds")
@@ -93,7 +92,7 @@ class GroupsStalledSensor(_NamedGroupsSensor):
         self.require_one_process()
 
     def condition(self) -> Condition:
-        """Say what to wait for."""
+        """Return the condition."""
         from airflow_kafka_groups.hooks.arguments import read_number
         from airflow_kafka_groups.triggers.group_conditions import NoProgress
 

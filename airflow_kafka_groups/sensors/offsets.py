@@ -1,4 +1,4 @@
-"""Wait for committed offsets: given ones, the end of the log, or a lag that is low enough."""
+"""The sensor that waits for committed offsets: given targets, the end of the log, or a maximum lag."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class ListGroupOffsetsSensor(KafkaGroupsSensor):
-    """Wait until groups' committed offsets have reached given targets or the end, or until their lag is low enough.
+    """Wait until groups' committed offsets have reached targets or the end of the log, or their lag is low enough.
 
-    Give either ``targets``, or ``group_ids`` with one or more of ``max_total_lag``, ``max_partition_lag`` and
-    ``max_lag_seconds``, or ``group_ids`` with ``to_end``. Whatever the number of groups, a poll is one batched call.
+    Pass ``targets``, or ``group_ids`` with at least one of ``max_total_lag``, ``max_partition_lag`` and
+    ``max_lag_seconds``, or ``group_ids`` with ``to_end``. A poll is one batched call for any number of groups.
 
-    :param targets: the committed offset each partition must have reached, as
-        ``{group: {topic: {partition: offset}}}``; the numbers may be texts, the whole may be JSON text (templated).
-    :param group_ids: the groups whose lag is waited for; duplicates are ignored (templated).
-    :param max_total_lag: highest lag of a group, summed over its partitions, in messages (templated).
-    :param max_partition_lag: highest lag of any one partition, in messages (templated).
-    :param max_lag_seconds: highest age of the next record to read in any one partition, in seconds, by the records' own
+    :param targets: the target offset of each partition, as ``{group: {topic: {partition: offset}}}``; numbers may be
+        strings, and all of it may be a JSON string (templated).
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param max_total_lag: maximum total lag of a group, in messages (templated).
+    :param max_partition_lag: maximum lag of any single partition, in messages (templated).
+    :param max_lag_seconds: maximum age of the next unread record of any partition, in seconds, by the records'
         timestamps (templated).
-    :param to_end: wait for the ends of the groups' partitions as they were when the sensor began to wait: at its first
-        poll that found commits of the group. Default false.
+    :param to_end: wait for the end offsets at the start of the wait: at the first poll that found commits of the group.
+        Default false.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer and not in a worker; default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    A group that cannot be read, that has no commit, or that has committed past the end of a topic (made anew since) has
-    not reached anything. Only partitions with a commit count for the lag.
+    A group that cannot be read, has no commit, or has committed past the end of a topic (recreated since) has not
+    reached anything. Only partitions with a commit count for the lag.
     """
 
     template_fields: Sequence[str] = (
@@ -58,13 +58,13 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     ) -> None:
         super().__init__(**kwargs)
         if (targets is None) == (group_ids is None):
-            raise ConfigurationError("targets, group_ids", None, "give exactly one of them")
+            raise ConfigurationError("targets, group_ids", None, "pass exactly one of them")
         no_lag = max_total_lag is None and max_partition_lag is None and max_lag_seconds is None
         if (no_lag and not to_end) != (group_ids is None) or (to_end and not no_lag):
             raise ConfigurationError(
                 "max_total_lag, max_partition_lag, max_lag_seconds, to_end",
                 None,
-                "give a lag or to_end with group_ids, not both, and none with targets",
+                "pass a lag or to_end with group_ids, not both, and neither with targets",
             )
         if require not in ("all", "any"):
             raise ConfigurationError("require", require, 'must be "all" or "any"')
@@ -79,7 +79,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
             self.require_one_process()
 
     def condition(self) -> Condition:
-        """Say what to wait for."""
+        """Return the condition."""
         from airflow_kafka_groups.hooks.arguments import (
             optional,
             read_group_ids,

@@ -14,7 +14,9 @@ CHECKED = (
     "links.py",
     "membership",
     "models",
+    "operators/dag_params.py",
     "plugins",
+    "sensors",
     "triggers",
 )
 OPENING = re.compile(r"(Be|Give|Say|Tell|Know|Hold|Do)\b")
