@@ -1,9 +1,9 @@
-"""Which of a cluster's old files may go, and removing them. Nothing else is touched, whatever lies beside them.
+"""Pruning of a cluster's old files. Other files in the same folders are not touched.
 
-Files belong together: a snapshot is its manifest, its rows and its verdicts; a clean-up is its plan, backup, audit
-records and report; a change is what was before and what became of it. All or nothing of them goes. What may go is older
-than its kind's retention by the time in its id, is not among the newest of its kind, and consists only of files that
-this package writes: whatever has another name, or does not say of itself what its name says, keeps its whole set.
+Files form sets: a snapshot is its manifest, its rows and its verdicts; a clean-up is its plan, backup, audit records
+and report; a change is its state before and its result. A set is removed completely or not at all. It is removed if it
+is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and consists only of
+files that this package writes. A file with another name, or whose content contradicts its name, keeps its set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_j
 
 
 class FileKind(StrEnum):
-    """Say what files are of."""
+    """The kind of a file set."""
 
     SNAPSHOT = "snapshot"
     CLEANUP = "cleanup"
@@ -30,8 +30,8 @@ class FileKind(StrEnum):
 
 
 _ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
-# Folder, what its entries are called, whether they are folders of Parquet files. The file that vouches for a set comes
-# first: once it is gone, a set that is removed half is not taken for a whole one.
+# For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files. The file that
+# completes a set comes first, so that a partly removed set is not mistaken for a complete one.
 _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.SNAPSHOT: (
         ("manifests", re.compile(rf"({_ID})\.json"), False),
@@ -50,14 +50,14 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.LISTING: (("listings", re.compile(rf"({_ID})\.json"), False),),
 }
 _IN_FOLDER = re.compile(r"(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc")
-# The field of a JSON file that has to be the id in its name; "" for one that has none.
+# The field of a JSON file that must be the id in its name; "" for none.
 _OWN_NAME = {"manifests": "snapshot_id", "plans": "plan_id", "backups": "plan_id", "changes": "run_id", "listings": ""}
 _REPORT_BEGINS = HEAD.encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """Say how long files are kept. ``keep_newest`` of each kind are kept whatever their age; at least one."""
+class PruningLimits:
+    """How long files are kept. The ``keep_newest`` newest of each kind, at least one, are kept regardless of age."""
 
     days: Mapping[FileKind, float]
     keep_newest: int = 10
@@ -65,7 +65,7 @@ class Retention:
 
 @dataclass(slots=True)
 class FileSet:
-    """Be files that belong together; ``foreign`` says why they are not to be touched."""
+    """Files that belong together. ``foreign``: why they must not be removed."""
 
     kind: FileKind
     id: str
@@ -75,18 +75,18 @@ class FileSet:
 
     @property
     def made_at(self) -> datetime:
-        """Read the time in the id."""
+        """The time in the id."""
         return datetime.strptime(self.id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """Be what was, or would be, removed.
+    """The files that were, or would be, removed.
 
     :param removed: ids by kind.
-    :param files: how many files those are.
-    :param kept: how many sets of each kind are left.
-    :param foreign: sets that are old enough and were left alone, with the reason.
+    :param files: the number of these files.
+    :param kept: the number of remaining sets of each kind.
+    :param foreign: sets that are old enough but were kept, with the reason.
     """
 
     dry_run: bool
@@ -96,7 +96,7 @@ class PruneReport:
     foreign: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return the report as JSON values."""
         return {
             "dry_run": self.dry_run,
             "removed": {kind: len(ids) for kind, ids in self.removed.items()},
@@ -106,61 +106,63 @@ class PruneReport:
         }
 
 
-def prune(layout: Layout, retention: Retention, *, now: datetime, dry_run: bool) -> PruneReport:
-    """Remove old files of one cluster, or say which would be.
+def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool) -> PruneReport:
+    """Remove old files of one cluster.
 
-    :param retention: days by kind; a kind that is not named is kept.
-    :param now: the time.
-    :param dry_run: remove nothing.
+    :param limits: maximum age in days by kind; kinds without an entry are kept.
+    :param now: the current time.
+    :param dry_run: only report what would be removed.
 
-    Raises ``OSError`` as the storage does; what was removed until then is gone, and a second run goes on.
+    Raises ``OSError`` from the storage. Files removed before the error are gone, and another run continues.
     """
     removed: dict[str, tuple[str, ...]] = {}
     kept: dict[str, int] = {}
     foreign: dict[str, str] = {}
     files = 0
-    for kind, days in retention.days.items():
+    for kind, days in limits.days.items():
         sets = find_sets(layout, kind)
-        newest = {one.id for one in sets[-max(retention.keep_newest, 1) :]}
-        old = [one for one in sets if one.id not in newest and now - one.made_at > timedelta(days=days)]
-        gone = [one for one in old if one.foreign is None]
-        foreign |= {f"{kind.value} {one.id}": one.foreign for one in old if one.foreign is not None}
-        for one in gone:
-            files += len(one.files)
+        newest = {file_set.id for file_set in sets[-max(limits.keep_newest, 1) :]}
+        old = [
+            file_set for file_set in sets if file_set.id not in newest and now - file_set.made_at > timedelta(days=days)
+        ]
+        gone = [file_set for file_set in old if file_set.foreign is None]
+        foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}
+        for file_set in gone:
+            files += len(file_set.files)
             if not dry_run:
-                _remove(one)
-        removed[kind.value] = tuple(one.id for one in gone)
+                _remove(file_set)
+        removed[kind.value] = tuple(file_set.id for file_set in gone)
         kept[kind.value] = len(sets) - len(gone)
     return PruneReport(dry_run=dry_run, removed=removed, files=files, kept=kept, foreign=foreign)
 
 
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
-    """Give the sets of files of one kind, oldest first, whole ones and what is left of half written ones."""
+    """Return the file sets of one kind, oldest first, including incomplete ones."""
     found: dict[str, FileSet] = {}
     for folder, pattern, is_folder in _PLACES[kind]:
         place = layout.root / folder
         for path in sorted(place.iterdir(), key=lambda path: path.name) if place.exists() else ():
             if match := pattern.fullmatch(path.name):
-                one = found.setdefault(match[1], FileSet(kind, match[1]))
-                _add(one, path, folder, is_folder, layout.cluster)
+                file_set = found.setdefault(match[1], FileSet(kind, match[1]))
+                _add(file_set, path, folder, is_folder, layout.cluster)
     return [found[id_] for id_ in sorted(found)]
 
 
-def _add(one: FileSet, path: StoragePath, folder: str, is_folder: bool, cluster: str) -> None:
+def _add(file_set: FileSet, path: StoragePath, folder: str, is_folder: bool, cluster: str) -> None:
     if is_folder:
-        one.folders.append(path)
+        file_set.folders.append(path)
         for inside in _files_in(path):
             if not _IN_FOLDER.fullmatch(inside.name):
-                one.foreign = f"{inside} is not a file of this package"
-            one.files.append(inside)
+                file_set.foreign = f"{inside} is not a file of this package"
+            file_set.files.append(inside)
         return
-    one.files.append(path)
-    if (why := _why_foreign(path, folder, one.id, cluster)) is not None:
-        one.foreign = why
+    file_set.files.append(path)
+    if (why := _why_foreign(path, folder, file_set.id, cluster)) is not None:
+        file_set.foreign = why
 
 
 def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str | None:
-    """Say why a file is not what its name says, ``None`` when it is. Rows are vouched for by their JSON file."""
+    """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
     if folder == "reports":
         with path.open("rb") as page:
             begin = page.read(len(_REPORT_BEGINS))
@@ -168,14 +170,14 @@ def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str 
     if folder not in (*_OWN_NAME, "audit") or not path.name.endswith(".json"):
         return None
     try:
-        said = read_json(path, "it", MaintenanceError)
+        content = read_json(path, "it", MaintenanceError)
     except MaintenanceError as error:
         return str(error)
     if folder == "audit":
-        same = id_ in (said.get("plan_id"), said.get("run_id"))
+        same = id_ in (content.get("plan_id"), content.get("run_id"))
     else:
         name = _OWN_NAME[folder]
-        same = not name or (said.get(name), said.get("cluster")) == (id_, cluster)
+        same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     return None if same else f"{path} is not what its name says"
 
 
@@ -183,9 +185,9 @@ def _files_in(folder: StoragePath) -> Iterator[StoragePath]:
     yield from sorted(folder.iterdir(), key=lambda path: path.name)
 
 
-def _remove(one: FileSet) -> None:
-    for path in one.files:
+def _remove(file_set: FileSet) -> None:
+    for path in file_set.files:
         path.unlink()
-    for folder in one.folders:
-        if folder.exists():  # an object store has no folders once they are empty
+    for folder in file_set.folders:
+        if folder.exists():  # object stores have no empty folders
             folder.rmdir()

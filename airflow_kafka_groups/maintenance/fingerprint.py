@@ -1,8 +1,8 @@
-r"""The fingerprint of a group's committed offsets: two readings with the same one did not move in between.
+r"""The fingerprint of a group's committed offsets: while it is unchanged, no offset has moved.
 
-SHA-256 over one line for each committed partition, sorted by topic and partition:
-``topic \t partition \t offset \t leader epoch (-1 for none) \t metadata as a JSON text \n``. Metadata counts:
-whoever commits the same offset with another note is alive.
+SHA-256 over one line per committed partition, sorted by topic and partition: ``topic \t partition \t offset \t leader
+epoch (-1 for none) \t metadata as a JSON string \n``. Metadata is included because a commit of the same offset with
+other metadata is a sign of life.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow_kafka_groups.models import GroupOffsets
 
 
 def fingerprint(offsets: GroupOffsets) -> str:
-    """Give the fingerprint; partitions without a commit do not count."""
+    """Return the fingerprint. Partitions without a commit are ignored."""
     rows = sorted(
         (topic.topic, partition, offset, max(epoch, -1), metadata)
         for topic in offsets.topics
@@ -29,5 +29,5 @@ def fingerprint(offsets: GroupOffsets) -> str:
 
 
 def committed_partitions(offsets: GroupOffsets) -> int:
-    """Count the partitions that have a committed offset."""
+    """Return the number of partitions with a committed offset."""
     return sum(1 for topic in offsets.topics for offset in topic.offsets if offset >= 0)

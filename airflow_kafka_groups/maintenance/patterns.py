@@ -1,12 +1,12 @@
-"""Which groups a run may touch: include and exclude patterns over group ids, and prefixes that are always protected.
+"""Group filters: include and exclude patterns over group ids, and prefixes that are always protected.
 
-A pattern is a shell glob (``*``, ``?``, ``[abc]``; upper and lower case differ), or ``re:`` and a regular expression
-that has to match the whole id. An id is selected when it matches an include and neither an exclude nor a protected
-pattern. The empty group id (brokers allow it) is matched by no glob: only a ``re:`` pattern can mean it.
+A pattern is a case-sensitive shell glob (``*``, ``?``, ``[abc]``), or ``re:`` followed by a regular expression that
+must match the complete id. An id is selected if it matches an include pattern and neither an exclude nor a protected
+pattern. No glob matches the empty group id, which brokers allow; a ``re:`` pattern can.
 
-A pattern that keeps groups is taken widely: it also keeps the group that is spelt just like it (``job[1]`` is a glob
-that does not match itself), and the one whose letters are composed in another way (a Mac writes é as two characters).
-Blanks around a glob are an error: ``"orders-* "`` would keep nothing.
+Patterns that keep groups match generously: they also keep the group with exactly the pattern's spelling (the glob
+``job[1]`` does not match itself), and ids that differ only in Unicode composition (macOS decomposes é into two
+characters). Whitespace around a glob is an error: ``"orders-* "`` would keep nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_PROTECTED = (
     "_confluent*",  # Control Center, ksqlDB (_confluent-ksql-…), balancer, telemetry
     "_schemas*",
     "schema-registry*",
-    "connect-*",  # sink connectors: alive without members while paused or scaled to zero
+    "connect-*",  # sink connectors: in use although they have no members while paused or scaled to zero
     "mm2-*",
     "mirrormaker*",
     "mirror-maker*",
@@ -38,24 +38,24 @@ DEFAULT_PROTECTED = (
     "cruise-control*",
     "CruiseControl*",
 )
-"""Prefixes of groups that belong to the platform: never deleted unless the policy's ``protected`` says otherwise."""
+"""Patterns of platform groups: never deleted unless the policy's ``protected`` overrides them."""
 
 LEASE_GROUP_ID = "airflow-kafka-groups-lease"
-"""The group whose membership is the right to delete (``membership.lease``); with a prefix, the end of its name."""
+"""The group of the maintenance lease (``membership.lease``); a prefix may precede it."""
 
 ALWAYS_PROTECTED = (f"*{LEASE_GROUP_ID}",)
-"""Groups that no policy can give away: that of the lease, by which runs exclude each other, whatever its prefix."""
+"""Groups that no policy can release: the lease's group, with any prefix, because it keeps runs apart."""
 
 _REGEX = "re:"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """Select group ids; raises ``ConfigurationError`` for a pattern that cannot be read.
+    """A selection of group ids. Raises ``ConfigurationError`` for an invalid pattern.
 
-    :param include: patterns of which one has to match.
+    :param include: patterns of which at least one must match.
     :param exclude: patterns of which none may match.
-    :param protected: patterns of which none may match; kept apart so that giving an ``exclude`` does not lose them.
+    :param protected: patterns of which none may match; separate, so that setting ``exclude`` does not drop them.
     """
 
     include: tuple[str, ...] = EVERYTHING
@@ -74,11 +74,11 @@ class GroupFilter:
         object.__setattr__(self, "_compiled", compiled)
 
     def selects(self, group_id: str) -> bool:
-        """Say whether the group may be touched."""
+        """Return whether the group is selected."""
         return self.why_not(group_id) is None
 
     def why_not(self, group_id: str) -> str | None:
-        """Give the reason why a group is left alone, or ``None`` when it is selected."""
+        """Return why a group is not selected, or ``None`` if it is."""
         include, exclude, protected = self._compiled
         if (pattern := _keeper(self.protected, protected, group_id)) is not None:
             return f"protected by the pattern {pattern!r}"
@@ -89,53 +89,55 @@ class GroupFilter:
         return None
 
     def protects(self, group_id: str) -> bool:
-        """Say whether a protected pattern keeps the group."""
+        """Return whether a protected pattern keeps the group."""
         return _keeper(self.protected, self._compiled[2], group_id) is not None
 
 
 def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
-    """Give the patterns as a tuple; refuses one bare string, an empty pattern and one that cannot be compiled."""
+    """Return the patterns as a tuple. Raises ``ConfigurationError`` for a bare string or an invalid pattern."""
     if isinstance(patterns, str):
-        raise ConfigurationError(name, patterns, f"give a list of patterns, such as [{patterns!r}]")
+        raise ConfigurationError(name, patterns, f"must be a list of patterns, such as [{patterns!r}]")
     try:
         checked = tuple(patterns)
     except TypeError:
-        raise ConfigurationError(name, patterns, "give a list of patterns, such as ['team-a.*']") from None
+        raise ConfigurationError(name, patterns, "must be a list of patterns, such as ['team-a.*']") from None
     for pattern in checked:
         _compile(name, pattern)
     return checked
 
 
 def check_group_ids(name: str, group_ids: Iterable[str], *, allow_empty: bool = False) -> list[str]:
-    """Give explicit group ids without duplicates, in the order given; refuses anything that is no list of texts."""
+    """Return the group ids without duplicates, in order. Raises ``ConfigurationError`` unless they are strings."""
     if isinstance(group_ids, str):
-        raise ConfigurationError(name, group_ids, f"give a list of group ids, such as [{group_ids!r}]")
+        raise ConfigurationError(name, group_ids, f"must be a list of group ids, such as [{group_ids!r}]")
     try:
         given = list(group_ids)
     except TypeError:
-        raise ConfigurationError(name, group_ids, "give a list of group ids") from None
+        raise ConfigurationError(name, group_ids, "must be a list of group ids") from None
     for group_id in given:
         if not isinstance(group_id, str):
-            raise ConfigurationError(name, group_id, "every group id has to be a text: put it in quotes")
+            raise ConfigurationError(name, group_id, "every group id must be a string: put it in quotes")
     if not given and not allow_empty:
-        raise ConfigurationError(name, given, "name at least one group")
+        raise ConfigurationError(name, given, "must contain at least one group id")
     return list(dict.fromkeys(given))
 
 
 def _compile(name: str, pattern: object) -> re.Pattern[str]:
     if not isinstance(pattern, str):
-        raise ConfigurationError(name, pattern, "every pattern has to be a text: put it in quotes")
+        raise ConfigurationError(name, pattern, "every pattern must be a string: put it in quotes")
     if not pattern or pattern == _REGEX:
         raise ConfigurationError(name, pattern, "remove the empty pattern; '*' matches every group")
     if not pattern.startswith(_REGEX):
         if pattern != pattern.strip():
-            raise ConfigurationError(name, pattern, "remove the blanks around it; 're:' can mean ids that have them")
-        # A glob never matches the empty id: "*" must not select a group that nobody can see in a list.
+            raise ConfigurationError(
+                name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
+            )
+        # A glob never matches the empty id: "*" must not select a group that a list does not visibly show.
         return re.compile(f"(?!\\Z){translate(pattern)}")
     try:
         return re.compile(pattern.removeprefix(_REGEX))
     except re.error as exc:
-        raise ConfigurationError(name, pattern, f"mend the regular expression: {exc}") from None
+        raise ConfigurationError(name, pattern, f"correct the regular expression: {exc}") from None
 
 
 def _keeper(patterns: tuple[str, ...], compiled: tuple[re.Pattern[str], ...], group_id: str) -> str | None:

@@ -194,7 +194,7 @@ def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, fo
     """Read a JSON object.
 
     :param what: what the file is, for messages: ``"the plan"``.
-    :param error: raised when the file is missing, half written, of a newer format or no JSON object.
+    :param error: raised when the file is missing, incomplete, of a newer format or no JSON object.
     :param formatted: whether it has to say its format.
     """
     try:
@@ -204,7 +204,7 @@ def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, fo
     except OSError as exc:
         raise error(f"{what} cannot be read from {path}: {exc}") from exc
     except ValueError as exc:
-        raise error(f"{what} in {path} is damaged or half written: {exc}") from exc
+        raise error(f"{what} in {path} is damaged or incomplete: {exc}") from exc
     if not isinstance(data, dict):
         raise error(f"{what} in {path} is not a JSON object")
     if formatted and data.get("format") != FORMAT:

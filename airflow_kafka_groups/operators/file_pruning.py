@@ -64,13 +64,13 @@ class PruneFilesOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Look at the files, and remove the old ones."""
         from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
-        from airflow_kafka_groups.maintenance.file_pruning import FileKind, Retention, prune
+        from airflow_kafka_groups.maintenance.file_pruning import FileKind, PruningLimits, prune
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.support.telemetry import tell_outlets
 
         dry_run = read_flag("dry_run", self.dry_run)
         change_days = _days("change_days", self.change_days)
-        retention = Retention(
+        retention = PruningLimits(
             days={
                 FileKind.SNAPSHOT: _days("snapshot_days", self.snapshot_days),
                 FileKind.CLEANUP: _days("cleanup_days", self.cleanup_days),

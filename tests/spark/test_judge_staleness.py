@@ -119,7 +119,7 @@ def test_a_second_run_replaces_the_first(spark: SparkSession, tmp_path: Path) ->
 def test_a_job_that_fails_leaves_no_verdicts_of_this_snapshot(spark: SparkSession, tmp_path: Path) -> None:
     two_hours(tmp_path)
     write_data(tmp_path, snapshot_id(0), seen(0))
-    with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is half written"):
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is incomplete"):
         judge(spark, tmp_path)
     assert not (tmp_path / CLUSTER / "verdicts").exists()
 

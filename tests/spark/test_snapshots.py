@@ -56,7 +56,7 @@ def test_complete_snapshots_of_the_same_cluster_are_used_oldest_first(spark: Spa
 def test_what_is_not_used_is_told_with_the_reason(spark: SparkSession, lake: Path) -> None:
     assert find(spark, lake).skipped == (
         ("notes", "its name is not a snapshot id"),
-        (snapshot_id(5), "data without a manifest: half written, ignored"),
+        (snapshot_id(5), "data without a manifest: incomplete, ignored"),
         (snapshot_id(4), "is of another Kafka cluster (kafka-2, judged: kafka-1)"),
         (snapshot_id(2), "is not complete (brokers that did not answer: 2: timed out)"),
     )
@@ -102,7 +102,7 @@ def test_an_empty_or_missing_folder_says_to_take_a_snapshot_first(spark: SparkSe
 
 def test_data_without_any_manifest_is_half_written(spark: SparkSession, tmp_path: Path) -> None:
     write_data(tmp_path, snapshot_id(0), seen(0))
-    with pytest.raises(SnapshotError, match=r"has data but no manifest .*half written"):
+    with pytest.raises(SnapshotError, match=r"has data but no manifest .*incomplete"):
         find(spark, tmp_path)
 
 
@@ -110,9 +110,7 @@ def test_a_lost_data_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> 
     write_snapshot(tmp_path, 0, seen(0))
     write_snapshot(tmp_path, 1, seen(1))
     (tmp_path / CLUSTER / "data" / snapshot_id(0) / "part-00000.parquet").unlink()
-    with pytest.raises(
-        SnapshotError, match=rf"{snapshot_id(0)} is half written.*missing: part-00000.*delete manifests/"
-    ):
+    with pytest.raises(SnapshotError, match=rf"{snapshot_id(0)} is incomplete.*missing: part-00000.*delete manifests/"):
         find(spark, tmp_path)
 
 
@@ -120,7 +118,7 @@ def test_other_rows_than_the_manifest_says_stop_the_job(spark: SparkSession, tmp
     write_snapshot(tmp_path, 0, seen(0))
     write_snapshot(tmp_path, 1, seen(1))
     write_manifest(tmp_path, snapshot_id(0), 2)
-    with pytest.raises(SnapshotError, match=rf"{snapshot_id(0)} is half written.*1 rows where its manifest says 2"):
+    with pytest.raises(SnapshotError, match=rf"{snapshot_id(0)} is incomplete.*1 rows where its manifest says 2"):
         read(spark, tmp_path)
 
 
@@ -152,7 +150,7 @@ def test_a_damaged_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> No
         read(spark, tmp_path)
     middle.rename(tmp_path / CLUSTER / "data" / snapshot_id(2) / "part-00000.parquet")
     write_snapshot(tmp_path, 1, seen(1))
-    with pytest.raises(SnapshotError, match=rf"{snapshot_id(2)} is half written.*not readable Parquet"):
+    with pytest.raises(SnapshotError, match=rf"{snapshot_id(2)} is incomplete.*not readable Parquet"):
         read(spark, tmp_path)
 
 
@@ -199,14 +197,14 @@ def test_a_manifest_that_is_not_as_the_contract_says_is_refused(
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null"])
 def test_a_manifest_that_is_cut_off_is_half_written(text: str) -> None:
-    with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is half written"):
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is incomplete"):
         parse_manifest(text, snapshot_id=snapshot_id(0), cluster=CLUSTER)
 
 
 def test_an_empty_manifest_on_disk_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     write_manifest(tmp_path, snapshot_id(1), 1).write_text("")
-    with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is half written"):
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete"):
         find(spark, tmp_path)
 
 

@@ -28,7 +28,7 @@ SECRET = "s3cr3t-w0rd"
         ({**BROKERS, "failures": "skip"}, "failures (got 'skip'): give fail or report"),
         ({**BROKERS, "include": "a,,b"}, "include (got ''): remove the empty pattern"),
         ({**BROKERS, "exclude": '["a"'}, "exclude (got '[\"a\"'): is not a JSON list of patterns"),
-        ({**BROKERS, "include": "re:("}, "include (got 're:('): mend the regular expression"),
+        ({**BROKERS, "include": "re:("}, "include (got 're:('): correct the regular expression"),
         ({**BROKERS, "kafka.sasl.password": SECRET}, "kafka.sasl.password: Spark shows options"),
         ({**BROKERS, "kafka.ssl.key.pem": SECRET}, "kafka.ssl.key.pem: Spark shows options"),
         ({**BROKERS, "kafka.sasl.jaas.config": SECRET}, "kafka.sasl.jaas.config"),

@@ -1,7 +1,7 @@
-"""The backup's files: Parquet rows with all that a restore needs, and a manifest with the SHA-256 of that file.
+"""The files of a backup: Parquet rows with everything a restore needs, and a manifest with their SHA-256.
 
-Reading verifies: the bytes are those the manifest vouches for, the rows are of this plan and cluster, and every group's
-fingerprint, computed from its rows, is the one that stands in them.
+Reading verifies the bytes against the manifest, the rows' plan and cluster, and each group's stored fingerprint against
+the one computed from its rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupEntry:
-    """Be one group that is backed up."""
+    """A group in a backup."""
 
     group_id: str
     group_type: str
@@ -37,11 +37,11 @@ class BackupEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """Be a backup whose file was read back and compared.
+    """A backup whose file was read back and compared.
 
-    :param entries: the groups in it, by id.
-    :param not_backed_up: the planned groups that are not in it, with the reason: they must not be deleted.
-    :param topic_ids: the ids of its topics, as far as brokers told them: a topic that has another was made anew.
+    :param entries: its groups, by id.
+    :param not_backed_up: the planned groups that it lacks, with the reason. They must not be deleted.
+    :param topic_ids: the topic ids, as far as brokers reported them. A topic with another id was recreated.
     """
 
     plan_id: str
@@ -56,7 +56,7 @@ class Backup:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Give a summary small enough for XCom."""
+        """Return a summary that is small enough for XCom."""
         return {
             "plan_id": self.plan_id,
             "plan_digest": self.plan_digest,
@@ -69,7 +69,7 @@ class Backup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackedUpGroup:
-    """Be one group with its offsets, as a restore needs it; ``log_ends`` maps a partition to (log start, log end)."""
+    """A group with its offsets, for a restore. ``log_ends`` maps a partition to (log start, log end)."""
 
     entry: BackupEntry
     offsets: GroupOffsets
@@ -77,7 +77,7 @@ class BackedUpGroup:
 
 
 def load_backup(layout: Layout, plan_id: str) -> Backup:
-    """Read and verify a whole backup; raises ``BackupError``."""
+    """Read and verify a complete backup. Raises ``BackupError``."""
     manifest, path = _manifest(layout, plan_id)
     data = _verified_bytes(path, manifest)
     try:
@@ -97,38 +97,38 @@ def load_backup(layout: Layout, plan_id: str) -> Backup:
     except (KeyError, TypeError, ValueError) as exc:
         raise BackupError(f"the manifest of backup {plan_id} is damaged: {type(exc).__name__}: {exc}") from exc
     if backup.plan_id != plan_id or backup.cluster != layout.cluster:
-        raise BackupError(f"{path} is the backup of plan {backup.plan_id!r} of cluster {backup.cluster!r}")
+        raise BackupError(f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}")
     entries = entries_of(path, data, backup)
     if len(entries) != groups:
-        raise BackupError(f"{path} holds {len(entries)} groups; its manifest says {groups}")
+        raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
     if both := entries.keys() & backup.not_backed_up.keys():
-        raise BackupError(f"{path} holds {min(both)!r}, which its manifest says it does not")
+        raise BackupError(f"{path} contains {min(both)!r}, which its manifest lists as not backed up")
     return Backup(**{**{name: getattr(backup, name) for name in Backup.__slots__}, "entries": entries})
 
 
 def read_backup(layout: Layout, plan_id: str) -> Iterator[BackedUpGroup]:
-    """Give each group of a verified backup with its offsets, sorted by id; raises ``BackupError``."""
+    """Yield each group of a verified backup with its offsets, sorted by id. Raises ``BackupError``."""
     backup = load_backup(layout, plan_id)
     _, path = _manifest(layout, plan_id)
     yield from _groups(path, path.read_bytes(), backup)
 
 
 def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, BackupEntry]:
-    """Read the groups out of the file's bytes, each verified by its own rows."""
+    """Return the groups in the file's bytes, each verified by its own rows."""
     entries: dict[str, BackupEntry] = {}
     rows = 0
     for group in _groups(path, data, backup):
         if group.entry.group_id in entries:
-            raise BackupError(f"{path} holds group {group.entry.group_id!r} in two places")
+            raise BackupError(f"{path} contains group {group.entry.group_id!r} twice")
         entries[group.entry.group_id] = group.entry
         rows += group.entry.partitions
     if rows != backup.rows:
-        raise BackupError(f"{path} has {rows} rows and should have {backup.rows}")
+        raise BackupError(f"{path} has {rows} rows instead of {backup.rows}")
     return entries
 
 
 def manifest_json(backup: Backup, sha256: str, size: int) -> dict[str, Any]:
-    """Give the manifest as docs/formats.md shows it."""
+    """Return the manifest as specified in docs/formats.md."""
     return {
         "format": FORMAT,
         "plan_id": backup.plan_id,
@@ -144,7 +144,7 @@ def manifest_json(backup: Backup, sha256: str, size: int) -> dict[str, Any]:
 
 
 def backup_schema(pa: Any) -> Any:
-    """Give the columns of docs/formats.md."""
+    """Return the columns as specified in docs/formats.md."""
     text, number, large = pa.string(), pa.int32(), pa.int64()
     return pa.schema(
         [
@@ -170,7 +170,7 @@ def backup_schema(pa: Any) -> Any:
 def _manifest(layout: Layout, plan_id: str) -> tuple[dict[str, Any], StoragePath]:
     path = layout.backup_data(plan_id)
     if path.exists() and not layout.backup_manifest(plan_id).exists():
-        raise BackupError(f"the backup {path} is half written (it has no manifest): back up again")
+        raise BackupError(f"the backup {path} is incomplete (it has no manifest): back up again")
     return read_json(layout.backup_manifest(plan_id), "the backup's manifest", BackupError), path
 
 
@@ -181,7 +181,7 @@ def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
     file = manifest.get("file")
     if not isinstance(file, dict) or hashlib.sha256(data).hexdigest() != file.get("sha256"):
-        raise BackupError(f"the backup {path} is damaged: it is not the file that its manifest vouches for")
+        raise BackupError(f"the backup {path} is damaged: its SHA-256 differs from the manifest's")
     return data
 
 
@@ -207,7 +207,7 @@ def _verified_group(path: StoragePath, group_id: str, rows: list[dict[str, Any]]
     partitions = committed_partitions(offsets)
     computed = fingerprint(offsets)
     if partitions != len(rows) or any(row["fingerprint"] != computed for row in rows):
-        raise BackupError(f"{path}: the rows of group {group_id!r} do not fit their fingerprint")
+        raise BackupError(f"{path}: the rows of group {group_id!r} do not match their fingerprint")
     wanted = (backup.plan_id, backup.cluster, backup.kafka_cluster_id)
     if any((row["plan_id"], row["cluster"], row["kafka_cluster_id"]) != wanted for row in rows):
         raise BackupError(f"{path}: group {group_id!r} has rows of another plan or cluster")

@@ -1,7 +1,7 @@
-"""Back up groups without a plan: before a migration, or as a drill. Nothing can be deleted by such a backup.
+"""Backups of groups without a plan, e.g. before a migration or for a drill. No deletion accepts them.
 
-The file is that of a planned backup, so that a restore knows no difference; only its digest says that there is no plan.
-Groups in use are taken as they are at that moment.
+The file has the format of a planned backup, so that a restore needs no distinction; only its digest shows that there is
+no plan. Groups in use are backed up as they are at that moment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ig
 from airflow_kafka_groups.models import GroupListing
 
 NO_PLAN = "no plan"
-"""Stands for the plan's digest in a backup that is of no plan."""
+"""The plan digest of a backup without a plan."""
 
 
 async def backup_named(
@@ -33,19 +33,19 @@ async def backup_named(
     now: Clock = utc_now,
     progress: Progress = ignore_progress,
 ) -> Backup:
-    """Back up groups by name or by pattern; the backup's ``plan_id`` is an id of its own.
+    """Back up groups by name or by pattern. The ``plan_id`` of the backup is its own id.
 
-    :param group_ids: the groups; one that does not exist is in ``not_backed_up``.
+    :param group_ids: the groups; those that do not exist are in ``not_backed_up``.
     :param groups: or the patterns of the groups; ``None`` for all.
-    :param now: gives the time.
+    :param now: the clock.
     :param progress: called with (stage, done, total).
 
-    Groups that cannot be backed up are in ``not_backed_up``. Raises ``IncompleteListingError`` when a broker did not
-    answer, and ``BackupError`` when the cluster has no id or the file does not read back as it was written.
+    Groups that cannot be backed up are in ``not_backed_up``. Raises ``IncompleteListingError`` if a broker did not
+    answer, and ``BackupError`` if the cluster has no id or the file read back differs.
     """
     cluster_id = await admin.cluster_id()
     if not cluster_id:
-        raise BackupError("the cluster does not say its id, so a backup could not be told from another cluster's")
+        raise BackupError("the cluster reports no id, so its backups could not be distinguished from another cluster's")
     listed = (await admin.list_groups()).require_complete()
     if group_ids is None:
         chosen = groups or GroupFilter()

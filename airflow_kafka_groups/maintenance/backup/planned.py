@@ -1,11 +1,11 @@
-"""Back up the committed offsets of every planned group: read again now, written, read back and compared.
+"""Backups of every planned group: offsets are read again, written, read back and compared.
 
-Only what is in a verified backup can be deleted. So a group that cannot be read, has moved since the plan, or shows no
-offsets any more is simply not in the backup, and is named in the manifest's ``not_backed_up``.
+Only groups in a verified backup can be deleted. A group that cannot be read, has moved since the plan, or has no
+visible offsets any more is listed in the manifest's ``not_backed_up`` instead.
 
-A whole backup is never overwritten, also not by a run that began before it was there. When a run is repeated after
-groups were deleted, a fresh reading would find nothing and replace the only copy of their offsets: the backup that is
-there is verified and used instead.
+A complete backup is never overwritten, not even by a run that started before it existed. If a run is repeated after
+groups were deleted, reading again would find nothing and replace the only copy of their offsets; therefore the existing
+backup is verified and used.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ async def backup_groups(
     now: Clock = utc_now,
     progress: Progress = ignore_progress,
 ) -> Backup:
-    """Back up every group of the plan, or verify and give the backup that the plan has already.
+    """Back up every group of the plan, or verify and return the plan's existing backup.
 
-    :param approved_digest: the plan's digest as it was approved; another plan is refused.
-    :param now: gives the time.
+    :param approved_digest: the plan's digest as approved; another plan is refused.
+    :param now: the clock.
     :param progress: called with (stage, done, total).
 
-    Groups that cannot be backed up are in ``not_backed_up``. Raises ``PlanError`` when the plan may not be applied, and
-    ``BackupError`` when the file does not read back as it was written.
+    Groups that cannot be backed up are in ``not_backed_up``. Raises ``PlanError`` if the plan must not be applied, and
+    ``BackupError`` if the file read back differs.
     """
     if plan.cluster != layout.cluster:
         raise BackupError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
@@ -82,13 +82,13 @@ async def backup_groups(
             columns.add(_facts(group), now(), result.value)
             entries[group.group_id] = entry_of(_facts(group), result.value)
         else:
-            not_backed_up[group.group_id] = reason or "no offsets came"
+            not_backed_up[group.group_id] = reason or "the result has no offsets"
         done += 1
         progress("backup", done, len(planned))
     topic_ids = await add_topics(admin, columns)
     if layout.backup_manifest(plan.plan_id).exists():
-        # Another run of the same task was faster, and groups may be deleted by its backup: what this one has just read
-        # may lack them, and must not replace it.
+        # Another run of the same task was faster and may have deleted groups: the offsets read here may lack them and
+        # must not replace its backup.
         return require_backup_of(await asyncio.to_thread(load_backup, layout, plan.plan_id), plan)
     backup = Backup(
         plan_id=plan.plan_id,
@@ -106,14 +106,16 @@ async def backup_groups(
 
 
 def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
-    """Give the backup itself, or raise ``BackupError`` when it is not of this very plan."""
+    """Return the backup, or raise ``BackupError`` if it does not belong to exactly this plan."""
     if (backup.plan_id, backup.plan_digest, backup.cluster, backup.kafka_cluster_id) != (
         plan.plan_id,
         plan.digest,
         plan.cluster,
         plan.kafka_cluster_id,
     ):
-        raise BackupError(f"the backup in {backup.path} is not of plan {plan.plan_id} with the digest {plan.digest}")
+        raise BackupError(
+            f"the backup in {backup.path} does not belong to plan {plan.plan_id} with digest {plan.digest}"
+        )
     return backup
 
 
@@ -139,7 +141,7 @@ def _facts(group: PlannedGroup) -> GroupFacts:
 
 
 def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
-    """Say what a backup holds of a group."""
+    """Build the backup entry of a group."""
     return BackupEntry(
         group_id=facts.group_id,
         group_type=facts.group_type,
@@ -150,7 +152,7 @@ def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
 
 
 async def add_topics(admin: BackupAdmin, columns: OffsetColumns) -> Mapping[str, str]:
-    """Add where the logs of all partitions start and end; return the ids of their topics, as far as they are known."""
+    """List the log start and end of all partitions, and return the known ids of their topics."""
     partitions = columns.partitions()
     topics = sorted({partition.topic for partition in partitions})
     try:
@@ -181,7 +183,7 @@ def _require_same(memory: Iterable[BackupEntry], file: Iterable[BackupEntry], pa
     found = {entry.group_id: entry for entry in file}
     if wanted != found:
         differ = [group_id for group_id in wanted | found if wanted.get(group_id) != found.get(group_id)]
-        raise BackupError(f"{path} does not read back as it was written, for {len(differ)} group(s): {differ[:3]}")
+        raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
 
 
 def _parquet(columns: OffsetColumns, backup: Backup) -> bytes:

@@ -27,7 +27,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance.backup.file import Backup, BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
-from airflow_kafka_groups.maintenance.checks import check_seconds, check_whole
+from airflow_kafka_groups.maintenance.checks import check_integer, check_seconds
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, lease_record
 from airflow_kafka_groups.maintenance.deletion.outcomes import (
     DeletionReport,
@@ -93,7 +93,7 @@ class DeletionOptions:
     lease: LeaseGuard | None = None
 
     def __post_init__(self) -> None:
-        check_whole("chunk_size", self.chunk_size, 1, "give a whole number of groups, at least 1")
+        check_integer("chunk_size", self.chunk_size, 1, "give a whole number of groups, at least 1")
         check_seconds("max_read_age_seconds", self.max_read_age_seconds)
         check_seconds("max_delete_seconds", self.max_delete_seconds)
 

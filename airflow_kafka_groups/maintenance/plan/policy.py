@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.checks import check_number, check_seconds, check_whole
+from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_PROTECTED, EVERYTHING, GroupFilter
 
 WEEK_SECONDS = 7 * 86_400.0
@@ -55,8 +55,10 @@ class PlanPolicy:
         object.__setattr__(self, "max_share", share)
         if not isinstance(self.allow_hidden_topics, bool):
             raise ConfigurationError("allow_hidden_topics", self.allow_hidden_topics, "give true or false")
-        check_whole("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
-        check_whole("min_observations", self.min_observations, 2, "give 2 or more: one observation proves no idle time")
+        check_integer("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
+        check_integer(
+            "min_observations", self.min_observations, 2, "give 2 or more: one observation proves no idle time"
+        )
 
     @property
     def groups(self) -> GroupFilter:

@@ -1,6 +1,6 @@
-"""Columns of the report that tell where a group was heading when it was judged: the Spark job's own numbers.
+"""The forecast columns of the report, computed by the Spark job: where a group was heading when it was judged.
 
-A column in which no group has a number is left out, as with verdicts of a job that did not tell any.
+A column without a value is omitted, e.g. for verdicts of a job that made no forecasts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ _COLUMNS = {
 
 
 def forecast_columns(groups: Sequence[PlannedGroup]) -> tuple[list[str], list[list[str]]]:
-    """Give the heads of the columns, and the cells of each group.
-
-    :param groups: the rows of the table.
-    """
+    """Return the column heads, and the cells of each group."""
     told = [name for name in _COLUMNS if any(name in (group.forecast or {}) for group in groups)]
     cells = [
         [_shown((group.forecast or {}).get(name), signed=name == "lag_trend") for name in told] for group in groups
@@ -33,10 +30,7 @@ def forecast_columns(groups: Sequence[PlannedGroup]) -> tuple[list[str], list[li
 
 
 def lag_cell(group: PlannedGroup) -> str:
-    """Give a group's lag; "at least" where some of its log ends were not known.
-
-    :param group: a planned group.
-    """
+    """Return a group's lag, with "at least" if some of its log ends are unknown."""
     if group.lag is None:
         return "-"
     return f"at least {group.lag:,}" if (group.forecast or {}).get("lag_unknown") else f"{group.lag:,}"

@@ -1,6 +1,6 @@
-"""The report of a run for people: one HTML file without any outside asset, made of the plan and the run's records.
+"""The report of a plan and its runs: one HTML file without external assets.
 
-Everything that comes from a cluster is escaped: a group id is whatever somebody typed into a consumer's configuration.
+Everything from the cluster is escaped, because a group id can be any string.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from airflow_kafka_groups.maintenance.report.style import STYLE
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
 
 SHOWN = 200
-"""Rows of a table that are shown; the rest is counted, and stands in the files."""
+"""The maximum number of table rows; the others are counted and are in the files."""
 
 HEAD = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     '<meta name="generator" content="airflow-kafka-groups">'
 )
-"""How every report begins: whoever shows one to people tells it from any other file by this."""
+"""The beginning of every report, by which a report is recognized."""
 
 _ORDER = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
 
@@ -36,12 +36,12 @@ def render_report(
     files: Mapping[str, str] | None = None,
     now: datetime,
 ) -> str:
-    """Make the page.
+    """Render the page.
 
     :param plan: the plan.
-    :param records: the audit records of its runs, oldest first. Dry runs count only when there is no other.
-    :param files: names and places of the files that the reader may want.
-    :param now: the time at which the page is made.
+    :param records: the audit records of its runs, oldest first. Dry runs count only if there is no other run.
+    :param files: names and places of files for the reader.
+    :param now: the time of rendering.
     """
     real = [record for record in records if not record["dry_run"]]
     used = real or list(records)
@@ -66,13 +66,13 @@ def render_report(
 
 
 def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
-    """Write the page; a newer one replaces it."""
+    """Write the page, replacing an older one."""
     path = layout.report(plan_id)
     return write_file(layout.root / "reports", path.name, html.encode("utf-8", "replace"))
 
 
 def merge_outcomes(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Give the latest outcome of each group; one that was deleted stays so when a repeated run finds it gone."""
+    """Return the latest outcome of each group. Deleted groups stay deleted when a repeated run finds them gone."""
     merged: dict[str, dict[str, str]] = {}
     for record in records:
         for item in record["outcomes"]:
@@ -105,12 +105,12 @@ def _banners(
 ) -> str:
     banners = []
     if not records:
-        banners.append(("plain", "Nothing was deleted: this plan has not been run."))
+        banners.append(("plain", "Nothing was deleted: this plan has not been applied."))
     elif dry_run:
-        banners.append(("dry", "Dry run: every check was made, and nothing was deleted."))
+        banners.append(("dry", "Dry run: all checks were made, nothing was deleted."))
     if present:
         shown = ", ".join(f"{_id(group_id)} ({_text(state)})" for group_id, state in list(present.items())[:5])
-        banners.append(("bad", f"{len(present)} group(s) that should be gone are there: {shown}"))
+        banners.append(("bad", f"{len(present)} group(s) that should be gone still exist: {shown}"))
     warnings = [*plan.warnings, *(warning for record in records for warning in record["warnings"])]
     banners += [("warn", _text(warning)) for warning in dict.fromkeys(warnings)]
     return "".join(f'<p class="banner {kind}">{text}</p>' for kind, text in banners)
@@ -133,7 +133,7 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
     numbers += [
         ("Deleted", found[Outcome.DELETED], "good"),
         ("Verified gone", verified, "good"),
-        ("Kept by the fence", found[Outcome.KEPT], ""),
+        ("Kept by the recheck", found[Outcome.KEPT], ""),
         ("Failed or unknown", found[Outcome.FAILED] + found[Outcome.UNKNOWN], "bad"),
     ]
     cards = "".join(
@@ -181,15 +181,15 @@ def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> 
     unasked = [group.group_id for group in plan.groups if group.group_id not in outcomes]
     items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
     rows = [[_id(item["group_id"]), _pill(item["outcome"]), _text(item["reason"])] for item in items]
-    rows += [[_id(group_id), _pill("kept"), "the run did not come to it"] for group_id in unasked]
+    rows += [[_id(group_id), _pill("kept"), "the run did not reach it"] for group_id in unasked]
     codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
     table = _table(["Group", "Outcome", "Why"], rows[:SHOWN])
-    return _section("Planned and not deleted", len(rows), table, _counted(codes), "Every planned group was deleted.")
+    return _section("Planned but not deleted", len(rows), table, _counted(codes), "Every planned group was deleted.")
 
 
 def _kept_by_plan(plan: DeletionPlan) -> str:
     by_verdict = Counter(group.verdict for group in plan.kept)
-    # Those that somebody decided about come first: a live group needs no explanation.
+    # Groups kept by a decision come first: a live group needs no explanation.
     order = ["over_cap", "doubt", "excluded", "protected", "unreadable", "no_offsets", "settling", "moving"]
     places = {name: place for place, name in enumerate(order)}
     kept = sorted(plan.kept, key=lambda group: (places.get(group.verdict, len(order)), group.group_id))
@@ -228,7 +228,7 @@ def _runs(records: Sequence[Mapping[str, Any]]) -> str:
             ]
         )
     heads = ["Run", "Kind", "Started", "Took", "Outcomes", "By", "Lease"]
-    return _section("Runs", len(rows), _table(heads, rows, numeric=(3,)), "", "This plan has not been run.")
+    return _section("Runs", len(rows), _table(heads, rows, numeric=(3,)), "", "This plan has not been applied.")
 
 
 def _lease(lease: Mapping[str, Any] | None) -> str:
@@ -272,7 +272,7 @@ def _text(value: object) -> str:
 
 
 def _id(value: str) -> str:
-    # bdi: an id with right-to-left characters must not turn the sentence around it.
+    # bdi: an id with right-to-left characters must not reorder the text around it
     return f"<code><bdi>{escape(value) or '(empty id)'}</bdi></code>"
 
 

@@ -1,4 +1,4 @@
-"""The look of the report: no outside asset, light or dark as the reader's system is, for paper and phones too."""
+"""The style of the report: no external assets, light or dark, for print and phones too."""
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#f7f8fa;--card:#fff;--text:#1b1f26;--soft:#5b6472;--line:#e2e5ea;--good:#1a7f4b;

@@ -1,8 +1,8 @@
-"""Change committed offsets of groups without members, and see that it was done. Shared by reset and restore.
+"""Changes of committed offsets of groups without members, with verification. Shared by reset and restore.
 
-A change is a proposal: what a group had when it was made, and what it shall have. Each chunk of groups is described and
-read a moment before it is written: a group that has members, is of another kind, or has moved since the proposal is
-kept. Afterwards the offsets are read back and compared.
+A change is a proposal: the offsets of a group when it was made, and the new ones. Each chunk of groups is described and
+read just before it is written: a group that has members, is of another kind, or has moved since the proposal is kept.
+Afterwards the offsets are read back and compared.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from airflow_kafka_groups.models import (
 
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 Ends = Mapping[TopicPartition, tuple[int, int] | str]
-_AT_ONCE = 200
+_CHUNK_GROUPS = 200
 
 
 class CommitAdmin(GroupAdmin, Protocol):
-    """Be the part of ``AdminClient`` that this module uses."""
+    """The part of ``AdminClient`` that this module uses."""
 
     async def alter_consumer_group_offsets(
         self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], /
@@ -44,7 +44,7 @@ class CommitAdmin(GroupAdmin, Protocol):
 
 
 class ChangeOutcome(StrEnum):
-    """Say what became of a proposed change."""
+    """The outcome of a proposed change."""
 
     CHANGED = "changed"
     WOULD_CHANGE = "would_change"
@@ -56,12 +56,12 @@ class ChangeOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Be a proposal for one group.
+    """A proposed change of one group.
 
     :param before: all its committed offsets when the proposal was made.
-    :param after: what shall be committed; partitions that are not named are left alone.
-    :param skipped: partitions that were left out, with the reason.
-    :param kept: why the group is not to be touched at all.
+    :param after: the offsets to commit; other partitions are not changed.
+    :param skipped: partitions that are left out, with the reason.
+    :param kept: why the group must not be changed at all.
     """
 
     group_id: str
@@ -71,7 +71,7 @@ class Change:
     kept: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON: the record by which a change can be taken back."""
+        """Return the change as JSON values: a record that allows undoing it."""
         return {
             "group_id": self.group_id,
             "before": _rows(self.before),
@@ -83,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeResult:
-    """Be what became of one group's change: ``partitions`` is how many were (or would be) committed."""
+    """The result of one group's change. ``partitions`` is the number of offsets that were, or would be, committed."""
 
     group_id: str
     outcome: ChangeOutcome
@@ -92,7 +92,7 @@ class ChangeResult:
     skipped: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return the result as JSON values."""
         return {
             "group_id": self.group_id,
             "outcome": self.outcome.value,
@@ -103,7 +103,7 @@ class ChangeResult:
 
 
 def counts_of(results: Iterable[ChangeResult]) -> dict[str, int]:
-    """Count the outcomes; every outcome is there."""
+    """Count the results by outcome, including outcomes that did not occur."""
     found = Counter(result.outcome for result in results)
     return {outcome.value: found.get(outcome, 0) for outcome in ChangeOutcome}
 
@@ -116,14 +116,14 @@ async def apply_changes(
     may_be_absent: bool = False,
     progress: Progress = ignore_progress,
 ) -> list[ChangeResult]:
-    """Make the changes, chunk by chunk; give one result for each, in order.
+    """Apply the changes in chunks, and return one result each, in order.
 
-    :param dry_run: look at everything, write nothing.
-    :param may_be_absent: also write groups that do not exist: they are created. Default false: such a group is kept.
+    :param dry_run: run all checks but write nothing.
+    :param may_be_absent: also write groups that do not exist, which creates them. Default false: such a group is kept.
     """
     results: list[ChangeResult] = []
-    for start in range(0, len(changes), _AT_ONCE):
-        chunk = changes[start : start + _AT_ONCE]
+    for start in range(0, len(changes), _CHUNK_GROUPS):
+        chunk = changes[start : start + _CHUNK_GROUPS]
         results += await _apply_chunk(admin, chunk, dry_run, may_be_absent)
         progress("commit", len(results), len(changes))
     return results
@@ -135,12 +135,12 @@ async def committed_of(admin: GroupAdmin, group_ids: Sequence[str]) -> dict[str,
 
 
 def commits_in(offsets: GroupOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Give the partitions that have a commit."""
+    """Return the partitions that have a commit."""
     return {where: value for where, value in offsets.items() if value is not None}
 
 
 async def log_ends(admin: GroupAdmin, partitions: Iterable[TopicPartition]) -> Ends:
-    """Give (log start, log end) of each partition, or why they are not known."""
+    """Return (log start, log end) of each partition, or why they are unknown."""
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
         return {}
@@ -153,21 +153,21 @@ async def log_ends(admin: GroupAdmin, partitions: Iterable[TopicPartition]) -> E
             found[where] = (start.offset, end.offset)
         else:
             error = next((item for item in (start, end) if isinstance(item, KafkaGroupsError)), None)
-            found[where] = f"the ends of its log cannot be read: {error or 'no answer'}"
+            found[where] = f"the log start and end cannot be read: {error or 'no result'}"
     return found
 
 
 def name_of(where: TopicPartition) -> str:
-    """Write a partition for people."""
+    """Format a partition for messages."""
     return f"{where.topic}[{where.partition}]"
 
 
 async def _apply_chunk(
     admin: CommitAdmin, chunk: Sequence[Change], dry_run: bool, may_be_absent: bool
 ) -> list[ChangeResult]:
-    alive = [change.group_id for change in chunk if change.kept is None]
-    described = await admin.describe_consumer_groups(alive) if alive else GroupResults[GroupDescription](())
-    now = await committed_of(admin, alive) if alive else {}
+    candidates = [change.group_id for change in chunk if change.kept is None]
+    described = await admin.describe_consumer_groups(candidates) if candidates else GroupResults[GroupDescription](())
+    now = await committed_of(admin, candidates) if candidates else {}
     results: dict[str, ChangeResult] = {}
     ready: dict[str, Change] = {}
     for change in chunk:
@@ -177,9 +177,9 @@ async def _apply_chunk(
         if reason is not None:
             results[change.group_id] = _result(change, ChangeOutcome.KEPT, reason, 0)
         elif all(change.before.get(where) == value for where, value in change.after.items()):
-            results[change.group_id] = _result(change, ChangeOutcome.UNCHANGED, "there is nothing to change", 0)
+            results[change.group_id] = _result(change, ChangeOutcome.UNCHANGED, "nothing to change", 0)
         elif dry_run:
-            results[change.group_id] = _result(change, ChangeOutcome.WOULD_CHANGE, "it may be changed")
+            results[change.group_id] = _result(change, ChangeOutcome.WOULD_CHANGE, "it can be changed")
         else:
             ready[change.group_id] = change
     if ready:
@@ -193,15 +193,15 @@ async def _write(admin: CommitAdmin, ready: Mapping[str, Change]) -> dict[str, C
     results = {}
     for group_id, change in ready.items():
         answer = done.get(group_id)
-        error = MissingAnswerError("no answer came") if answer is None else answer.error
+        error = MissingAnswerError("there is no result") if answer is None else answer.error
         read = now[group_id]
         if read.error is not None or read.value is None:
-            outcome, reason = ChangeOutcome.UNKNOWN, f"it cannot be read back: {read.error}"
+            outcome, reason = ChangeOutcome.UNKNOWN, f"its offsets cannot be read back: {read.error}"
         elif differ := [where for where, value in change.after.items() if not _same(read.value.get(where), value)]:
-            said = str(error) if error is not None else f"{name_of(differ[0])} does not read back as it was written"
-            outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {said}"
+            shown = str(error) if error is not None else f"{name_of(differ[0])} differs when read back"
+            outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {shown}"
         else:
-            outcome, reason = ChangeOutcome.CHANGED, "committed, and read back the same"
+            outcome, reason = ChangeOutcome.CHANGED, "committed and verified"
         results[group_id] = _result(change, outcome, reason)
     return results
 
@@ -213,7 +213,7 @@ def _why_kept(
     may_be_absent: bool,
 ) -> str | None:
     if described is None or now is None:
-        return "its coordinator said nothing about it"
+        return "its coordinator returned no result"
     absent = described.error is not None and is_not_found(described.error)
     if described.error is not None and not absent:
         return f"it cannot be described: {described.error}"
@@ -227,7 +227,7 @@ def _why_kept(
         return f"state {group.state.value}, {len(group.members)} member(s)"
     elif not has_eligible_kind(group.type, group.protocol_type):
         return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
-    return None if commits_in(now.value) == dict(change.before) else "its offsets have moved in between"
+    return None if commits_in(now.value) == dict(change.before) else "its offsets moved meanwhile"
 
 
 def _same(found: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:

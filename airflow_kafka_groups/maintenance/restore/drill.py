@@ -1,7 +1,7 @@
-"""Rehearse a restore: put a backup's offsets into scratch groups, compare, and delete the scratch groups again.
+"""A restore drill: restores a backup's offsets into scratch groups, compares them, and deletes the scratch groups.
 
-Nothing but groups that this drill has made is written to or deleted: a scratch group must not exist before, and is
-deleted only if it is empty and holds exactly what was put into it.
+Only groups created by the drill are written to or deleted: a scratch group must not exist before, and is deleted only
+if it is empty and contains exactly the restored offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     committed_of,
     log_ends,
 )
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, topics_made_anew
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, recreated_topics
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
 from airflow_kafka_groups.models import GroupState
 
@@ -37,13 +37,13 @@ class DrillAdmin(CommitAdmin, BackupAdmin, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillReport:
-    """Be what a drill found.
+    """The result of a drill.
 
-    :param restored: the groups whose offsets came back as they are in the backup.
-    :param partitions: how many offsets those are.
-    :param skipped: the partitions a restore leaves out, with the reason, by group.
-    :param failed: the groups that did not come back so, with the reason.
-    :param left: scratch groups that are not proven to be gone, with what is known of them.
+    :param restored: the groups whose restored offsets equal the backup.
+    :param partitions: the number of these offsets.
+    :param skipped: the partitions that a restore leaves out, with the reason, by group.
+    :param failed: the groups whose restored offsets differ or could not be restored, with the reason.
+    :param left: scratch groups that may still exist, with what is known about them.
     """
 
     backup_id: str
@@ -54,7 +54,7 @@ class DrillReport:
     left: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return the report as JSON values."""
         return {
             "backup_id": self.backup_id,
             "restored": len(self.restored),
@@ -74,32 +74,36 @@ async def rehearse_restore(
     scratch_prefix: str = SCRATCH_PREFIX,
     progress: Progress = ignore_progress,
 ) -> DrillReport:
-    """Restore the first groups of a backup into scratch groups, compare, and delete those.
+    """Restore groups of a backup into scratch groups, compare, and delete the scratch groups.
 
-    :param backup_id: the backup: its plan's id.
-    :param groups: how many groups to rehearse with, at most; those with the most partitions. Default 20.
-    :param scratch_prefix: what the scratch groups' names begin with; the backup's id and a number follow.
+    :param backup_id: the backup, i.e. its plan's id.
+    :param groups: maximum number of groups to restore, those with the most partitions first. Default 20.
+    :param scratch_prefix: the prefix of the scratch groups' names, followed by the backup's id and a number.
     :param progress: called with (stage, done, total).
 
-    Raises ``BackupError`` when the backup is damaged, empty or of another cluster, and ``MaintenanceError``, before
-    anything is written, when a scratch group exists already. What goes wrong later is in the report.
+    Raises ``BackupError`` if the backup is damaged, empty or of another cluster, and ``MaintenanceError`` if a scratch
+    group exists; nothing was written then. Later errors are in the report.
     """
     backup = await asyncio.to_thread(load_backup, layout, backup_id)
     if (here := await admin.cluster_id()) != backup.kafka_cluster_id:
         raise BackupError(
-            f"backup {backup_id} is of the Kafka cluster {backup.kafka_cluster_id!r}, this one is {here!r}"
+            f"backup {backup_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is {here!r}"
         )
     saved = await asyncio.to_thread(lambda: [*read_backup(layout, backup_id)])
     chosen = sorted(saved, key=lambda group: (-group.entry.partitions, group.entry.group_id))[:groups]
     if not chosen:
-        raise BackupError(f"backup {backup_id} holds no group to rehearse with")
+        raise BackupError(f"backup {backup_id} contains no group to restore")
     scratch = {f"{scratch_prefix}{backup_id}.{number}": group for number, group in enumerate(chosen)}
     found = await verify_deleted(admin, scratch)
     if not found.ok:
-        raise MaintenanceError(f"scratch groups are there already, or nobody knows: {found.present or found.unclear}")
+        raise MaintenanceError(
+            f"scratch groups exist already, or their state is unknown: {found.present or found.unclear}"
+        )
     ends = await log_ends(admin, (where for group in chosen for where in group.offsets))
-    remade = await topics_made_anew(admin, backup)
-    changes = [replace(propose_group(group, {}, ends, False, remade), group_id=name) for name, group in scratch.items()]
+    recreated = await recreated_topics(admin, backup)
+    changes = [
+        replace(propose_group(group, {}, ends, False, recreated), group_id=name) for name, group in scratch.items()
+    ]
     try:
         outcomes = {
             result.group_id: result
@@ -123,7 +127,7 @@ async def rehearse_restore(
 
 
 async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
-    """Read the scratch groups whole: each has to hold what was restored, and nothing else."""
+    """Return the scratch groups whose offsets are not exactly those restored, with the reason."""
     now = await committed_of(admin, [change.group_id for change in changes])
     differing = {}
     for change in changes:
@@ -131,12 +135,12 @@ async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str,
         if read.value is None:
             differing[change.group_id] = f"cannot be read: {read.error}"
         elif commits_in(read.value) != dict(change.after):
-            differing[change.group_id] = "does not hold what the backup says"
+            differing[change.group_id] = "differs from the backup"
     return differing
 
 
 async def _remove(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
-    """Delete the scratch groups that are empty and hold nothing but what was put there; say which are left."""
+    """Delete the empty scratch groups that contain only restored offsets; return those that remain."""
     names = [change.group_id for change in changes if change.after]
     described = await admin.describe_consumer_groups(names)
     now = await committed_of(admin, names)
@@ -155,8 +159,8 @@ async def _remove(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, st
 
 
 def _skipped(changes: Sequence[Change], scratch: Mapping[str, BackedUpGroup]) -> dict[str, str]:
-    said = {}
+    reasons = {}
     for change in changes:
         for where, reason in change.skipped.items():
-            said[f"{scratch[change.group_id].entry.group_id}: {where.topic}[{where.partition}]"] = reason
-    return said
+            reasons[f"{scratch[change.group_id].entry.group_id}: {where.topic}[{where.partition}]"] = reason
+    return reasons

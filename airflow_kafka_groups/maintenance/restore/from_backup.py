@@ -1,9 +1,9 @@
-"""Give groups back the offsets of a backup, where that can do no harm.
+"""Restores of a backup's offsets, limited to groups and partitions where that is safe.
 
-A group is restored when it does not exist or is empty, and has committed nothing that the backup does not say: one that
-was used again since keeps its newer offsets (``overwrite`` says otherwise). A partition is left out when its topic is
-gone, was made anew (it has another id, or its log ends or begins earlier than when the backup was made), or when the
-offset lies outside the log: there it would mean another record, or none.
+A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup: a group
+that was used since keeps its newer offsets (unless ``overwrite``). A partition is left out if its topic was deleted or
+recreated (it has another id, or its log starts or ends earlier than at the time of the backup), or if the offset is
+outside the log, where it would refer to another record, or none.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from airflow_kafka_groups.models import TopicPartition
 async def propose_restore(
     admin: BackupAdmin, layout: Layout, plan_id: str, *, group_ids: Sequence[str] | None = None, overwrite: bool = False
 ) -> list[Change]:
-    """Say what a restore would commit; nothing is written.
+    """Return the changes that a restore would commit; nothing is written.
 
-    :param plan_id: the plan whose backup it is.
-    :param group_ids: only these groups; ``None`` (default) for all of the backup.
-    :param overwrite: also set back groups that have committed something else since; default false.
+    :param plan_id: the plan of the backup.
+    :param group_ids: only these groups; ``None`` (default) for all in the backup.
+    :param overwrite: also reset groups that have committed other offsets since. Default false.
 
-    Raises ``BackupError`` when the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group
-    that is not in it.
+    Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group that
+    it does not contain.
     """
     backup = await asyncio.to_thread(load_backup, layout, plan_id)
     here = await admin.cluster_id()
     if here != backup.kafka_cluster_id:
         raise BackupError(
-            f"the backup of plan {plan_id} is of the Kafka cluster {backup.kafka_cluster_id!r} and this one is "
+            f"the backup of plan {plan_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is "
             f"{here!r}: check the connection"
         )
     groups = {group.entry.group_id: group for group in await asyncio.to_thread(lambda: [*read_backup(layout, plan_id)])}
@@ -44,37 +44,37 @@ async def propose_restore(
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}
     ends = await log_ends(admin, (where for group_id in wanted for where in groups[group_id].offsets))
-    remade = await topics_made_anew(admin, backup)
+    recreated = await recreated_topics(admin, backup)
     changes = []
     for group_id in wanted:
         read = now[group_id]
         if read.error is not None or read.value is None:
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
         else:
-            changes.append(propose_group(groups[group_id], commits_in(read.value), ends, overwrite, remade))
+            changes.append(propose_group(groups[group_id], commits_in(read.value), ends, overwrite, recreated))
     return changes
 
 
-async def topics_made_anew(admin: BackupAdmin, backup: Backup) -> dict[str, str]:
-    """Name the topics of a backup that have another id by now, and say so; nothing is said of those without one."""
+async def recreated_topics(admin: BackupAdmin, backup: Backup) -> dict[str, str]:
+    """Return the topics whose id differs from the backup's, with a message each. Topics without an id are ignored."""
     if not backup.topic_ids:
         return {}
     here = await admin.topic_ids(backup.topic_ids)
     return {
-        topic: f"the topic was made anew: its id is {here[topic]}, and was {before}"
+        topic: f"the topic was recreated: its id is {here[topic]} and was {before}"
         for topic, before in backup.topic_ids.items()
         if here.get(topic, before) != before
     }
 
 
 def propose_group(
-    group: BackedUpGroup, before: Commits, ends: Ends, overwrite: bool, remade: Mapping[str, str]
+    group: BackedUpGroup, before: Commits, ends: Ends, overwrite: bool, recreated: Mapping[str, str]
 ) -> Change:
-    """Say what a restore would commit for one group.
+    """Return the change that a restore would commit for one group.
 
-    :param before: what it has committed now.
-    :param ends: the logs' ends now.
-    :param remade: topics that were made anew, with the reason to give.
+    :param before: its current committed offsets.
+    :param ends: the current log starts and ends.
+    :param recreated: recreated topics, with the message.
     """
     group_id = group.entry.group_id
     saved = commits_in(group.offsets)
@@ -88,21 +88,21 @@ def propose_group(
         )
     skipped = {}
     for where, value in saved.items():
-        if reason := remade.get(where.topic) or _why_skipped(where, value.offset, group, ends):
+        if reason := recreated.get(where.topic) or _why_skipped(where, value.offset, group, ends):
             skipped[where] = reason
     after = {where: value for where, value in saved.items() if where not in skipped}
-    kept = None if after else "nothing of it can be restored: all its partitions are gone or were made anew"
+    kept = None if after else "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
     return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)
 
 
 def _why_skipped(where: TopicPartition, offset: int, group: BackedUpGroup, ends: Ends) -> str | None:
-    found = ends.get(where, "nobody said anything about it")
+    found = ends.get(where, "the log start and end are unknown")
     if isinstance(found, str):
         return found
     start, end = found
     old_start, old_end = group.log_ends.get(where, (None, None))
     if (old_end is not None and end < old_end) or (old_start is not None and start < old_start):
-        return f"the topic was made anew: its log is {start} to {end}, and was {old_start} to {old_end}"
+        return f"the topic was recreated: its log is {start} to {end} and was {old_start} to {old_end}"
     if not start <= offset <= end:
         return f"offset {offset} is outside the log, {start} to {end}"
     return None

@@ -1,4 +1,4 @@
-"""Move committed offsets: to the begin or end of the log, to a time, by a distance, or to given numbers. Clamped."""
+"""Resets of committed offsets: to the start or end of the log, a time, a distance, or given offsets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from airflow_kafka_groups.maintenance.protocols import GroupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, Ends, commits_in, committed_of, log_ends
 from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 
-Explicit = Mapping[str, Mapping[TopicPartition, int]]
+TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetTarget:
-    """Say where to; exactly one is given. What lies outside a log is moved to its nearer end.
+    """The target of a reset; set exactly one field. An offset outside the log is moved to its nearer end.
 
     :param to: ``"earliest"`` or ``"latest"``.
     :param timestamp_ms: the first record at or after this time, in milliseconds since 1970; the end if there is none.
-    :param shift_by: so many records ahead, or back below 0.
+    :param shift_by: the number of records to move forward, or back if negative.
     """
 
     to: str | None = None
@@ -29,7 +29,7 @@ class ResetTarget:
     def __post_init__(self) -> None:
         given = [value for value in (self.to, self.timestamp_ms, self.shift_by) if value is not None]
         if len(given) != 1:
-            raise ConfigurationError("to, timestamp, shift_by", None, "give exactly one of them")
+            raise ConfigurationError("to, timestamp, shift_by", None, "pass exactly one of them")
         if self.to not in (None, "earliest", "latest"):
             raise ConfigurationError("to", self.to, 'must be "earliest" or "latest"')
 
@@ -37,9 +37,9 @@ class ResetTarget:
 async def propose_reset(
     admin: GroupAdmin, group_ids: Sequence[str], target: ResetTarget, *, topics: Sequence[str] | None = None
 ) -> list[Change]:
-    """Say what a reset would commit, in the partitions that have a commit; nothing is written.
+    """Return the changes that a reset would commit, for partitions with a commit; nothing is written.
 
-    :param topics: only these topics; ``None`` (default) for all that the group has commits in.
+    :param topics: only these topics; ``None`` (default) for all topics with a commit.
     """
 
     def chosen(_: str, before: Commits) -> list[TopicPartition]:
@@ -57,14 +57,14 @@ async def propose_reset(
             return (before or 0) + target.shift_by
         found = times.get(where)
         if not isinstance(found, ListedOffset):
-            return f"the offset of that time cannot be read: {found}"
+            return f"the offset for the timestamp cannot be read: {found}"
         return end if found.offset < 0 else found.offset
 
     return [_propose(group_id, *wanted[group_id], ends, offset) for group_id in group_ids]
 
 
-async def propose_alter(admin: GroupAdmin, offsets: Explicit) -> list[Change]:
-    """Say what setting these offsets would commit; nothing is written."""
+async def propose_alter(admin: GroupAdmin, offsets: TargetOffsets) -> list[Change]:
+    """Return the changes that would set these offsets; nothing is written."""
     wanted, ends = await _read(admin, list(offsets), lambda group_id, _: list(offsets[group_id]))
     return [
         _propose(group_id, *wanted[group_id], ends, lambda where, *_, of=offsets[group_id]: of[where])
@@ -114,5 +114,5 @@ def _propose(
         same = committed is not None and committed.offset == new
         after[where] = committed if same and committed else OffsetAndMetadata(new)
     if kept is None and not after:
-        kept = "nothing of it can be changed: no partition's log can be read"
+        kept = "it cannot be changed: the logs of its partitions cannot be read"
     return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)

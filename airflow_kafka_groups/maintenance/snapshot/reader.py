@@ -1,4 +1,4 @@
-"""Read snapshots back, and trust none that is missing, half written, damaged or another one than it says."""
+"""Read snapshots back, and trust none that is missing, incomplete, damaged or another one than it says."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
     """Read a snapshot's manifest; raises ``SnapshotError`` when there is none, it is damaged or of another cluster."""
     path = layout.manifest(snapshot_id)
     if not path.exists() and layout.snapshot_data(snapshot_id).exists():
-        raise SnapshotError(f"snapshot {snapshot_id} is half written (it has rows and no manifest): take a new one")
+        raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
     manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError), path)
     if manifest.snapshot_id != snapshot_id or manifest.cluster != layout.cluster:
         raise SnapshotError(f"{path} is about snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}")

@@ -80,7 +80,7 @@ def find_history(
         raise SnapshotError(_nothing_there(storage, base, cluster, half=bool(stored)))
     if snapshot_id is not None and snapshot_id not in ids:
         raise SnapshotError(
-            f"snapshot {snapshot_id} has no manifest in {folder}/manifests: it is half written or was never taken. "
+            f"snapshot {snapshot_id} has no manifest in {folder}/manifests: it is incomplete or was never taken. "
             f"The newest one there is {ids[-1]}"
         )
     judged = snapshot_id or ids[-1]
@@ -93,7 +93,7 @@ def find_history(
         ids = [candidate for candidate in ids if taken_at(candidate) >= oldest]
     manifests, passed_over = _newest_complete(spark, folder, cluster, ids, max_snapshots)
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
-    skipped += [(name, "data without a manifest: half written, ignored") for name in without_manifest]
+    skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]
     for manifest in manifests:
         lost = [name for name in manifest.files if (manifest.snapshot_id, name) not in stored]
         if lost:

@@ -23,7 +23,7 @@ def read_last_commits(spark: SparkSession, folder: str, kafka_cluster_id: str | 
     :param folder: its ``--output``.
     :param kafka_cluster_id: the cluster whose groups are judged.
 
-    Raises ``JobError`` when it is not there, half written, or of another cluster.
+    Raises ``JobError`` when it is not there, incomplete, or of another cluster.
     """
     remedy = "run the job commit_history first, or leave --commit-history out"
     try:
@@ -32,7 +32,7 @@ def read_last_commits(spark: SparkSession, folder: str, kafka_cluster_id: str | 
         rows = spark.read.parquet(f"{folder}/groups").select("group_id", "last_commit_at")
     except StorageError as exc:
         raise JobError(
-            f"{folder} has no summary of commit_history, so it is half written or not there: {remedy}"
+            f"{folder} has no summary of commit_history, so it is incomplete or not there: {remedy}"
         ) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise JobError(

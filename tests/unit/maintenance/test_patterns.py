@@ -64,7 +64,7 @@ def test_an_include_is_not_taken_widely() -> None:
 @pytest.mark.parametrize("pattern", ["orders-* ", " orders-*", "orders\n", "\torders", "a\u00a0", " "])
 def test_blanks_around_a_glob_are_refused(pattern: str) -> None:
     """They come with copy and paste, and an exclude with one keeps nothing."""
-    with pytest.raises(ConfigurationError, match=r"^exclude.*blanks"):
+    with pytest.raises(ConfigurationError, match=r"^exclude.*whitespace"):
         check_patterns("exclude", [pattern])
     assert GroupFilter((f"re:{re.escape(pattern)}",)).selects(pattern)
 
@@ -100,13 +100,13 @@ def test_platform_groups_are_protected_by_default(group_id: str) -> None:
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [
-        ("team-*", "give a list"),
-        (7, "give a list"),
+        ("team-*", "must be a list"),
+        (7, "must be a list"),
         ([""], "empty pattern"),
         (["re:"], "empty pattern"),
-        (["re:("], "mend the regular expression"),
-        ([b"x"], "has to be a text"),
-        ([None], "has to be a text"),
+        (["re:("], "correct the regular expression"),
+        ([b"x"], "must be a string"),
+        ([None], "must be a string"),
     ],
 )
 @pytest.mark.parametrize("name", ["include", "exclude", "protected"])

@@ -103,9 +103,9 @@ def test_storage_that_loses_bytes_is_noticed() -> None:
     ("content", "message"),
     [
         (None, "missing"),
-        (b"", "half written"),
-        (b'{"format": 1, "groups": [', "half written"),
-        (b"\xff\xfe", "half written"),
+        (b"", "incomplete"),
+        (b'{"format": 1, "groups": [', "incomplete"),
+        (b"\xff\xfe", "incomplete"),
         (b"[]", "no JSON object|not a JSON object"),
         (b'{"format": 2}', "format 2"),
         (b"{}", "format None"),

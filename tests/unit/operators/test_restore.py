@@ -76,9 +76,9 @@ def test_a_group_with_members_is_never_restored(
     ("end", "reason"),
     [
         (broker_error("UNKNOWN_TOPIC_OR_PARTITION"), "UNKNOWN_TOPIC"),
-        (ListedOffset(9), "made anew"),
-        (ListedOffset(3), "made anew"),
-        (ListedOffset(0), "made anew"),
+        (ListedOffset(9), "recreated"),
+        (ListedOffset(3), "recreated"),
+        (ListedOffset(0), "recreated"),
     ],
 )
 def test_topics_that_are_gone_or_made_anew_are_skipped(
@@ -90,7 +90,7 @@ def test_topics_that_are_gone_or_made_anew_are_skipped(
     assert admin.groups["a"].positions == {T1: 6}
     admin.groups = {}
     admin.ends[U0] = end
-    assert "nothing of it" in restore(tmp_path, backed_up, group_ids=["b"])["kept"]["b"]
+    assert "it cannot be restored" in restore(tmp_path, backed_up, group_ids=["b"])["kept"]["b"]
     assert admin.groups == {}
 
 
@@ -100,7 +100,7 @@ def test_a_topic_with_another_id_was_made_anew_however_long_its_log_is(
     admin.ids["u"] = "another"
     admin.log = (0, 1000)
     found = restore(tmp_path, backed_up)
-    assert "nothing of it" in found["kept"]["b"]
+    assert "it cannot be restored" in found["kept"]["b"]
     assert {name: group.positions for name, group in admin.groups.items()} == {"a": {T0: 5, T1: 6}}
     admin.ids["t"] = "another"
     admin.groups = {}

@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import BackupError, PlanError, UnsupportedB
 from airflow_kafka_groups.maintenance.backup import planned as backup_module
 from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, read_backup
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
-from airflow_kafka_groups.maintenance.restore.from_backup import topics_made_anew
+from airflow_kafka_groups.maintenance.restore.from_backup import recreated_topics
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -142,7 +142,7 @@ async def test_a_half_written_backup_is_written_again(tmp_path: Path) -> None:
     folder = tmp_path / "prod" / "backups"
     folder.mkdir()
     (folder / f"{plan.plan_id}.parquet").write_bytes(b"half")
-    with pytest.raises(BackupError, match="half written"):
+    with pytest.raises(BackupError, match="incomplete"):
         load_backup(layout, plan.plan_id)
     backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert sorted(backup.entries) == ["a", "b"]
@@ -169,9 +169,9 @@ async def test_the_backup_of_another_plan_is_none(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     plan, backup = await backed_up(admin, layout)
     other = replace(plan, expires_at=plan.expires_at + timedelta(seconds=1))
-    with pytest.raises(BackupError, match="not of plan"):
+    with pytest.raises(BackupError, match="not belong to plan"):
         require_backup_of(backup, other)
-    with pytest.raises(BackupError, match="not of plan"):
+    with pytest.raises(BackupError, match="not belong to plan"):
         await backup_groups(admin, layout, other, now=Ticking(LATER))
 
 
@@ -190,7 +190,7 @@ async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch
         return bytes(sink.getvalue())
 
     monkeypatch.setattr(backup_module, "_parquet", lying)
-    with pytest.raises(BackupError, match="do not fit their fingerprint"):
+    with pytest.raises(BackupError, match="do not match their fingerprint"):
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert not (tmp_path / "prod" / "backups" / f"{plan.plan_id}.json").exists()
 
@@ -208,7 +208,7 @@ async def test_a_backup_that_lacks_a_group_is_noticed(tmp_path: Path, monkeypatc
         return bytes(sink.getvalue())
 
     monkeypatch.setattr(backup_module, "_parquet", short)
-    with pytest.raises(BackupError, match="2 rows and should have 4"):
+    with pytest.raises(BackupError, match="2 rows instead of 4"):
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
 
 
@@ -220,19 +220,19 @@ def rewrite(manifest: Path, data: dict[str, Any], **changes: Any) -> None:
 
 
 DAMAGES: list[tuple[str, Damage, str]] = [
-    ("no manifest", lambda m, p, d: m.unlink(), "half written"),
+    ("no manifest", lambda m, p, d: m.unlink(), "incomplete"),
     ("no data", lambda m, p, d: p.unlink(), "cannot be read"),
     ("a byte more", lambda m, p, d: p.write_bytes(p.read_bytes() + b"x"), "damaged"),
     ("empty data", lambda m, p, d: p.write_bytes(b""), "damaged"),
     ("another digest", lambda m, p, d: rewrite(m, d, file={**d["file"], "sha256": "0" * 64}), "damaged"),
     ("no digest", lambda m, p, d: rewrite(m, d, file={}), "damaged"),
     ("no file", lambda m, p, d: rewrite(m, d, file=None), "damaged"),
-    ("other rows", lambda m, p, d: rewrite(m, d, file={**d["file"], "rows": 9}), "should have 9"),
+    ("other rows", lambda m, p, d: rewrite(m, d, file={**d["file"], "rows": 9}), "rows instead of 9"),
     ("other count", lambda m, p, d: rewrite(m, d, groups=9), "its manifest says 9"),
-    ("other plan", lambda m, p, d: rewrite(m, d, plan_id="x"), "backup of plan 'x'"),
+    ("other plan", lambda m, p, d: rewrite(m, d, plan_id="x"), "belongs to plan 'x'"),
     ("other cluster", lambda m, p, d: rewrite(m, d, cluster="x"), "of cluster 'x'"),
     ("other Kafka", lambda m, p, d: rewrite(m, d, kafka_cluster_id="x"), "another plan or cluster"),
-    ("says both", lambda m, p, d: rewrite(m, d, not_backed_up={"a": "why"}), "says it does not"),
+    ("says both", lambda m, p, d: rewrite(m, d, not_backed_up={"a": "why"}), "lists as not backed up"),
     ("no plan digest", lambda m, p, d: rewrite(m, {k: v for k, v in d.items() if k != "plan_digest"}), "damaged"),
     ("newer", lambda m, p, d: rewrite(m, d, format=9), "format 9"),
 ]
@@ -279,4 +279,4 @@ async def test_a_client_that_cannot_learn_topic_ids_backs_up_without_them_and_sa
     assert "a restore may not notice a recreated topic: sasl.mechanism: no Kerberos" in caplog.text
     known = replace(backup, topic_ids={"t": "id-of-t"})
     with pytest.raises(UnsupportedByClientError):
-        await topics_made_anew(admin, known)
+        await recreated_topics(admin, known)

@@ -186,7 +186,7 @@ async def test_a_plan_or_backup_that_does_not_fit_deletes_nothing(tmp_path: Path
         await delete_planned(admin, plan, backup, dry_run=False, options=late)
     with pytest.raises(PlanError, match="approved"):
         await delete_planned(admin, plan, backup, dry_run=False, approved_digest="0" * 64, options=options())
-    with pytest.raises(BackupError, match="not of plan"):
+    with pytest.raises(BackupError, match="not belong to plan"):
         await delete_planned(admin, plan, replace(backup, plan_digest="0" * 64), dry_run=False, options=options())
     admin.cluster = "another"
     with pytest.raises(PlanError, match="check the connection"):

@@ -129,7 +129,7 @@ async def test_the_page_of_a_deletion(tmp_path: Path) -> None:
 async def test_the_page_of_a_dry_run_says_so_first(tmp_path: Path) -> None:
     _, plan, report, found = await run(tmp_path, dry_run=True)
     page = Balanced(render_report(plan, [record(plan, report, found)], now=LATER))
-    assert "Dry run: every check was made, and nothing was deleted." in page.text
+    assert "Dry run: all checks were made, nothing was deleted." in page.text
     assert "Would be deleted" in page.text
 
 
@@ -138,7 +138,7 @@ async def test_the_page_of_a_plan_that_was_not_run(tmp_path: Path) -> None:
     admin.add("a", ("t", 0, 1))
     plan = replace(await planned(admin, layout_in(tmp_path)), warnings=("look twice",))
     page = Balanced(render_report(plan, now=LATER))
-    assert "this plan has not been run" in page.text
+    assert "this plan has not been applied" in page.text
     assert "look twice" in page.text
     Balanced(render_report(replace(plan, groups=(), kept=()), now=LATER))
 
@@ -167,7 +167,7 @@ async def test_groups_that_are_back_are_in_red(tmp_path: Path) -> None:
     _, plan, report, _ = await run(tmp_path, dry_run=False)
     found = Verification(gone=("a",), present={EVIL: "state Stable"}, unclear={})
     html = render_report(plan, [record(plan, report, found)], now=LATER)
-    assert 'class="banner bad">1 group(s) that should be gone are there' in html
+    assert 'class="banner bad">1 group(s) that should be gone still exist' in html
     Balanced(html)
 
 

@@ -121,7 +121,7 @@ async def test_a_group_that_got_no_answer_is_an_error(tmp_path: Path) -> None:
     admin.add("g", ("t", 0, 5))
     admin.silent.add("g")
     rows, _ = await rows_of(admin, tmp_path)
-    assert "not answered" in rows[0]["error"]
+    assert "no result" in rows[0]["error"]
 
 
 async def test_a_partition_error_stands_beside_the_offsets_that_could_be_read(tmp_path: Path) -> None:

@@ -96,10 +96,10 @@ def unsorted(parquet: Path) -> None:
 
 
 DAMAGES: list[tuple[str, Damage, str]] = [
-    ("no manifest", lambda m, p, d: m.unlink(), "half written"),
+    ("no manifest", lambda m, p, d: m.unlink(), "incomplete"),
     ("nothing at all", lambda m, p, d: remove(m, p.parent), "missing"),
-    ("half a manifest", lambda m, p, d: m.write_text(json.dumps(d)[:60]), "half written"),
-    ("empty manifest", lambda m, p, d: m.write_text("") and None, "half written"),
+    ("half a manifest", lambda m, p, d: m.write_text(json.dumps(d)[:60]), "incomplete"),
+    ("empty manifest", lambda m, p, d: m.write_text("") and None, "incomplete"),
     ("a key is missing", lambda m, p, d: rewrite(m, {k: v for k, v in d.items() if k != "complete"}), "damaged"),
     ("complete is a text", lambda m, p, d: rewrite(m, d, complete="yes"), "damaged"),
     ("rows is a bool", lambda m, p, d: rewrite(m, d, rows=True), "damaged"),
@@ -159,5 +159,5 @@ async def test_a_damaged_newest_manifest_hides_nothing(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     await snapshot(FakeAdmin(), layout)
     (tmp_path / "prod" / "manifests" / "99990301T120000Z-0123abcd.json").write_text("{")
-    with pytest.raises(SnapshotError, match="half written"):
+    with pytest.raises(SnapshotError, match="incomplete"):
         latest_manifest(layout)
