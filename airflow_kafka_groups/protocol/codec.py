@@ -34,10 +34,13 @@ def response_schema(api: Api, version: int) -> ModuleType:
     return load_payload_module(api.key, version, EntityType.response)
 
 
-def encode_header(api: Api, version: int, correlation_id: int, client_id: str) -> bytes:
-    """Write the header of a request."""
+def encode_header(api: Api, version: int, correlation_id: bytes, client_id: str) -> bytes:
+    """Write the header of a request.
+
+    :param correlation_id: four bytes, with which the response begins.
+    """
     before, after = _header_around(api, version, client_id)
-    return before + correlation_id.to_bytes(4, "big") + after
+    return before + correlation_id + after
 
 
 @lru_cache(1000)

@@ -1,9 +1,9 @@
-"""What the rest of the package needs of a connection; what a fake in a test implements."""
+"""The interface of a connection, which the rest of the package uses and a fake in a test implements."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
@@ -11,22 +11,22 @@ from airflow_kafka_groups.protocol.codec import Message
 
 
 class BrokerConnection(Protocol):
-    """Be one open, authenticated connection to one broker, on which many requests may be in flight."""
+    """An open, authenticated connection to one broker, on which many requests may be in flight."""
 
     @property
     def versions(self) -> ApiVersions:
-        """Give what the broker announced when the connection was opened."""
+        """What the broker announced when the connection was opened."""
         ...
 
     @property
     def usable(self) -> bool:
-        """Say whether a request may still be sent."""
+        """Whether a request may still be sent."""
         ...
 
-    async def send(self, api: Api, version: int, request: Message, timeout: float) -> Message:
-        """Send a request and give its decoded answer.
+    async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
+        """Send a request and return the decoded response: the answer type of its API (``protocol.answers``).
 
-        :param timeout: seconds until the answer has to be there.
+        :param timeout: seconds for the response to arrive.
 
         Raises ``RequestTimeoutError``, ``ConnectionFailedError`` or ``RemoteProtocolError``.
         """

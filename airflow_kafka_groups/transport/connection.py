@@ -1,20 +1,18 @@
-"""One connection to one broker, over aiokafka's: the only module that imports a client library.
+"""A connection to one broker, opened by aiokafka: it does TLS, SASL and ApiVersions, and then hands the socket over.
 
-aiokafka opens the socket, does TLS and SASL, asks ApiVersions and keeps the table of correlation ids. Its connection
-class is semi-private, so everything we use of it is here (``connect``, ``send``, ``close``, ``connected``,
-``_versions``, ``_writer`` and ``_request_timeout``) and a contract test runs it against a real broker. ``_Frame`` lets
-kio's messages travel on it: aiokafka asks a request for its bytes and gives it the bytes of the answer.
+aiokafka's connection class is semi-private, so everything that is used of it is in this module (``connect``, ``close``,
+``connected``, ``_versions``, ``_reader``, ``_writer`` and ``_read_task``), and tests run it against real brokers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from io import BytesIO
+from itertools import count
+from typing import Any
 
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import (
-    CorrelationIdError,
     KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailed,
@@ -32,7 +30,7 @@ from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
 from airflow_kafka_groups.protocol.responses import decode_response
 from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
-from airflow_kafka_groups.transport.coalescing_writer import CoalescingWriter
+from airflow_kafka_groups.transport.pipeline import Pipeline
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 
@@ -40,50 +38,49 @@ _HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _PROBE_SECONDS = 1.0
 
 
-class AiokafkaConnection:
-    """Be a ``BrokerConnection`` over aiokafka. Make it with ``open_connection``."""
+class PipelinedConnection:
+    """A ``BrokerConnection`` over a socket that aiokafka has opened. Make it with ``open_connection``."""
 
-    def __init__(self, connection: AIOKafkaConnection, address: str) -> None:
-        self._connection = connection
+    def __init__(self, pipeline: Pipeline, versions: ApiVersions, client_id: str, address: str) -> None:
+        self._pipeline = pipeline
+        self._versions = versions
+        self._client_id = client_id
         self._address = address
-        self._versions = ApiVersions(dict(connection._versions))
-        connection._writer = CoalescingWriter(connection._writer)
-        connection._request_timeout = None  # every request carries its own
+        self._correlation_ids = count()
 
     @property
     def versions(self) -> ApiVersions:
-        """Give what the broker announced."""
+        """What the broker announced."""
         return self._versions
 
     @property
     def usable(self) -> bool:
-        """Say whether the connection is still open."""
-        return bool(self._connection.connected())
+        """Whether the connection is still open."""
+        return self._pipeline.open
 
-    async def send(self, api: Api, version: int, request: Message, timeout: float) -> Message:
-        """Send a request and give its decoded answer (see ``BrokerConnection``)."""
+    async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
+        """Send a request and return its decoded answer (see ``BrokerConnection``)."""
+        correlation_id = (next(self._correlation_ids) & 0x7FFFFFFF).to_bytes(4, "big")
+        data = encode_header(api, version, correlation_id, self._client_id) + encode_body(request)
         try:
-            async with asyncio.timeout(timeout):
-                frame: bytes = await self._connection.send(_Frame(api, version, request))
-        except TimeoutError as error:  # asyncio's, and aiokafka's RequestTimedOutError is never raised here
+            frame = await self._pipeline.exchange(correlation_id, data, timeout)
+        except TimeoutError as error:
             raise RequestTimeoutError(f"{self._address}: no answer to {api.name} within {timeout:g} s") from error
-        except CorrelationIdError as error:
+        except RemoteProtocolError as error:
             raise RemoteProtocolError(f"{self._address}: answers out of order: {error}") from error
-        except (KafkaError, OSError) as error:
+        except OSError as error:
             cause = error.__cause__ or error
             raise ConnectionFailedError(self._address, f"connection lost during {api.name}: {_say(cause)}") from error
         return decode_response(api, version, frame)
 
     async def aclose(self) -> None:
         """Close the socket and wait until it is gone."""
-        closed = self._connection.close()
-        if closed is not None:
-            await closed
+        await self._pipeline.aclose()
 
 
 async def open_connection(
     host: str, port: int, *, security: SecurityConfig, client_id: str, timeout: float, tls: TlsContext | None = None
-) -> AiokafkaConnection:
+) -> PipelinedConnection:
     """Open, authenticate and negotiate a connection.
 
     :param timeout: seconds for all of it.
@@ -121,7 +118,8 @@ async def open_connection(
     finally:
         if not connection.connected():
             connection.close()
-    return AiokafkaConnection(connection, address)
+    versions = ApiVersions(dict(connection._versions))
+    return PipelinedConnection(Pipeline(connection.detach()), versions, client_id, address)
 
 
 async def _answers_http(host: str, port: int) -> bool:
@@ -156,48 +154,14 @@ def _say(error: BaseException) -> str:
     return f"{text} ({type(error).__name__})" if type(error).__name__ not in text else text
 
 
-class _Frame:
-    """Be an aiokafka request that carries kio's bytes, and its own response type."""
-
-    def __init__(self, api: Api, version: int, message: Message) -> None:
-        self._api = api
-        self._version = version
-        self._message = message
-
-    @property
-    def RESPONSE_TYPE(self) -> _Frame:  # aiokafka's name
-        return self
-
-    def prepare(self, versions: dict[int, tuple[int, int]]) -> _Frame:
-        return self
-
-    def build_request_header(self, correlation_id: int, client_id: str) -> _Bytes:
-        return _Bytes(encode_header(self._api, self._version, correlation_id, client_id))
-
-    def encode(self) -> bytes:
-        return encode_body(self._message)
-
-    def parse_response_header(self, buffer: BytesIO) -> _CorrelationId:
-        return _CorrelationId(int.from_bytes(buffer.getbuffer()[:4], "big", signed=True))
-
-    def decode(self, buffer: BytesIO) -> bytes:
-        return buffer.getvalue()
-
-    def __repr__(self) -> str:
-        return f"{self._api.name} v{self._version}"
-
-
-class _Bytes(bytes):
-    def encode(self) -> bytes:
-        return self
-
-
-class _CorrelationId:
-    def __init__(self, correlation_id: int) -> None:
-        self.correlation_id = correlation_id
-
-
 class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no type information
+    def detach(self) -> asyncio.StreamWriter:
+        """Hand over the socket: aiokafka neither reads from it nor closes it any more."""
+        self._read_task.cancel()
+        writer: asyncio.StreamWriter = self._writer  # type: ignore[has-type]
+        self._reader = self._writer = None
+        return writer
+
     def authenticator_oauth(self) -> _TokenAuthenticator:
         return _TokenAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 

@@ -108,7 +108,7 @@ def test_every_request_survives_the_wire(api: Api, version: int, build: Any) -> 
 @pytest.mark.parametrize("api", ALL_APIS, ids=repr)
 def test_headers_say_key_version_and_correlation(api: Api) -> None:
     for version in versions_of(api):
-        header = encode_header(api, version, 77, "me")
+        header = encode_header(api, version, b"\x00\x00\x00\x4d", "me")
         assert int.from_bytes(header[0:2], "big") == api.key
         assert int.from_bytes(header[2:4], "big") == version
         assert int.from_bytes(header[4:8], "big") == 77

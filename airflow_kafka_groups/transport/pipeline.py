@@ -1,0 +1,144 @@
+"""Frames over an open connection, many in flight: Kafka answers the requests of one connection in their order.
+
+Brokers that take one group a request get thousands of small ones, so that a request has to be cheap. What is sent in
+one turn of the event loop is one write, a chunk that arrives is cut into frames without a task or a stream, and one
+timer watches over all the deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from airflow_kafka_groups.exceptions import RemoteProtocolError
+
+_SIZE = 4
+
+
+class Pipeline(asyncio.Protocol):
+    """The frames of one connection. It takes over a connection that is open and authenticated.
+
+    :param writer: the connection. Its transport gets another protocol, and it is kept: it closes the transport when it
+        is collected.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._writer = writer
+        self._transport = writer.transport
+        self._unwritten: list[bytes] = []
+        self._in_flight: deque[tuple[bytes, asyncio.Future[bytes], float]] = deque()
+        self._received = bytearray()
+        self._missing = _SIZE
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = self._loop.create_future()
+        self._transport.set_protocol(self)
+
+    @property
+    def open(self) -> bool:
+        """Whether a request may still be sent."""
+        return not self._transport.is_closing()
+
+    async def exchange(self, correlation_id: bytes, request: bytes, timeout: float) -> bytes:
+        """Send a request and return the frame of its response, both without their length.
+
+        Raises ``TimeoutError`` after ``timeout`` seconds, ``ConnectionError`` when the connection breaks, and
+        ``RemoteProtocolError`` for a response that is not the next one.
+        """
+        if not self.open:
+            raise ConnectionResetError("the connection is closed")
+        if not self._unwritten:
+            self._loop.call_soon(self._write)
+        self._unwritten += (len(request).to_bytes(_SIZE, "big"), request)
+        response: asyncio.Future[bytes] = self._loop.create_future()
+        deadline = self._loop.time() + timeout
+        self._in_flight.append((correlation_id, response, deadline))
+        if self._timer is None or deadline < self._timer.when():
+            self._watch(deadline)
+        return await response
+
+    async def aclose(self) -> None:
+        """Close the connection and wait until it is gone. What was not written yet never is."""
+        self._unwritten.clear()
+        self._transport.close()
+        await asyncio.shield(self._closed)
+
+    # Called by the event loop
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what arrived into frames."""
+        if self._received:
+            self._received += data
+            if len(self._received) < self._missing:
+                return
+            data = bytes(self._received)
+            self._received.clear()
+        start, end = 0, len(data)
+        while end - start >= _SIZE:
+            body = start + _SIZE
+            size = int.from_bytes(data[start:body], "big", signed=True)
+            if size < _SIZE:
+                self._break(RemoteProtocolError(f"a frame of {size} bytes"))
+                return
+            if end - body < size:
+                self._missing = _SIZE + size
+                break
+            start = body + size
+            if not self._answer(data[body:start]):
+                return
+        else:
+            self._missing = _SIZE
+        self._received += data[start:]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fail what is in flight."""
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._in_flight:
+            _, response, _ = self._in_flight.popleft()
+            if not response.done():
+                lost = ConnectionResetError("the connection was closed")
+                lost.__cause__ = error
+                response.set_exception(lost)
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def _write(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        if unwritten and self.open:
+            self._transport.write(b"".join(unwritten))
+
+    def _answer(self, frame: bytes) -> bool:
+        if not self._in_flight:
+            return self._break(RemoteProtocolError("a response to no request"))
+        correlation_id, response, _ = self._in_flight[0]
+        if frame[:_SIZE] != correlation_id:
+            return self._break(RemoteProtocolError("a response to another request"))
+        self._in_flight.popleft()
+        if not response.done():  # it is when its caller was cancelled, or waited for too long
+            response.set_result(frame)
+        return True
+
+    def _break(self, error: RemoteProtocolError) -> bool:
+        """Fail the next request with an error, and the others by closing the connection."""
+        if self._in_flight:
+            _, response, _ = self._in_flight.popleft()
+            if not response.done():
+                response.set_exception(error)
+        self._transport.abort()
+        return False
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        left = [deadline for _, response, deadline in self._in_flight if not response.done() and deadline > now]
+        for _, response, deadline in self._in_flight:
+            if not response.done() and deadline <= now:
+                response.set_exception(TimeoutError())
+        if left:
+            self._watch(min(left))

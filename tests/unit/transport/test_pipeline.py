@@ -1,0 +1,166 @@
+"""Frames over one connection: many requests in one write, responses in any chunks, an end that fails what is open."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import RemoteProtocolError
+from airflow_kafka_groups.transport.pipeline import Pipeline
+
+
+class Transport:
+    """A transport that keeps what is written, and closes as the event loop's do: a turn later."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.closed = False
+        self.protocol: Any = None
+
+    @property
+    def transport(self) -> Transport:
+        return self
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self, error: Exception | None = None) -> None:
+        if not self.closed:
+            self.closed = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, error)
+
+    abort = close
+
+
+def pipeline_on(transport: Transport) -> Pipeline:
+    return Pipeline(cast("Any", transport))
+
+
+def frame(number: int, body: bytes = b"") -> bytes:
+    return (4 + len(body)).to_bytes(4, "big") + number.to_bytes(4, "big") + body
+
+
+def ask(pipeline: Pipeline, number: int, timeout: float = 60) -> asyncio.Task[bytes]:
+    return asyncio.create_task(pipeline.exchange(number.to_bytes(4, "big"), b"request %d" % number, timeout))
+
+
+async def turns() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_what_is_sent_in_one_turn_is_one_write() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    asked = [ask(pipeline, number) for number in range(100)]
+    await turns()
+    assert transport.written == [
+        b"".join(b"\x00\x00\x00" + bytes([len(r)]) + r for r in map(b"request %d".__mod__, range(100)))
+    ]
+    transport.protocol.data_received(b"".join(frame(number, b"%d" % number) for number in range(100)))
+    assert [response[4:] for response in await asyncio.gather(*asked)] == [b"%d" % number for number in range(100)]
+    await pipeline.aclose()
+
+
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=5), st.data())
+def test_responses_arrive_in_any_chunks(bodies: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(frame(number, body) for number, body in enumerate(bodies))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=8)))
+
+    async def exchange() -> list[bytes]:
+        transport = Transport()
+        pipeline = pipeline_on(transport)
+        asked = [ask(pipeline, number) for number in range(len(bodies))]
+        await turns()
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            transport.protocol.data_received(stream[start:end])
+        responses = await asyncio.gather(*asked)
+        await pipeline.aclose()
+        return responses
+
+    assert [response[4:] for response in asyncio.run(exchange())] == bodies
+
+
+async def test_each_request_has_its_own_deadline() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    late, soon, later = ask(pipeline, 0), ask(pipeline, 1, 0.01), ask(pipeline, 2, 0.02)
+    for task in (soon, later):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(task, 5)
+    assert pipeline.open
+    transport.protocol.data_received(frame(0, b"late") + frame(1) + frame(2))
+    assert (await late)[4:] == b"late", "and responses that nobody waits for are passed over"
+    again = ask(pipeline, 3, 0.01)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(again, 5)
+    await pipeline.aclose()
+
+
+async def test_the_response_to_a_cancelled_request_is_nobody_elses() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    given_up, other = ask(pipeline, 0), ask(pipeline, 1)
+    await turns()
+    given_up.cancel()
+    await turns()
+    transport.protocol.data_received(frame(0, b"given up") + frame(1, b"other"))
+    assert (await other)[4:] == b"other"
+    await pipeline.aclose()
+
+
+@pytest.mark.parametrize("wrong", [frame(1), b"\x00\x00\x00\x03abc", b"\xff\xff\xff\xff"])
+async def test_what_is_no_response_ends_the_connection(wrong: bytes) -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    first, second = ask(pipeline, 0), ask(pipeline, 1)
+    await turns()
+    transport.protocol.data_received(wrong)
+    with pytest.raises(RemoteProtocolError):
+        await first
+    with pytest.raises(ConnectionResetError):
+        await second
+    assert not pipeline.open
+
+
+async def test_a_response_to_no_request_ends_the_connection() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    transport.protocol.data_received(frame(0))
+    assert not pipeline.open
+    with pytest.raises(ConnectionResetError, match="closed"):
+        await pipeline.exchange(b"\x00\x00\x00\x00", b"", 1)
+
+
+async def test_a_lost_connection_fails_what_is_in_flight_with_its_cause() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    asked = ask(pipeline, 0)
+    await turns()
+    cause = TimeoutError(110, "Connection timed out")
+    transport.close(cause)
+    with pytest.raises(ConnectionResetError) as lost:
+        await asked
+    assert lost.value.__cause__ is cause
+    await pipeline.aclose()
+
+
+async def test_nothing_is_written_after_the_end() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    asked = ask(pipeline, 0)
+    await asyncio.sleep(0)  # the request is made, and not written yet
+    await pipeline.aclose()
+    assert transport.written == []
+    with pytest.raises(ConnectionResetError):
+        await asked
