@@ -160,13 +160,18 @@ class ClusterClient:
                 log.debug("broker %s is not asked: %s", broker_id, error)
         return await self.connection(last)
 
+    def open_connection(self, broker_id: BrokerId) -> BrokerConnection | None:
+        """Return the connection to a broker if there is one that may be used now."""
+        connection = self._connections.get(broker_id)
+        return connection if connection is not None and connection.usable else None
+
     async def connection(self, broker_id: BrokerId) -> BrokerConnection:
         """Give the connection to a broker, opening it if need be.
 
         Raises ``ConnectionFailedError`` (``AuthenticationFailedError`` when retrying cannot help).
         """
-        connection = self._connections.get(broker_id)
-        if connection is not None and connection.usable:
+        connection = self.open_connection(broker_id)
+        if connection is not None:
             return connection
         task = self._opening.get(broker_id)
         if task is None:

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
+
+OnAnswer = Callable[[Message, KafkaGroupsError | None], None]
+"""Called with the answer, or with ``None`` and an error."""
+
+
+class SentRequest(Protocol):
+    """A request under way."""
+
+    def cancel(self) -> object:
+        """Stop waiting for the answer. The broker may act on the request all the same."""
+        ...
 
 
 class BrokerConnection(Protocol):
@@ -29,6 +41,16 @@ class BrokerConnection(Protocol):
         :param timeout: seconds for the response to arrive.
 
         Raises ``RequestTimeoutError``, ``ConnectionFailedError`` or ``RemoteProtocolError``.
+        """
+        ...
+
+    def submit(self, api: Api, version: int, request: Message, timeout: float, on_answer: OnAnswer) -> SentRequest:
+        """Send a request, and call ``on_answer`` with its decoded answer, or with the error that ``send`` raises.
+
+        It is called once, in a later turn of the event loop, and never for a request that was cancelled. A connection
+        that is lost already raises ``ConnectionFailedError``.
+
+        :param timeout: seconds until the answer has to be there.
         """
         ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -22,6 +23,7 @@ from aiokafka.errors import (
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConnectionFailedError,
+    KafkaGroupsError,
     RemoteProtocolError,
     RequestTimeoutError,
 )
@@ -30,6 +32,7 @@ from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
 from airflow_kafka_groups.protocol.responses import decode_response
 from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
+from airflow_kafka_groups.transport.base import OnAnswer, SentRequest
 from airflow_kafka_groups.transport.pipeline import Pipeline
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.transport.tls import TlsContext
@@ -60,18 +63,51 @@ class PipelinedConnection:
 
     async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
         """Send a request and return its decoded answer (see ``BrokerConnection``)."""
+        try:
+            frame = await self._exchange(api, version, request, timeout)
+        except (RemoteProtocolError, OSError) as error:  # TimeoutError is an OSError
+            raise self._failure(api, timeout, error) from error
+        return decode_response(api, version, frame)
+
+    def submit(self, api: Api, version: int, request: Message, timeout: float, on_answer: OnAnswer) -> SentRequest:
+        """Send a request, and call ``on_answer`` with what comes of it (see ``BrokerConnection``)."""
+        try:
+            response = self._exchange(api, version, request, timeout)
+        except OSError as error:
+            raise self._failure(api, timeout, error) from error
+        response.add_done_callback(partial(self._settle, api, version, timeout, on_answer))
+        return response
+
+    def _exchange(self, api: Api, version: int, request: Message, timeout: float) -> asyncio.Future[bytes]:
         correlation_id = (next(self._correlation_ids) & 0x7FFFFFFF).to_bytes(4, "big")
         data = encode_header(api, version, correlation_id, self._client_id) + encode_body(request)
+        return self._pipeline.exchange(correlation_id, data, timeout)
+
+    def _settle(
+        self, api: Api, version: int, timeout: float, on_answer: OnAnswer, response: asyncio.Future[bytes]
+    ) -> None:
+        if response.cancelled():
+            return
+        error = response.exception()
+        if error is not None:
+            failure = self._failure(api, timeout, error)
+            failure.__cause__ = error
+            on_answer(None, failure)
+            return
         try:
-            frame = await self._pipeline.exchange(correlation_id, data, timeout)
-        except TimeoutError as error:
-            raise RequestTimeoutError(f"{self._address}: no answer to {api.name} within {timeout:g} s") from error
-        except RemoteProtocolError as error:
-            raise RemoteProtocolError(f"{self._address}: answers out of order: {error}") from error
-        except OSError as error:
-            cause = error.__cause__ or error
-            raise ConnectionFailedError(self._address, f"connection lost during {api.name}: {_say(cause)}") from error
-        return decode_response(api, version, frame)
+            answer = decode_response(api, version, response.result())
+        except RemoteProtocolError as malformed:
+            on_answer(None, malformed)
+        else:
+            on_answer(answer, None)
+
+    def _failure(self, api: Api, timeout: float, error: BaseException) -> KafkaGroupsError:
+        if isinstance(error, TimeoutError):
+            return RequestTimeoutError(f"{self._address}: no answer to {api.name} within {timeout:g} s")
+        if isinstance(error, RemoteProtocolError):
+            return RemoteProtocolError(f"{self._address}: answers out of order: {error}")
+        cause = error.__cause__ or error
+        return ConnectionFailedError(self._address, f"connection lost during {api.name}: {_say(cause)}")
 
     async def aclose(self) -> None:
         """Close the socket and wait until it is gone."""

@@ -39,11 +39,11 @@ class Pipeline(asyncio.Protocol):
         """Whether a request may still be sent."""
         return not self._transport.is_closing()
 
-    async def exchange(self, correlation_id: bytes, request: bytes, timeout: float) -> bytes:
-        """Send a request and return the frame of its response, both without their length.
+    def exchange(self, correlation_id: bytes, request: bytes, timeout: float) -> asyncio.Future[bytes]:
+        """Send a request and return a future of the frame of its response, both without their length.
 
-        Raises ``TimeoutError`` after ``timeout`` seconds, ``ConnectionError`` when the connection breaks, and
-        ``RemoteProtocolError`` for a response that is not the next one.
+        Raises ``ConnectionError`` when the connection is closed. The future raises it when the connection breaks,
+        ``TimeoutError`` after ``timeout`` seconds, and ``RemoteProtocolError`` for a response that is not the next one.
         """
         if not self.open:
             raise ConnectionResetError("the connection is closed")
@@ -55,7 +55,7 @@ class Pipeline(asyncio.Protocol):
         self._in_flight.append((correlation_id, response, deadline))
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
-        return await response
+        return response
 
     async def aclose(self) -> None:
         """Close the connection and wait until it is gone. What was not written yet never is."""

@@ -1,7 +1,7 @@
 """The loop that runs a driver over a cluster: sends its requests, hands it the answers, and cleans up.
 
-Each request is a task; all of them are gone when ``stream`` is left, however it is left. A response is decoded and
-handed to the driver in the task that awaited it, so that decoding goes on while other answers are on their way.
+No request is waited for any more when ``stream`` is left, however it is left. A response is decoded and handed to the
+driver as soon as it is there, so that decoding goes on while other answers are on their way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, Generic
+from functools import partial
+from typing import Generic
 
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.gc_pause import collection_paused
@@ -18,6 +19,8 @@ from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
 from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.transport.base import BrokerConnection, SentRequest
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +70,7 @@ async def batches(
             for spec in specs:
                 exchanges.begin(spec)
             if specs:
-                # The first turn makes the requests, the second writes them: they are on their way while more are cut.
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # they are written, and on their way while more are cut
             elif not driver.done:
                 await exchanges.wait(driver.wake_at(clock()) - clock())
             yield driver.take_results()
@@ -80,25 +81,35 @@ async def batches(
 
 
 class _Exchanges(Generic[K, V]):
-    """The requests under way, one task each."""
+    """The requests under way.
+
+    A request on an open connection costs no task: the connection calls back. Only where a connection has to be opened
+    first does a task wait for that.
+    """
 
     def __init__(self, driver: AdminDriver[K, V], cluster: ClusterClient) -> None:
         self._driver = driver
         self._cluster = cluster
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._clock = asyncio.get_running_loop().time
+        self._sent: dict[RequestSpec[K], SentRequest] = {}
+        self._opening: set[asyncio.Task[None]] = set()
         self._something_came = asyncio.Event()
         self._bug: BaseException | None = None
 
     def begin(self, spec: RequestSpec[K]) -> None:
         """Send a request; the driver gets what came of it."""
-        task = asyncio.create_task(_exchange(self._driver, self._cluster, spec))
-        self._tasks.add(task)
-        task.add_done_callback(self._completed)
+        connection = self._cluster.open_connection(spec.scope.broker_id)
+        if connection is not None:
+            self._send(spec, connection)
+            return
+        task = asyncio.create_task(self._open_and_send(spec))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
 
     async def wait(self, seconds: float) -> None:
         """Wait until something came, or until the time is over.
 
-        Raises what a task raised: not an answer but a bug, and nobody is to wait for the deadline to hear of it.
+        Raises what the driver or a handler raised: not an answer but a bug, and it is reported before the deadline.
         """
         try:
             async with asyncio.timeout(max(seconds, 0)):
@@ -111,31 +122,53 @@ class _Exchanges(Generic[K, V]):
 
     async def cancel(self) -> None:
         """End what is still under way."""
-        for task in self._tasks:
+        for sent in self._sent.values():
+            sent.cancel()
+        for task in self._opening:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._opening, return_exceptions=True)
 
-    def _completed(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+    async def _open_and_send(self, spec: RequestSpec[K]) -> None:
+        try:
+            connection = await self._cluster.connection(spec.scope.broker_id)
+        except KafkaGroupsError as error:
+            self._fail(spec, error, sent=False)
+        except Exception as error:  # noqa: BLE001  # raised by ``wait``
             self._bug = error
+        else:
+            self._send(spec, connection)
         self._something_came.set()
 
+    def _send(self, spec: RequestSpec[K], connection: BrokerConnection) -> None:
+        api = spec.handler.api
+        sent = False
+        try:
+            version = connection.versions.choose(api)
+            request = spec.handler.build(spec.keys, version)
+            sent = True
+            timeout = self._cluster.config.request_timeout
+            self._sent[spec] = connection.submit(api, version, request, timeout, partial(self._receive, spec, version))
+        except KafkaGroupsError as error:
+            self._fail(spec, error, sent=sent)
+        except Exception as error:  # noqa: BLE001  # raised by ``wait``
+            self._bug = error
+            self._something_came.set()
 
-async def _exchange(driver: AdminDriver[K, Any], cluster: ClusterClient, spec: RequestSpec[K]) -> None:
-    clock = asyncio.get_running_loop().time
-    api = spec.handler.api
-    sent = False
-    try:
-        connection = await cluster.connection(spec.scope.broker_id)
-        version = connection.versions.choose(api)
-        request = spec.handler.build(spec.keys, version)
-        sent = True
-        response = await connection.send(api, version, request, cluster.config.request_timeout)
-    except KafkaGroupsError as error:
-        log.debug("%s to broker %s for %d keys: %s", api.name, spec.scope.broker_id, len(spec.keys), error)
-        driver.on_failure(clock(), spec, error, sent=sent)
-        return
-    driver.on_response(clock(), spec, version, response)
-    for broker in driver.take_discovered():
-        cluster.learn(broker)
+    def _receive(self, spec: RequestSpec[K], version: int, response: Message, error: KafkaGroupsError | None) -> None:
+        """Hand what came of a request to the driver, in the turn of the event loop in which it came."""
+        del self._sent[spec]
+        if error is not None:
+            self._fail(spec, error, sent=True)
+            return
+        try:
+            self._driver.on_response(self._clock(), spec, version, response)
+            for broker in self._driver.take_discovered():
+                self._cluster.learn(broker)
+        except Exception as bug:  # noqa: BLE001  # raised by ``wait``
+            self._bug = bug
+        self._something_came.set()
+
+    def _fail(self, spec: RequestSpec[K], error: KafkaGroupsError, *, sent: bool) -> None:
+        log.debug("%s to broker %s for %d keys: %s", spec.handler.api, spec.scope.broker_id, len(spec.keys), error)
+        self._driver.on_failure(self._clock(), spec, error, sent=sent)
+        self._something_came.set()
