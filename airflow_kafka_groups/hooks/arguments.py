@@ -1,7 +1,7 @@
-"""Read what a user passed to an operator or sensor: lists that Airflow rendered as text, ids, numbers, patterns.
+"""Readers of arguments of operators and sensors: lists that Airflow rendered as strings, ids, numbers, patterns.
 
-A templated list arrives as a list, as the text of a JSON list, or (with ``render_template_as_native_obj`` off) as
-Python's own text of a list. The first two are accepted, the rest is refused: guessing at group ids is how the wrong
+A templated list arrives as a list, as a JSON list in a string, or (with ``render_template_as_native_obj`` off) as
+Python's ``str`` of a list. The first two are accepted and the rest is refused: guessing at group ids is how the wrong
 group gets deleted.
 """
 
@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 
 T = TypeVar("T")
+M = TypeVar("M", bound=StrEnum)
 
 
 def read_strings(field: str, value: Any) -> list[str]:
@@ -41,16 +44,25 @@ def read_strings(field: str, value: Any) -> list[str]:
     return items
 
 
-def read_group_ids(value: Any, *, field: str = "group_ids") -> tuple[list[str], int]:
-    """Read group ids; return them without duplicates, in order, and how many duplicates were removed.
-
-    Raises ``ConfigurationError`` for an empty list or anything that is not a list of non-empty texts.
-    """
+def read_names(field: str, value: Any) -> list[str]:
+    """Read a list of names that must not be empty; duplicates stay."""
     items = read_strings(field, value)
     if not items:
-        raise ConfigurationError(field, None, "is an empty list: name at least one group")
-    unique = list(dict.fromkeys(items))
-    return unique, len(items) - len(unique)
+        raise ConfigurationError(field, None, "is an empty list: name at least one")
+    return items
+
+
+def read_group_ids(field: str, value: Any) -> list[str]:
+    """Read group ids (or topics) in the order given, without duplicates; the list must not be empty."""
+    return list(dict.fromkeys(read_names(field, value)))
+
+
+def read_group_ids_once(field: str, value: Any) -> list[str]:
+    """Read group ids of which none may be named twice: of a deletion, that is a mistake in the list."""
+    items = read_names(field, value)
+    if duplicates := len(items) - len(set(items)):
+        raise ConfigurationError(field, value, f"names {duplicates} group(s) twice: check it")
+    return items
 
 
 def read_patterns(field: str, value: Any) -> tuple[str, ...]:
@@ -78,9 +90,32 @@ def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | Non
     return value if isinstance(value, int) else int(number)  # a float holds no offset above 2**53 exactly
 
 
-def optional(read: Callable[[str, Any], T], field: str, value: Any) -> T | None:
-    """Read what may be left out with the reader of what may not."""
-    return None if value is None else read(field, value)
+def optional(read: Callable[[str, Any], T]) -> Callable[[str, Any], T | None]:
+    """Return a reader that also accepts ``None``: the argument is not given."""
+    return lambda field, value: None if value is None else read(field, value)
+
+
+def one_of(*choices: str) -> Callable[[str, Any], str]:
+    """Return a reader of one of the choices."""
+
+    def read(field: str, value: Any) -> str:
+        if value not in choices:
+            raise ConfigurationError(field, value, f"must be one of {', '.join(map(repr, choices))}")
+        return str(value)
+
+    return read
+
+
+def read_anything(field: str, value: Any) -> Any:
+    """Accept any value."""
+    return value
+
+
+def read_switch(field: str, value: Any) -> bool:
+    """Read a switch that is no template field: ``True`` or ``False`` and nothing else."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(field, value, "must be True or False")
+    return value
 
 
 def read_flag(field: str, value: Any) -> bool:
@@ -94,10 +129,53 @@ def read_flag(field: str, value: Any) -> bool:
 
 
 def read_text(field: str, value: Any) -> str:
-    """Read a text that must not be empty (a template may have rendered to nothing)."""
+    """Read a string that must not be empty (a template may have rendered to nothing)."""
     if not isinstance(value, str) or not value.strip() or value.strip() == "None":
-        raise ConfigurationError(field, value, "must be a non-empty text (did its template render to nothing?)")
+        raise ConfigurationError(field, value, "must be a non-empty string (did its template render to nothing?)")
     return value.strip()
+
+
+def read_text_or_nothing(field: str, value: Any) -> str:
+    """Read a string that may be empty: there is nothing to name."""
+    return value if value == "" else read_text(field, value)
+
+
+def read_mapping(field: str, value: Any) -> Mapping[str, Any]:
+    """Read a mapping. It may hold secrets, so an error does not show it."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(field, None, "must be a mapping")
+    return value
+
+
+def read_storage_path(field: str, value: Any) -> str:
+    """Read an absolute path or a URL. Relative paths are refused: tasks run in different working folders."""
+    text = read_text(field, value)
+    if "://" not in text and not text.startswith("/"):
+        raise ConfigurationError(field, value, "must be an absolute path or a URL such as file:///data or s3://bucket")
+    return text
+
+
+def read_state_names(field: str, value: Any) -> list[GroupState]:
+    """Read states of groups, in any case."""
+    return _members(field, GroupState, value)
+
+
+def read_type_names(field: str, value: Any) -> list[GroupType]:
+    """Read types of groups, in any case."""
+    return _members(field, GroupType, value)
+
+
+def read_milliseconds(field: str, value: Any) -> int:
+    """Read a point in time, ISO 8601 with a zone or milliseconds since 1970, as milliseconds."""
+    if isinstance(value, str) and not value.strip().lstrip("-").isdecimal():
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise ConfigurationError(field, value, "write it as 2026-01-31T12:00:00+00:00, with its zone")
+        return round(moment.timestamp() * 1000)
+    return read_integer(field, value)
 
 
 def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartition, int]]:
@@ -121,3 +199,12 @@ def _level(field: str, value: Any) -> list[tuple[Any, Any]]:
     if not isinstance(value, Mapping) or not value:
         raise ConfigurationError(field, value, "must be a mapping that is not empty")
     return list(value.items())
+
+
+def _members(field: str, kind: type[M], value: Any) -> list[M]:
+    known = {member.value.lower(): member for member in kind}
+    names = read_strings(field, value)
+    for name in names:
+        if name.lower() not in known:
+            raise ConfigurationError(field, name, f"is not known. Known are {', '.join(m.value for m in kind)}")
+    return [known[name.lower()] for name in names]

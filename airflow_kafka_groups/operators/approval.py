@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, name_report, report_url_of
-from airflow_kafka_groups.operators.support.approval_rules import CONFIRM, EXCLUDE, why_approval
+from airflow_kafka_groups.operators.support.approval_rules import CONFIRM, EXCLUDE, RULES, why_approval
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -55,6 +57,13 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     )
     operator_extra_links = (CleanupReportLink(),)
 
+    plan_id = Argument(read_text)
+    plan_digest = Argument(read_text)
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+    approval_rule = Argument(one_of(*RULES))
+    approve_above = Argument(read_integer)
+
     def __init__(
         self,
         *,
@@ -86,21 +95,19 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         super().__init__(subject="Delete stale consumer groups?", defaults="Reject", params=form, **kwargs)
         self.plan_id = plan_id
         self.plan_digest = plan_digest
-        # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-        self.dry_run = dry_run  # type: ignore[method-assign,assignment]
+        self.dry_run = dry_run
         self.approval_rule = approval_rule
         self.approve_above = approve_above
 
     def execute(self, context: Context) -> Any:
         """Ask, if somebody has to be asked."""
-        from airflow_kafka_groups.hooks.arguments import read_flag, read_text
         from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
         from airflow_kafka_groups.operators.report import make_report
 
-        dry_run = read_flag("dry_run", self.dry_run)
+        dry_run = self.dry_run
         digest = check_digest("plan_digest", self.plan_digest)
         layout = self.layout()
-        plan = load_plan(layout, read_text("plan_id", self.plan_id))
+        plan = load_plan(layout, self.plan_id)
         why = why_approval(self.approval_rule, self.approve_above, planned=len(plan.groups), dry_run=dry_run)
         if why is None or plan.digest != digest:  # a wrong digest is the deletion's to refuse
             self.log.info("No approval is needed")

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_text
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
@@ -28,7 +30,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
     :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan (templated).
     :param plan_digest: the plan's digest as ``PlanCleanupOperator`` returned it: another plan is refused (templated).
-    :param group_ids: without a plan: the groups; duplicates are an error (templated).
+    :param group_ids: without a plan: the groups; duplicates are ignored (templated).
     :param include: without a plan and ``group_ids``: patterns of the groups, default all (templated).
     :param exclude: without a plan and ``group_ids``: patterns of the groups to leave out, default none (templated).
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
@@ -48,6 +50,12 @@ class BackupGroupOffsetsOperator(StoredOperator):
         "exclude",
     )
     operator_extra_links = (CleanupReportLink(),)
+
+    plan_id = Argument(optional(read_text))
+    plan_digest = Argument(optional(read_text))
+    group_ids = Argument(optional(read_group_ids))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
 
     def __init__(
         self,
@@ -75,7 +83,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         """Back up with one client."""
         from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
-        backup = self.hook.run(self._named() if self.plan_id is None else self._planned())
+        backup = self.hook.run(self._named() if self.plan_id is None else self._planned(self.plan_id))
         self.log.info(
             "Backup %s: %d groups, %d rows in %s", backup.plan_id, len(backup.entries), backup.rows, backup.path
         )
@@ -88,25 +96,20 @@ class BackupGroupOffsetsOperator(StoredOperator):
         tell_outlets(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
         return {**backup.to_json(), "reasons": reasons}
 
-    def _planned(self) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-        from airflow_kafka_groups.hooks.arguments import read_text
+    def _planned(self, plan_id: str) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.maintenance.backup.planned import backup_groups
         from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
         layout = self.layout()
-        plan = load_plan(layout, read_text("plan_id", self.plan_id))
+        plan = load_plan(layout, plan_id)
         return lambda admin: backup_groups(admin, layout, plan, approved_digest=digest, progress=self.log_progress)
 
     def _named(self) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-        from airflow_kafka_groups.hooks.arguments import read_patterns, read_strings
         from airflow_kafka_groups.maintenance.backup.named import backup_named
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
+        from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
-        ids = (
-            None if self.group_ids is None else check_group_ids("group_ids", read_strings("group_ids", self.group_ids))
-        )
-        groups = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        ids, groups = self.group_ids, GroupFilter(self.include, self.exclude)
         layout = self.layout()
         return lambda admin: backup_named(admin, layout, group_ids=ids, groups=groups, progress=self.log_progress)
 

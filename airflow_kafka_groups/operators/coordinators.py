@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import optional, read_names, read_patterns, read_switch
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
         "exclude",
     )
 
+    group_ids = Argument(optional(read_names))
+    transactional_ids = Argument(optional(read_names))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    fail_on_error = Argument(read_switch)
+
     def __init__(
         self,
         *,
@@ -63,14 +71,14 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_patterns
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
         from airflow_kafka_groups.models import CoordinatorType
 
         what = "groups" if self.transactional_ids is None else "transactional_ids"
-        given, field = (self.group_ids, "group_ids") if what == "groups" else (self.transactional_ids, what)
-        named, duplicates = (None, 0) if given is None else read_group_ids(given, field=field)
-        wanted_groups = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        given = self.group_ids if what == "groups" else self.transactional_ids
+        named = None if given is None else list(dict.fromkeys(given))
+        duplicates = 0 if given is None or named is None else len(given) - len(named)
+        wanted_groups = GroupFilter(self.include, self.exclude)
         key_type = CoordinatorType.GROUP if what == "groups" else CoordinatorType.TRANSACTION
 
         async def find(admin: AdminClient) -> GroupResults[Broker]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import (
@@ -14,9 +15,21 @@ from airflow_kafka_groups.exceptions import (
     LeaseNotAcquiredError,
     MaintenanceError,
 )
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import (
+    one_of,
+    optional,
+    read_flag,
+    read_group_ids_once,
+    read_integer,
+    read_number,
+    read_switch,
+    read_text,
+)
 from airflow_kafka_groups.links import CleanupReportLink
+from airflow_kafka_groups.operators.support.approval_rules import RULES
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
-from airflow_kafka_groups.operators.support.deletion_lease import owner_name, read_terms
+from airflow_kafka_groups.operators.support.deletion_lease import IF_HELD, MAX_WAIT_SECONDS, owner_name, read_terms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -84,6 +97,21 @@ class DeleteGroupsOperator(StoredOperator):
     operator_extra_links = (CleanupReportLink(),)
     ui_color = "#f0d4d4"
 
+    plan_id = Argument(optional(read_text))
+    plan_digest = Argument(optional(read_text))
+    approval_rule = Argument(one_of(*RULES))
+    approve_above = Argument(read_integer)
+    group_ids = Argument(optional(read_group_ids_once))
+    ignore_missing = Argument(read_switch)
+    observe_seconds = Argument(partial(read_number, maximum=86_400))
+    allow_hidden_topics = Argument(read_flag)
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+    lease = Argument(read_flag)
+    lease_wait_seconds = Argument(partial(read_number, maximum=MAX_WAIT_SECONDS))
+    if_lease_held = Argument(one_of(*IF_HELD))
+    fail_if_kept = Argument(optional(read_switch))
+
     def __init__(
         self,
         *,
@@ -117,8 +145,7 @@ class DeleteGroupsOperator(StoredOperator):
         self.ignore_missing = ignore_missing
         self.observe_seconds = observe_seconds
         self.allow_hidden_topics = allow_hidden_topics
-        # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-        self.dry_run = dry_run  # type: ignore[method-assign,assignment]
+        self.dry_run = dry_run
         self.lease = lease
         self.lease_wait_seconds = lease_wait_seconds
         self.if_lease_held = if_lease_held
@@ -133,14 +160,13 @@ class DeleteGroupsOperator(StoredOperator):
         """Delete with one client, look again, write the record."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from airflow_kafka_groups.hooks.arguments import read_flag
         from airflow_kafka_groups.maintenance.deletion.audit import audit_record, write_audit
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
         from airflow_kafka_groups.maintenance.storage import new_id, utc_now
         from airflow_kafka_groups.operators.support.deletion_runs import ExplicitRun, PlannedRun
         from airflow_kafka_groups.operators.support.telemetry import tell_deletion
 
-        dry_run = read_flag("dry_run", self.dry_run)
+        dry_run = self.dry_run
         terms = read_terms(self, dry_run)
         layout = self.layout()
         if not dry_run:

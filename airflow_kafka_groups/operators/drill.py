@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import read_integer, read_text
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ class RestoreDrillOperator(StoredOperator):
 
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id", "max_groups", "scratch_prefix")
 
+    plan_id = Argument(read_text)
+    max_groups = Argument(partial(read_integer, minimum=1))
+    scratch_prefix = Argument(read_text)
+
     def __init__(
         self,
         *,
@@ -51,13 +58,10 @@ class RestoreDrillOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Rehearse with one client."""
         from airflow_kafka_groups.exceptions import MaintenanceError
-        from airflow_kafka_groups.hooks.arguments import read_integer, read_text
         from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore
         from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
-        backup_id = read_text("plan_id", self.plan_id)
-        groups = read_integer("max_groups", self.max_groups, minimum=1)
-        prefix = read_text("scratch_prefix", self.scratch_prefix)
+        backup_id, groups, prefix = self.plan_id, self.max_groups, self.scratch_prefix
         layout = self.layout()
         self.hook.settings.require_writable()
 

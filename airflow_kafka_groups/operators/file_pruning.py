@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+_read_days = partial(read_number, minimum=1, maximum=36_500)
 
 
 class PruneFilesOperator(StoredOperator):
@@ -43,6 +48,13 @@ class PruneFilesOperator(StoredOperator):
     )
     ui_color = "#e4e4e4"
 
+    snapshot_days = Argument(_read_days)
+    cleanup_days = Argument(_read_days)
+    change_days = Argument(_read_days)
+    keep_newest = Argument(partial(read_integer, minimum=1))
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+
     def __init__(
         self,
         *,
@@ -58,26 +70,23 @@ class PruneFilesOperator(StoredOperator):
         self.cleanup_days = cleanup_days
         self.change_days = change_days
         self.keep_newest = keep_newest
-        # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-        self.dry_run = dry_run  # type: ignore[method-assign,assignment]
+        self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look at the files, and remove the old ones."""
-        from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
         from airflow_kafka_groups.maintenance.file_pruning import FileKind, PruningLimits, prune
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.support.telemetry import tell_outlets
 
-        dry_run = read_flag("dry_run", self.dry_run)
-        change_days = _days("change_days", self.change_days)
+        dry_run = self.dry_run
         retention = PruningLimits(
             days={
-                FileKind.SNAPSHOT: _days("snapshot_days", self.snapshot_days),
-                FileKind.CLEANUP: _days("cleanup_days", self.cleanup_days),
-                FileKind.CHANGE: change_days,
-                FileKind.LISTING: change_days,
+                FileKind.SNAPSHOT: self.snapshot_days,
+                FileKind.CLEANUP: self.cleanup_days,
+                FileKind.CHANGE: self.change_days,
+                FileKind.LISTING: self.change_days,
             },
-            keep_newest=read_integer("keep_newest", self.keep_newest, minimum=1),
+            keep_newest=self.keep_newest,
         )
         report = prune(self.layout(), retention, now=utc_now(), dry_run=dry_run)
         for kind, ids in report.removed.items():
@@ -89,9 +98,3 @@ class PruneFilesOperator(StoredOperator):
             self.log.warning("Left alone: %s: %s", name, reason)
         tell_outlets(self, context, {"dry_run": dry_run, "files": report.files})
         return {**found, "foreign": first_failures(found["foreign"])}
-
-
-def _days(field: str, value: Any) -> float:
-    from airflow_kafka_groups.hooks.arguments import read_number
-
-    return read_number(field, value, minimum=1, maximum=36_500)

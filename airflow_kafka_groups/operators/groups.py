@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import (
+    optional,
+    read_group_ids,
+    read_integer,
+    read_patterns,
+    read_state_names,
+    read_storage_path,
+    read_switch,
+    read_text,
+    read_type_names,
+)
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -24,6 +37,9 @@ class _ListingOperator(KafkaGroupsOperator):
     """Give rows in XCom when they are few, in a file when they are many."""
 
     template_fields: Sequence[str] = (*KafkaGroupsOperator.template_fields, "storage_path", "cluster")
+
+    storage_path = Argument(optional(read_storage_path))
+    cluster = Argument(optional(read_text))
 
     def __init__(self, *, storage_path: str | None = None, cluster: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -65,6 +81,11 @@ class ListGroupsOperator(_ListingOperator):
 
     template_fields: Sequence[str] = (*_ListingOperator.template_fields, "include", "exclude", "states", "types")
 
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    states = Argument(read_state_names)
+    types = Argument(read_type_names)
+
     def __init__(
         self,
         *,
@@ -82,13 +103,9 @@ class ListGroupsOperator(_ListingOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """List with one client."""
-        from airflow_kafka_groups.hooks.argument_validation import read_state_names, read_type_names
-        from airflow_kafka_groups.hooks.arguments import read_patterns
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
-        wanted = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
-        states = read_state_names("states", self.states)
-        types = read_type_names("types", self.types)
+        wanted = GroupFilter(self.include, self.exclude)
 
         async def find(admin: AdminClient) -> GroupListings:
             return (await admin.list_groups()).require_complete()
@@ -97,8 +114,8 @@ class ListGroupsOperator(_ListingOperator):
             group
             for group in self.hook.run(find).values()
             if wanted.selects(group.group_id)
-            and (not states or group.state in states)
-            and (not types or group.type in types)
+            and (not self.states or group.state in self.states)
+            and (not self.types or group.type in self.types)
         ]
         rows = [
             {
@@ -135,6 +152,9 @@ class DescribeGroupsOperator(_ListingOperator):
 
     template_fields: Sequence[str] = (*_ListingOperator.template_fields, "group_ids")
 
+    group_ids = Argument(read_group_ids)
+    fail_on_error = Argument(read_switch)
+
     def __init__(self, *, group_ids: Sequence[str] | str, fail_on_error: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.group_ids = group_ids
@@ -142,10 +162,9 @@ class DescribeGroupsOperator(_ListingOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Describe with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids
-
-        group_ids, _ = read_group_ids(self.group_ids)
-        found: GroupResults[GroupDescription] = self.hook.run(lambda admin: admin.describe_consumer_groups(group_ids))
+        found: GroupResults[GroupDescription] = self.hook.run(
+            lambda admin: admin.describe_consumer_groups(self.group_ids)
+        )
         if self.fail_on_error or not found.succeeded:
             found.raise_for_errors()
         rows = [
@@ -195,6 +214,11 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
         "chunk_size",
     )
 
+    group_ids = Argument(optional(read_group_ids))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    chunk_size = Argument(partial(read_integer, minimum=1))
+
     def __init__(
         self,
         *,
@@ -212,15 +236,12 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer, read_patterns
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
-        size = read_integer("chunk_size", self.chunk_size, minimum=1)
-        named = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
-        chosen = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        chosen = GroupFilter(self.include, self.exclude)
 
         async def find(admin: AdminClient) -> GroupResults[Broker]:
-            wanted = named
+            wanted = self.group_ids
             if wanted is None:
                 wanted = [g for g in (await admin.list_groups()).require_complete() if chosen.selects(g)]
             return await admin.find_coordinators(wanted)
@@ -230,7 +251,8 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
         by_broker: dict[int, list[str]] = {}
         for group_id, broker in found.succeeded.items():
             by_broker.setdefault(broker.broker_id, []).append(group_id)
-        chunks = [chunk for broker_id in sorted(by_broker) for chunk in _even(sorted(by_broker[broker_id]), size)]
+        of_brokers = (sorted(by_broker[broker_id]) for broker_id in sorted(by_broker))
+        chunks = [chunk for of_broker in of_brokers for chunk in _even(of_broker, self.chunk_size)]
         self.log.info("%d groups of %d brokers in %d chunks", len(found), len(by_broker), len(chunks))
         return chunks
 

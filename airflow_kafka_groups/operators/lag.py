@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         "max_lag",
     )
 
+    group_ids = Argument(optional(read_group_ids))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    max_lag = Argument(read_integer)
+    fail_if_lagging = Argument(read_switch)
+
     def __init__(
         self,
         *,
@@ -62,15 +70,12 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
         from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer, read_patterns
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
-        max_lag = read_integer("max_lag", self.max_lag)
-        named = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
-        chosen = GroupFilter(read_patterns("include", self.include), read_patterns("exclude", self.exclude))
+        chosen = GroupFilter(self.include, self.exclude)
 
         async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
-            wanted = named
+            wanted = self.group_ids
             if wanted is None:
                 listed = (await admin.list_groups()).require_complete()
                 wanted = [
@@ -80,9 +85,9 @@ class ListGroupLagOperator(KafkaGroupsOperator):
                 ]
             return await admin.list_consumer_group_lag(wanted)
 
-        return self._summary(context, self.hook.run(measure), max_lag)
+        return self._summary(context, self.hook.run(measure))
 
-    def _summary(self, context: Context, found: GroupResults[GroupLag], max_lag: int) -> dict[str, Any]:
+    def _summary(self, context: Context, found: GroupResults[GroupLag]) -> dict[str, Any]:
         from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
         from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
 
@@ -94,7 +99,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
             else:
                 lags[group_id] = lag.messages + sum(partition.lost for partition in lag.partitions.values())
         most = sorted(lags, key=lambda group_id: (-lags[group_id], group_id))
-        lagging = {group_id: lags[group_id] for group_id in most if lags[group_id] > max_lag}
+        lagging = {group_id: lags[group_id] for group_id in most if lags[group_id] > self.max_lag}
         counts = {
             "groups": len(found),
             "total_lag": sum(lags.values()),
@@ -116,7 +121,8 @@ class ListGroupLagOperator(KafkaGroupsOperator):
             self.log.warning("Lags: %s: %d messages", group_id, lagging[group_id])
         if lagging and self.fail_if_lagging:
             errors = {
-                group_id: KafkaGroupsError(f"lag {lag}, at most {max_lag} wanted") for group_id, lag in lagging.items()
+                group_id: KafkaGroupsError(f"lag {lag}, at most {self.max_lag} wanted")
+                for group_id, lag in lagging.items()
             }
             raise GroupsFailedError(errors, len(found))
         first = {group_id: lagging[group_id] for group_id in list(lagging)[:FIRST_GROUPS]}

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import is_template
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import (
+    one_of,
+    optional,
+    read_flag,
+    read_group_ids,
+    read_integer,
+    read_milliseconds,
+    read_partition_offsets,
+    read_switch,
+    read_text,
+)
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -25,10 +36,12 @@ class _OffsetChangeOperator(StoredOperator):
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "dry_run")
     ui_color = "#f0e4d4"
 
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-        self.dry_run = dry_run  # type: ignore[method-assign,assignment]
+        self.dry_run = dry_run
 
     def change(
         self,
@@ -38,11 +51,10 @@ class _OffsetChangeOperator(StoredOperator):
         may_be_absent: bool = False,
     ) -> dict[str, Any]:
         """Do it, in this order, and give the summary. Fails when a change failed or nobody knows what became of it."""
-        from airflow_kafka_groups.hooks.arguments import read_flag
         from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes, counts_of
         from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
 
-        dry_run = read_flag("dry_run", self.dry_run)
+        dry_run = self.dry_run
         layout = self.layout()
         settings = self.hook.settings
         if not dry_run:
@@ -111,6 +123,12 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         "shift_by",
     )
 
+    group_ids = Argument(read_group_ids)
+    topics = Argument(optional(read_group_ids))
+    to = Argument(optional(one_of("earliest", "latest")))
+    timestamp = Argument(optional(read_milliseconds))
+    shift_by = Argument(optional(partial(read_integer, minimum=-(2**53))))
+
     def __init__(
         self,
         *,
@@ -124,10 +142,6 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         super().__init__(**kwargs)
         if sum(value is not None for value in (to, timestamp, shift_by)) != 1:
             raise ConfigurationError("to, timestamp, shift_by", None, "give exactly one of them")
-        if to is not None and not is_template(to) and to not in ("earliest", "latest"):
-            raise ConfigurationError("to", to, 'must be "earliest" or "latest"')
-        if timestamp is not None and not is_template(timestamp):
-            _milliseconds(timestamp)
         self.group_ids = group_ids
         self.topics = topics
         self.to = to
@@ -136,17 +150,10 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Reset with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_integer
         from airflow_kafka_groups.maintenance.restore.reset import ResetTarget, propose_reset
 
-        group_ids, _ = read_group_ids(self.group_ids)
-        topics = None if self.topics is None else read_group_ids(self.topics, field="topics")[0]
-        target = ResetTarget(
-            to=self.to,
-            timestamp_ms=None if self.timestamp is None else _milliseconds(self.timestamp),
-            shift_by=None if self.shift_by is None else read_integer("shift_by", self.shift_by, minimum=-(2**53)),
-        )
-        return self.change("reset", lambda admin: propose_reset(admin, group_ids, target, topics=topics))
+        target = ResetTarget(to=self.to, timestamp_ms=self.timestamp, shift_by=self.shift_by)
+        return self.change("reset", lambda admin: propose_reset(admin, self.group_ids, target, topics=self.topics))
 
 
 class AlterGroupOffsetsOperator(_OffsetChangeOperator):
@@ -165,6 +172,9 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
 
     template_fields: Sequence[str] = (*_OffsetChangeOperator.template_fields, "offsets")
 
+    offsets = Argument(read_partition_offsets)
+    create = Argument(read_switch)
+
     def __init__(
         self,
         *,
@@ -178,11 +188,9 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Set the offsets with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_partition_offsets
         from airflow_kafka_groups.maintenance.restore.reset import propose_alter
 
-        offsets = read_partition_offsets("offsets", self.offsets)
-        return self.change("alter", lambda admin: propose_alter(admin, offsets), may_be_absent=self.create)
+        return self.change("alter", lambda admin: propose_alter(admin, self.offsets), may_be_absent=self.create)
 
 
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
@@ -203,6 +211,10 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
 
     template_fields: Sequence[str] = (*_OffsetChangeOperator.template_fields, "plan_id", "group_ids")
 
+    plan_id = Argument(read_text)
+    group_ids = Argument(optional(read_group_ids))
+    overwrite = Argument(read_switch)
+
     def __init__(
         self, *, plan_id: str, group_ids: Sequence[str] | str | None = None, overwrite: bool = False, **kwargs: Any
     ) -> None:
@@ -213,11 +225,9 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_text
         from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 
-        plan_id = read_text("plan_id", self.plan_id)
-        group_ids = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
+        plan_id, group_ids = self.plan_id, self.group_ids
         layout = self.layout()
         return self.change(
             "restore",
@@ -230,17 +240,3 @@ def _held(change: Change, protected: bool) -> Change:
     from dataclasses import replace
 
     return replace(change, kept="the connection protects it", after={}) if protected else change
-
-
-def _milliseconds(value: Any) -> int:
-    from airflow_kafka_groups.hooks.arguments import read_integer
-
-    if isinstance(value, str) and not value.strip().lstrip("-").isdecimal():
-        try:
-            moment = datetime.fromisoformat(value.strip())
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise ConfigurationError("timestamp", value, "write it as 2026-01-31T12:00:00+00:00, with its zone")
-        return round(moment.timestamp() * 1000)
-    return read_integer("timestamp", value)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import read_flag, read_group_ids
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -34,24 +36,25 @@ class DeleteGroupOffsetsOperator(StoredOperator):
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_ids", "topics", "dry_run")
     ui_color = "#f0d4d4"
 
+    group_ids = Argument(read_group_ids)
+    topics = Argument(read_group_ids)
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+
     def __init__(
         self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, dry_run: bool | str = False, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.group_ids = group_ids
         self.topics = topics
-        # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-        self.dry_run = dry_run  # type: ignore[method-assign,assignment]
+        self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read, record, delete, with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_flag, read_group_ids
         from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in, committed_of
         from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
 
-        dry_run = read_flag("dry_run", self.dry_run)
-        group_ids, _ = read_group_ids(self.group_ids)
-        topics = frozenset(read_group_ids(self.topics, field="topics")[0])
+        dry_run, group_ids, topics = self.dry_run, self.group_ids, frozenset(self.topics)
         layout = self.layout()
         settings = self.hook.settings
         if not dry_run:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_switch
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -37,6 +39,12 @@ class ListGroupOffsetsOperator(StoredOperator):
 
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_ids", "include", "exclude")
 
+    group_ids = Argument(optional(read_group_ids))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    require_complete = Argument(read_switch)
+    fail_on_error = Argument(read_switch)
+
     def __init__(
         self,
         *,
@@ -57,20 +65,17 @@ class ListGroupOffsetsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids, read_patterns
         from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 
         layout = self.layout()
-        group_ids = None if self.group_ids is None else read_group_ids(self.group_ids)[0]
-        include, exclude = read_patterns("include", self.include), read_patterns("exclude", self.exclude)
 
         async def snapshot(admin: AdminClient) -> SnapshotSummary:
             return await take_snapshot(
                 admin,
                 layout,
-                group_ids=group_ids,
-                include=include,
-                exclude=exclude,
+                group_ids=self.group_ids,
+                include=self.include,
+                exclude=self.exclude,
                 airflow_run=str(context.get("run_id", "")),
                 progress=self.log_progress,
             )

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import (
+    optional,
+    read_flag,
+    read_integer,
+    read_number,
+    read_patterns,
+    read_text,
+)
 from airflow_kafka_groups.links import CleanupReportLink, name_report
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
@@ -62,6 +72,17 @@ class PlanCleanupOperator(StoredOperator):
     )
     operator_extra_links = (CleanupReportLink(),)
 
+    snapshot_id = Argument(optional(read_text))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    protected = Argument(optional(read_patterns))
+    min_idle_seconds = Argument(read_number)
+    min_observations = Argument(partial(read_integer, minimum=2))
+    max_groups = Argument(partial(read_integer, minimum=1))
+    max_share = Argument(partial(read_number, maximum=1))
+    max_plan_age_seconds = Argument(read_number)
+    allow_hidden_topics = Argument(read_flag)
+
     def __init__(
         self,
         *,
@@ -91,7 +112,6 @@ class PlanCleanupOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
-        from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.maintenance.deletion.audit import deleted_since
         from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
         from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
@@ -104,10 +124,7 @@ class PlanCleanupOperator(StoredOperator):
 
         policy = self.policy()
         layout = self.layout()
-        if self.snapshot_id is None:
-            snapshot_id = latest_manifest(layout).snapshot_id
-        else:
-            snapshot_id = read_text("snapshot_id", self.snapshot_id)
+        snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
         snapshot = SnapshotReader(layout, snapshot_id)
         since = snapshot.manifest.observed_at - timedelta(seconds=min(policy.min_idle_seconds, YEAR_SECONDS))
         verdicts = load_verdicts(layout, snapshot_id)
@@ -120,21 +137,20 @@ class PlanCleanupOperator(StoredOperator):
 
     def policy(self) -> PlanPolicy:
         """Build the policy from the arguments and the connection's protected groups."""
-        from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number, read_patterns
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
         from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
-        protected = DEFAULT_PROTECTED if self.protected is None else read_patterns("protected", self.protected)
+        protected = DEFAULT_PROTECTED if self.protected is None else self.protected
         return PlanPolicy(
-            include=read_patterns("include", self.include),
-            exclude=read_patterns("exclude", self.exclude),
+            include=self.include,
+            exclude=self.exclude,
             protected=(*protected, *self.hook.settings.protected_groups),
-            min_idle_seconds=read_number("min_idle_seconds", self.min_idle_seconds),
-            min_observations=read_integer("min_observations", self.min_observations),
-            max_groups=read_integer("max_groups", self.max_groups),
-            max_share=read_number("max_share", self.max_share),
-            max_plan_age_seconds=read_number("max_plan_age_seconds", self.max_plan_age_seconds),
-            allow_hidden_topics=read_flag("allow_hidden_topics", self.allow_hidden_topics),
+            min_idle_seconds=self.min_idle_seconds,
+            min_observations=self.min_observations,
+            max_groups=self.max_groups,
+            max_share=self.max_share,
+            max_plan_age_seconds=self.max_plan_age_seconds,
+            allow_hidden_topics=self.allow_hidden_topics,
         )
 
     def _summary(self, plan: DeletionPlan, path: str) -> dict[str, Any]:

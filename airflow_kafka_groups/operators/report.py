@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import read_text_or_nothing
 from airflow_kafka_groups.links import CleanupReportLink, name_report
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
@@ -33,6 +35,8 @@ class CleanupReportOperator(StoredOperator):
     operator_extra_links = (CleanupReportLink(),)
     ui_color = "#d8f0d4"
 
+    plan_id = Argument(read_text_or_nothing)
+
     def __init__(self, *, plan_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan_id = plan_id
@@ -41,13 +45,12 @@ class CleanupReportOperator(StoredOperator):
         """Read the plan and its records, write the page."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         if self.plan_id == "":
             raise AirflowSkipException("There is no plan to report on: a task before it failed")
         layout = self.layout()
-        plan = load_plan(layout, read_text("plan_id", self.plan_id))
+        plan = load_plan(layout, self.plan_id)
         path, records = make_report(layout, plan)
         name_report(context, path)
         self.log.info("Report: %s", path)

@@ -8,6 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import optional, read_anything, read_mapping, read_switch, read_text
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 
@@ -36,6 +38,10 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 
     template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_id", "snapshot_id")
 
+    group_id = Argument(read_text)
+    snapshot_id = Argument(optional(read_text))
+    for_commit = Argument(read_switch)
+
     def __init__(
         self, *, group_id: str, snapshot_id: str | None = None, for_commit: bool = True, **kwargs: Any
     ) -> None:
@@ -46,21 +52,17 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshot, write the file."""
-        from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
         from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
 
         layout = self.layout()
-        group_id = read_text("group_id", self.group_id)
+        group_id = self.group_id
         if self.for_commit:
             self.hook.settings.require_writable()
             if self.hook.settings.protects(group_id):
                 raise self.hook.settings.protected_error(group_id)
-        if self.snapshot_id is None:
-            snapshot_id = latest_manifest(layout).snapshot_id
-        else:
-            snapshot_id = read_text("snapshot_id", self.snapshot_id)
+        snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
         found = write_backlog(layout, snapshot_id, group_id, utc_now())
         self.log.info("Group %s: %s unread offsets, %d partitions", group_id, found.offsets, found.partitions)
         return {
@@ -100,6 +102,10 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     )
     ui_color = "#fbe3d0"
 
+    application = Argument(read_text)
+    application_args = Argument(read_anything)
+    spark = Argument(optional(read_mapping))
+
     def __init__(
         self,
         *,
@@ -116,14 +122,12 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> None:
         """Write the file, submit, wait, delete the file."""
-        from airflow_kafka_groups.hooks.arguments import read_text
-
         try:
             from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
         except ImportError as exc:
             remedy = 'needs Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]", or it alone'
             raise ConfigurationError("application", self.application, remedy) from exc
-        application = read_text("application", self.application)
+        application = self.application
         if not application.endswith((".py", ".jar")):
             application = str(JOBS / f"{application}.py")
             if not Path(application).is_file():
@@ -162,6 +166,9 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
     template_fields: Sequence[str] = (*_OffsetChangeOperator.template_fields, "backlog_id", "result_path")
 
+    backlog_id = Argument(read_text)
+    result_path = Argument(read_text)
+
     def __init__(self, *, backlog_id: str, result_path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.backlog_id = backlog_id
@@ -169,11 +176,10 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the result, commit, read back."""
-        from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
 
-        processed = read_result(open_path("result_path", self.result_path), read_text("backlog_id", self.backlog_id))
+        processed = read_result(open_path("result_path", self.result_path), self.backlog_id)
 
         async def proposed(_: Any) -> list[Any]:
             return [processed.change]

@@ -19,7 +19,8 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.hooks.argument_validation import check_argument, check_rendered
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
+from airflow_kafka_groups.hooks.arguments import read_switch, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _GRACE = timedelta(minutes=5)
 
 
-class KafkaGroupsSensor(BaseSensorOperator):
+class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     """A sensor that polls a condition until it is reached.
 
     Subclasses define the condition in ``condition()``. A broker that cannot be reached at the moment counts as "not
@@ -44,6 +45,9 @@ class KafkaGroupsSensor(BaseSensorOperator):
     template_fields: Sequence[str] = ("kafka_groups_conn_id",)
     ui_color = "#e2d4f0"
 
+    kafka_groups_conn_id = Argument(read_text)
+    deferrable = Argument(read_switch)
+
     def __init__(
         self,
         *,
@@ -54,17 +58,9 @@ class KafkaGroupsSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         if deferrable is None:
             deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
-        if not isinstance(deferrable, bool):
-            raise ConfigurationError("deferrable", deferrable, "must be True or False")
         self.kafka_groups_conn_id = kafka_groups_conn_id
         self.deferrable = deferrable
         set_retry_policy(self)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an argument, checked: in a DAG file and again once it is rendered (see ``hooks.literals``)."""
-        check_rendered(name, vars(self).get(name), value)
-        check_argument(name, value)
-        super().__setattr__(name, value)
 
     def require_one_process(self) -> None:
         """Raise ``ConfigurationError`` in reschedule mode: each poll would be a new process without the state."""

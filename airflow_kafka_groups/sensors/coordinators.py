@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import read_group_ids
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 if TYPE_CHECKING:
@@ -23,14 +25,14 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
 
     template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
 
+    group_ids = Argument(read_group_ids)
+
     def __init__(self, *, group_ids: Sequence[str] | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.group_ids = group_ids
 
     def condition(self) -> Condition:
         """Return the condition."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids
         from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable
 
-        group_ids, _ = read_group_ids(self.group_ids)
-        return CoordinatorsAvailable(group_ids=tuple(group_ids))
+        return CoordinatorsAvailable(group_ids=tuple(self.group_ids))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_text
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
@@ -30,6 +32,9 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids", "audit_path")
     operator_extra_links = (CleanupReportLink(),)
 
+    group_ids = Argument(optional(read_group_ids))
+    audit_path = Argument(optional(read_text))
+
     def __init__(
         self, *, group_ids: Sequence[str] | str | None = None, audit_path: str | None = None, **kwargs: Any
     ) -> None:
@@ -41,11 +46,9 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
 
     def condition(self) -> Condition:
         """Return the condition."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids
         from airflow_kafka_groups.triggers.conditions import GroupsGone
 
-        group_ids = self._deleted() if self.audit_path is not None else read_group_ids(self.group_ids)[0]
-        return GroupsGone(group_ids=tuple(group_ids))
+        return GroupsGone(group_ids=tuple(self._deleted() if self.group_ids is None else self.group_ids))
 
     def _deleted(self) -> list[str]:
         from airflow_kafka_groups.exceptions import MaintenanceError

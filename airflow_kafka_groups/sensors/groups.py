@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import one_of, read_group_ids, read_number, read_switch
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 if TYPE_CHECKING:
@@ -17,20 +18,19 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
 
     template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
 
+    group_ids = Argument(read_group_ids)
+    require = Argument(one_of("all", "any"))
+
     def __init__(
         self, *, group_ids: Sequence[str] | str, require: Literal["all", "any"] = "all", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if require not in ("all", "any"):
-            raise ConfigurationError("require", require, 'must be "all" or "any"')
         self.group_ids = group_ids
         self.require = require
 
     def wanted(self) -> dict[str, Any]:
         """Return the arguments that all conditions on groups share."""
-        from airflow_kafka_groups.hooks.arguments import read_group_ids
-
-        return {"group_ids": tuple(read_group_ids(self.group_ids)[0]), "any_group": self.require == "any"}
+        return {"group_ids": tuple(self.group_ids), "any_group": self.require == "any"}
 
 
 class GroupsExistSensor(_NamedGroupsSensor):
@@ -85,6 +85,9 @@ class GroupsStalledSensor(_NamedGroupsSensor):
 
     template_fields: Sequence[str] = (*_NamedGroupsSensor.template_fields, "seconds")
 
+    seconds = Argument(read_number)
+    only_with_lag = Argument(read_switch)
+
     def __init__(self, *, seconds: float | str, only_with_lag: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seconds = seconds
@@ -93,8 +96,6 @@ class GroupsStalledSensor(_NamedGroupsSensor):
 
     def condition(self) -> Condition:
         """Return the condition."""
-        from airflow_kafka_groups.hooks.arguments import read_number
         from airflow_kafka_groups.triggers.group_conditions import NoProgress
 
-        seconds = read_number("seconds", self.seconds)
-        return NoProgress(seconds=seconds, only_with_lag=self.only_with_lag, **self.wanted())
+        return NoProgress(seconds=self.seconds, only_with_lag=self.only_with_lag, **self.wanted())

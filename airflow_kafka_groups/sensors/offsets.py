@@ -6,6 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import (
+    one_of,
+    optional,
+    read_group_ids,
+    read_integer,
+    read_number,
+    read_partition_offsets,
+    read_switch,
+)
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 if TYPE_CHECKING:
@@ -44,6 +54,14 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         "max_lag_seconds",
     )
 
+    targets = Argument(optional(read_partition_offsets))
+    group_ids = Argument(optional(read_group_ids))
+    max_total_lag = Argument(optional(read_integer))
+    max_partition_lag = Argument(optional(read_integer))
+    max_lag_seconds = Argument(optional(read_number))
+    to_end = Argument(read_switch)
+    require = Argument(one_of("all", "any"))
+
     def __init__(
         self,
         *,
@@ -66,8 +84,6 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
                 None,
                 "pass a lag or to_end with group_ids, not both, and neither with targets",
             )
-        if require not in ("all", "any"):
-            raise ConfigurationError("require", require, 'must be "all" or "any"')
         self.targets = targets
         self.group_ids = group_ids
         self.max_total_lag = max_total_lag
@@ -80,26 +96,19 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
 
     def condition(self) -> Condition:
         """Return the condition."""
-        from airflow_kafka_groups.hooks.arguments import (
-            optional,
-            read_group_ids,
-            read_integer,
-            read_number,
-            read_partition_offsets,
-        )
         from airflow_kafka_groups.triggers.conditions import LagAtMost, OffsetsReached
         from airflow_kafka_groups.triggers.group_conditions import EndReached
 
         any_group = self.require == "any"
         if self.targets is not None:
-            return OffsetsReached(targets=read_partition_offsets("targets", self.targets), any_group=any_group)
-        group_ids, _ = read_group_ids(self.group_ids)
+            return OffsetsReached(targets=self.targets, any_group=any_group)
+        group_ids = tuple(self.group_ids or ())
         if self.to_end:
-            return EndReached(group_ids=tuple(group_ids), any_group=any_group)
+            return EndReached(group_ids=group_ids, any_group=any_group)
         return LagAtMost(
-            group_ids=tuple(group_ids),
-            total=optional(read_integer, "max_total_lag", self.max_total_lag),
-            partition=optional(read_integer, "max_partition_lag", self.max_partition_lag),
-            seconds=optional(read_number, "max_lag_seconds", self.max_lag_seconds),
+            group_ids=group_ids,
+            total=self.max_total_lag,
+            partition=self.max_partition_lag,
+            seconds=self.max_lag_seconds,
             any_group=any_group,
         )

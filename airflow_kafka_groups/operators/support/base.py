@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.argument_validation import check_argument, check_rendered
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
+from airflow_kafka_groups.hooks.arguments import optional, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ FIRST_FAILURES = 20
 """How many failures go to XCom: enough to see what is wrong, small whatever the number of groups."""
 
 
-class KafkaGroupsOperator(BaseOperator):
+class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     """Be the base of the operators that talk to a cluster.
 
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
@@ -31,16 +32,12 @@ class KafkaGroupsOperator(BaseOperator):
     template_fields: Sequence[str] = ("kafka_groups_conn_id",)
     ui_color = "#d4e6f0"
 
+    kafka_groups_conn_id = Argument(read_text)
+
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kafka_groups_conn_id = kafka_groups_conn_id
         set_retry_policy(self)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an argument, checked: in a DAG file and again once it is rendered (see ``hooks.literals``)."""
-        check_rendered(name, vars(self).get(name), value)
-        check_argument(name, value)
-        super().__setattr__(name, value)
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:
@@ -59,6 +56,9 @@ class StoredOperator(KafkaGroupsOperator):
 
     template_fields: Sequence[str] = (*KafkaGroupsOperator.template_fields, "storage_path", "cluster")
 
+    storage_path = Argument(read_storage_path)
+    cluster = Argument(optional(read_text))
+
     def __init__(self, *, storage_path: str, cluster: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.storage_path = storage_path
@@ -67,11 +67,9 @@ class StoredOperator(KafkaGroupsOperator):
 
     def layout(self) -> Layout:
         """Give the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
-        from airflow_kafka_groups.hooks.arguments import read_text
         from airflow_kafka_groups.hooks.storage import open_layout
 
-        conn_id = read_text("kafka_groups_conn_id", self.kafka_groups_conn_id)
-        return open_layout(self.storage_path, self.cluster, conn_id)
+        return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
 
     @property
     def cluster_name(self) -> str:

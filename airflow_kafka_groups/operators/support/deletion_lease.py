@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.exceptions import ConfigurationError
-
 if TYPE_CHECKING:
     from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 
@@ -29,19 +27,10 @@ class LeaseTerms:
 
 
 def read_terms(operator: DeleteGroupsOperator, dry_run: bool) -> LeaseTerms | None:
-    """Read the operator's arguments; ``None`` when no lease is taken: it is switched off, or the run is a dry one.
-
-    Raises ``ConfigurationError``, also for arguments that a dry run would not use.
-    """
-    from airflow_kafka_groups.hooks.arguments import read_flag, read_number
-
-    wanted = read_flag("lease", operator.lease)
-    seconds = read_number("lease_wait_seconds", operator.lease_wait_seconds, minimum=0, maximum=MAX_WAIT_SECONDS)
-    if operator.if_lease_held not in IF_HELD:
-        raise ConfigurationError("if_lease_held", operator.if_lease_held, f"must be one of {', '.join(IF_HELD)}")
-    if dry_run or not wanted:
+    """Return the terms; ``None`` when no lease is taken: it is switched off, or the run is a dry one."""
+    if dry_run or not operator.lease:
         return None
-    return LeaseTerms(wait_seconds=seconds, skip=operator.if_lease_held == "skip")
+    return LeaseTerms(wait_seconds=operator.lease_wait_seconds, skip=operator.if_lease_held == "skip")
 
 
 def owner_name(actor: Mapping[str, str], client_id: str) -> str:

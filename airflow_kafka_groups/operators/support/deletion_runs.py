@@ -200,14 +200,10 @@ class ExplicitRun(Run):
     """Be the deletion of groups named by hand."""
 
     def __init__(self, operator: DeleteGroupsOperator, layout: Layout, dry_run: bool) -> None:
-        from airflow_kafka_groups.hooks.arguments import read_flag, read_group_ids, read_number
-
         super().__init__(operator, layout, dry_run)
-        self.wanted, duplicates = read_group_ids(operator.group_ids)
-        if duplicates:
-            raise ConfigurationError("group_ids", operator.group_ids, f"names {duplicates} group(s) twice: check it")
-        self.observe_seconds = read_number("observe_seconds", operator.observe_seconds, maximum=86_400)
-        self.allow_hidden_topics = read_flag("allow_hidden_topics", operator.allow_hidden_topics)
+        self.wanted = operator.group_ids or []
+        self.observe_seconds = operator.observe_seconds
+        self.allow_hidden_topics = operator.allow_hidden_topics
 
     async def delete(self, admin: GuardedAdminClient) -> DeletionReport:
         """Watch the groups, back them up, delete them."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from airflow.sdk import DAG, BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_integer
+from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
@@ -109,7 +112,63 @@ def test_a_template_that_renders_to_nothing_is_said_by_its_name(rendered: str, s
 def test_a_rendered_value_is_taken() -> None:
     operator = DescribeGroupsOperator(task_id="t", group_ids="{{ params.groups | tojson }}")
     operator.render_template_fields({"params": {"groups": ["a", "b"]}})
-    assert operator.group_ids == '["a", "b"]'
+    assert operator.group_ids == ["a", "b"]
+
+
+def test_what_execute_uses_is_what_the_reader_returned() -> None:
+    plan = PlanCleanupOperator(task_id="t", **STORED, include='["a-*"]', max_groups="{{ params.most }}")
+    assert plan.include == ("a-*",)
+    plan.render_template_fields({"params": {"most": 7}})
+    assert plan.max_groups == 7
+    reset = ResetGroupOffsetsOperator(task_id="t", **RESET, timestamp="1970-01-01T00:00:01+00:00")
+    assert reset.timestamp == 1000
+    targets = ListGroupOffsetsSensor(task_id="t", targets={"g": {"t": {"0": "5"}}})
+    for _ in range(2):
+        assert targets.targets == {"g": {TopicPartition("t", 0): 5}}
+        targets.render_template_fields({})
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("name", ["{{ x }}", "a{{", "{% b"])
+def test_a_group_named_like_a_template_is_read_once_it_is_rendered(name: str) -> None:
+    operator = RestoreGroupOffsetsOperator(task_id="t", **STORED, plan_id="p", group_ids="{{ params.groups | tojson }}")
+    operator.render_template_fields({"params": {"groups": [name]}})
+    assert operator.group_ids == [name]
+
+
+def rendered_of_mapped(group_ids: list[list[str]], size: str, map_index: int) -> Any:
+    """Return one task of a mapped one, as Airflow renders it; one of its arguments is a template."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, params={"size": size}) as dag:
+        tasks = ChunkGroupsOperator.partial(task_id="t", chunk_size="{{ params.size }}").expand(group_ids=group_ids)
+    run = SimpleNamespace(conf={})
+    context: Any = {"dag": dag, "dag_run": run, "ti": SimpleNamespace(map_index=map_index)}
+    tasks.render_template_fields(context)
+    return context["task"]
+
+
+def test_a_mapped_task_reads_what_it_is_given() -> None:
+    task = rendered_of_mapped([["x"], ["a", "b", "a"]], "9", 1)
+    assert (task.group_ids, task.chunk_size) == (["a", "b"], 9)
+
+
+@pytest.mark.parametrize(
+    ("group_ids", "size", "said"), [([[], ["a"]], "9", "empty list"), ([["a"], ["b"]], "0", "chunk_size")]
+)
+def test_a_mapped_task_refuses_what_it_cannot_use(group_ids: list[list[str]], size: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        rendered_of_mapped(group_ids, size, 0)
+
+
+def test_a_copy_of_a_task_renders_by_itself() -> None:
+    """Airflow copies a task before it renders the copy; the original goes on holding its templates."""
+    original = DescribeGroupsOperator(task_id="t", group_ids="{{ params.groups | tojson }}")
+    for groups in (["a"], ["b"]):
+        task = original.prepare_for_execution()
+        task.render_template_fields({"params": {"groups": groups}})
+        assert task.group_ids == groups
+    nothing = copy.copy(original)
+    with pytest.raises(ConfigurationError, match="rendered to nothing"):
+        nothing.group_ids = None
 
 
 def test_an_offset_too_large_for_a_float_is_read_exactly() -> None:
@@ -118,9 +177,8 @@ def test_an_offset_too_large_for_a_float_is_read_exactly() -> None:
 
 def test_a_connection_that_is_none_is_said_by_its_name() -> None:
     operator = PruneFilesOperator(task_id="t", **STORED)
-    operator.kafka_groups_conn_id = None  # type: ignore[assignment]  # as a native template may render it
     with pytest.raises(ConfigurationError, match="kafka_groups_conn_id"):
-        operator.execute({})
+        operator.kafka_groups_conn_id = None  # as a native template may render it
 
 
 NOTHING: list[tuple[type[BaseOperator], str, dict[str, Any]]] = [
