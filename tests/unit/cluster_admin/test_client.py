@@ -1,0 +1,167 @@
+"""``ClusterAdmin`` over a scripted confluent-kafka client: what it asks, and what each answer means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    BrokerError,
+    DeadlineExceededError,
+    MissingAnswerError,
+    RequestTimeoutError,
+)
+
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+RETENTION = "offsets.retention.minutes"
+
+
+def answer(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(value, KafkaError):
+        future.set_exception(KafkaException(value))
+    elif value is not None:
+        future.set_result(value)
+    return future
+
+
+def entry(value: str | None, *, is_default: bool = False, is_sensitive: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(value=value, is_default=is_default, is_sensitive=is_sensitive)
+
+
+class ScriptedClient:
+    """A confluent-kafka AdminClient with answers; ``None`` never comes."""
+
+    cluster: Any = None
+    configs: dict[int, Any]
+    topics: Callable[[str], Any]
+    reported: KafkaError | None = None
+
+    def __init__(self) -> None:
+        self.configs = {}
+        self.asked: list[list[str]] = []
+        self.timeouts: list[float] = []
+        self.polls = 0
+
+    def __call__(self, settings: dict[str, Any], *, logger: object) -> ScriptedClient:
+        self.report = settings["error_cb"]
+        return self
+
+    def poll(self, seconds: float) -> int:
+        self.polls += 1
+        if self.reported is not None:
+            self.report(self.reported)
+        return 0
+
+    def describe_cluster(self, *, request_timeout: float) -> Future[Any]:
+        self.timeouts.append(request_timeout)
+        nodes = [SimpleNamespace(id=broker_id) for broker_id in self.configs]
+        return answer(self.cluster or SimpleNamespace(nodes=nodes))
+
+    def describe_configs(self, resources: list[Any], *, request_timeout: float) -> dict[Any, Future[Any]]:
+        assert len(resources) == 1, "librdkafka takes one broker for each call"
+        return {resources[0]: answer(self.configs[int(resources[0].name)])}
+
+    def describe_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
+        self.timeouts.append(request_timeout)
+        self.asked.append(topics.topic_names)
+        return {topic: answer(self.topics(topic)) for topic in topics.topic_names}
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> ScriptedClient:
+    scripted = ScriptedClient()
+    monkeypatch.setattr("confluent_kafka.admin.AdminClient", scripted)
+    return scripted
+
+
+def admin(**limits: Any) -> ClusterAdmin:
+    return ClusterAdmin(ClientConfig.from_librdkafka({"bootstrap.servers": "b1:9092"}, **limits))
+
+
+async def test_thousands_of_topics_are_asked_in_portions_and_each_once(client: ScriptedClient) -> None:
+    names = [f"t{number}" for number in range(2_500)]
+    client.topics = lambda topic: SimpleNamespace(topic_id=f"{topic}+/")
+    found = await admin().topic_ids(names + names[:10])
+    assert [len(asked) for asked in client.asked] == [1_000, 1_000, 500]
+    assert found == {name: f"{name}-_" for name in names}, "spelled as Kafka's own tools spell ids"
+
+
+@pytest.mark.parametrize("none", [ZERO_ID, None, ""])
+async def test_a_topic_without_an_id_is_left_out(client: ScriptedClient, none: str | None) -> None:
+    client.topics = lambda topic: SimpleNamespace(topic_id=none)
+    assert await admin().describe_topics(["old"]) == {"old": None}
+    assert await admin().topic_ids(["old"]) == {}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("code", [-1, *range(1, 133)])
+async def test_only_topics_that_do_not_exist_or_are_hidden_are_left_out(client: ScriptedClient, code: int) -> None:
+    client.topics = lambda topic: KafkaError(code) if topic == "bad" else SimpleNamespace(topic_id="id")
+    if code in (3, 17, 29):
+        assert "good" in await admin().topic_ids(["bad", "good"])
+        return
+    with pytest.raises(BrokerError) as failed:
+        await admin().topic_ids(["bad", "good"])
+    assert (failed.value.code, failed.value.subject) == (code, "topic 'bad'")
+
+
+async def test_each_broker_has_its_own_answer_or_error(client: ScriptedClient) -> None:
+    client.configs = {
+        1: {RETENTION: entry("10080", is_default=True), "secret": entry("hidden", is_sensitive=True)},
+        2: {RETENTION: entry("1440")},
+        3: KafkaError(31),
+        4: {},
+    }
+    described = await admin().describe_configs()
+    assert set(described) == {1, 2, 3, 4}
+    assert not isinstance(described[1], Exception)
+    assert described[1]["secret"].value is None
+    found = await admin().offsets_retention()
+    assert dict(found.by_broker) == {1: 10_080, 2: 1_440}
+    assert (found.minutes, found.defaults, found.differs) == (None, frozenset({1}), True)
+    assert isinstance(found.errors[3], BrokerError)
+    assert found.errors[3].broker_id == 3
+    assert isinstance(found.errors[4], MissingAnswerError)
+
+
+@pytest.mark.safety
+async def test_a_cluster_that_is_not_described_is_an_error(client: ScriptedClient) -> None:
+    client.cluster = KafkaError(KafkaError._TIMED_OUT)
+    with pytest.raises(RequestTimeoutError, match="b1:9092: DescribeCluster"):
+        await admin().offsets_retention()
+
+
+@pytest.mark.safety
+async def test_a_refused_login_ends_the_call_at_the_first_report(client: ScriptedClient) -> None:
+    client.topics = lambda topic: None
+    client.reported = KafkaError(KafkaError._AUTHENTICATION)
+    with pytest.raises(AuthenticationFailedError):
+        await admin().topic_ids(["t"])
+    assert client.polls == 1
+
+
+async def test_other_reports_do_not_end_it_and_are_in_the_error(client: ScriptedClient) -> None:
+    client.topics = lambda topic: None
+    client.reported = KafkaError(KafkaError._TRANSPORT, "b1 refused")
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceededError, match=r"Metadata: no answer from b1:9092 .*b1 refused"):
+        await admin(api_timeout=0.2).topic_ids(["t"])
+    assert 0.2 <= time.monotonic() - began < 5
+
+
+async def test_a_request_has_the_smaller_of_both_timeouts(client: ScriptedClient) -> None:
+    client.topics = lambda topic: SimpleNamespace(topic_id="id")
+    await admin(request_timeout=7, api_timeout=60).topic_ids(["t"])
+    await admin(request_timeout=7, api_timeout=2).topic_ids(["t"])
+    assert client.timeouts[0] == 7
+    assert 1 < client.timeouts[1] <= 2
