@@ -61,7 +61,7 @@ class ListGroupsAnswer(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """What a describe response says about a group; groups about which it says the same share one object."""
+    """What a describe response says about one group, or about many that are alike."""
 
     error: ErrorCode
     message: str | None
@@ -73,10 +73,13 @@ class DescribedGroup(NamedTuple):
 
 
 class DescribeGroupsAnswer(NamedTuple):
-    """A response of DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe."""
+    """A response of DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe.
+
+    :param groups: ids with their description; groups that are alike come together.
+    """
 
     throttle_time: timedelta
-    groups: Sequence[tuple[str, DescribedGroup]]
+    groups: Sequence[tuple[Sequence[str], DescribedGroup]]
 
 
 class DeleteGroupsAnswer(NamedTuple):

@@ -45,6 +45,9 @@ from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
 from airflow_kafka_groups.transport.base import Connector
 
+_DESCRIBE_BATCHES = 4
+"""So many of the usual requests are one."""
+
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
 
 
@@ -168,10 +171,15 @@ class AdminClient:
         """
         wanted = group_ids_of(group_ids)
         calls, size = self._calls, self._calls.config.groups_in_request
-        classic = DescribeClassicGroupsHandler(include_authorized_operations, size(len(wanted)))
+        # Descriptions are short: larger requests cost less, and still overlap.
+        classic = DescribeClassicGroupsHandler(include_authorized_operations, _DESCRIBE_BATCHES * size(len(wanted)))
         results = await calls.ask_coordinators(wanted, classic)
         for api in GROUP_TYPES:
-            not_found = [group_id for group_id, found in results.succeeded.items() if found.state is GroupState.DEAD]
+            not_found = [
+                group_id
+                for group_id, found, _ in results.values()
+                if found is not None and found.state is GroupState.DEAD
+            ]
             if not not_found:
                 break
             modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))

@@ -74,17 +74,18 @@ def _sort(
     response: DescribeGroupsAnswer, kind: GroupType, api: Api, broker_id: BrokerId
 ) -> HandlerResult[str, GroupDescription]:
     result: HandlerResult[str, GroupDescription] = HandlerResult()
-    completed = result.completed
-    same: DescribedGroup | None = None
-    for group_id, group in response.groups:
-        if group is not same:  # most groups share what is said about them, and what is made of it
-            if group.error is not ErrorCode.none:
+    for group_ids, group in response.groups:
+        if group.error is not ErrorCode.none:
+            for group_id in group_ids:
                 _sort_error(group_id, group, kind, api, broker_id, result)
-                continue
-            same = group
-            _, _, state, protocol_type, protocol, members, allowed = group
-            fields = (state, kind, protocol_type, protocol, broker_id, members, allowed)
-        completed[group_id] = _new(GroupDescription, (group_id, *fields))
+            continue
+        _, _, state, protocol_type, protocol, members, allowed = group
+        result.completed |= {
+            group_id: _new(
+                GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, members, allowed)
+            )
+            for group_id in group_ids
+        }
     return result
 
 

@@ -43,7 +43,8 @@ def decode(frame: bytes, version: int) -> DescribeGroupsAnswer:
 def from_kio(response: Message) -> DescribeGroupsAnswer:
     """Convert a response that kio has read."""
     return DescribeGroupsAnswer(
-        getattr(response, "throttle_time", NO_THROTTLE), [(group.group_id, _group(group)) for group in response.groups]
+        getattr(response, "throttle_time", NO_THROTTLE),
+        [([group.group_id], _group(group)) for group in response.groups],
     )
 
 

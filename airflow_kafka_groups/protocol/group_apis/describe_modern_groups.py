@@ -39,7 +39,7 @@ def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
     response = decode_message(api, version, frame)
     kind = GROUP_TYPES[api]
     return DescribeGroupsAnswer(
-        response.throttle_time, [(group.group_id, _group(group, kind)) for group in response.groups]
+        response.throttle_time, [([group.group_id], _group(group, kind)) for group in response.groups]
     )
 
 

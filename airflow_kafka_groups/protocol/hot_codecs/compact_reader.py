@@ -47,12 +47,9 @@ class CompactReader:
         return length
 
     def named_rows(
-        self,
-        read_row: Callable[[], tuple[str, T]],
-        read_tail: Callable[[], T],
-        head: bytes = b"",
-    ) -> list[tuple[str, T]]:
-        """Read an array of rows, each of a name and what follows it.
+        self, read_row: Callable[[], tuple[str, T]], read_tail: Callable[[], T], head: bytes = b""
+    ) -> list[tuple[list[str], T]]:
+        """Read an array of rows, each of a name and what follows it; names that the same follows come together.
 
         Bytes that were read once mean the same again at the same place. So what follows a name is read field by field
         only when it is not among the last that were.
@@ -62,28 +59,33 @@ class CompactReader:
         :param head: what comes before the name in most rows. Default: nothing.
         """
         data, before = self.data, len(head)
-        rows: list[tuple[str, T]] = []
-        known: list[tuple[bytes, int, T]] = []
-        for _ in range(self.array_length()):
-            start = self.position + before
+        rows: list[tuple[list[str], T]] = []
+        known: list[tuple[bytes, int, Callable[[str], None]]] = []
+        count = self.array_length()
+        position = self.position
+        for _ in range(count):
+            start = position + before
             size = data[start]
-            end = start + size
-            if not 0 < size < 0x80 or not data.startswith(head, self.position):
-                rows.append(read_row())
+            if not 0 < size < 0x80 or not data.startswith(head, position):
+                self.position = position
+                name, value = read_row()
+                rows.append(([name], value))
+                position = self.position
                 continue
+            end = start + size
             name = data[start + 1 : end].decode()
-            for tail, length, value in known:
+            for tail, length, add in known:
                 if data.startswith(tail, end):
-                    self.position = end + length
-                    rows.append((name, value))
+                    add(name)
+                    position = end + length
                     break
             else:
                 self.position = end
-                read = read_tail()
-                rows.append((name, read))
-                tail = data[end : self.position]
-                if len(tail) <= _LONGEST_TAIL:
-                    known = [(tail, len(tail), read), *known[: _KNOWN_TAILS - 1]]
+                rows.append(([name], read_tail()))
+                position = self.position
+                if position - end <= _LONGEST_TAIL:
+                    known = [(data[end:position], position - end, rows[-1][0].append), *known[: _KNOWN_TAILS - 1]]
+        self.position = position
         return rows
 
     def skip_tags(self) -> None:

@@ -26,6 +26,6 @@ def decode(frame: bytes) -> DeleteGroupsAnswer:
     none = ErrorCode.none
     return DeleteGroupsAnswer(
         throttle,
-        [group_id for group_id, code in rows if code is none],
-        [row for row in rows if row[1] is not none],
+        [group_id for group_ids, code in rows if code is none for group_id in group_ids],
+        [(group_id, code) for group_ids, code in rows if code is not none for group_id in group_ids],
     )

@@ -34,6 +34,6 @@ def decode(frame: bytes) -> FindCoordinatorAnswer:
     none = ErrorCode.none
     return FindCoordinatorAnswer(
         throttle,
-        {key: broker for key, (broker, code, _) in rows if code is none},
-        [FailedLookup(key, code, message) for key, (_, code, message) in rows if code is not none],
+        {key: broker for keys, (broker, code, _) in rows if code is none for key in keys},
+        [FailedLookup(key, code, message) for keys, (_, code, message) in rows if code is not none for key in keys],
     )

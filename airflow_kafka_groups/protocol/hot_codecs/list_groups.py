@@ -28,4 +28,6 @@ def decode(frame: bytes, version: int) -> ListGroupsAnswer:
     rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
     reader.skip_tags()
     reader.end()
-    return ListGroupsAnswer(throttle, error, [ListedGroup(group_id, *tail) for group_id, tail in rows])
+    return ListGroupsAnswer(
+        throttle, error, [ListedGroup(group_id, *tail) for group_ids, tail in rows for group_id in group_ids]
+    )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.protocol.answers import DescribeGroupsAnswer, MetadataAnswer
 from airflow_kafka_groups.protocol.apis import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -147,14 +148,28 @@ ANSWERS = [
 
 
 def by_kio(api: Api, version: int, frame: bytes) -> Any:
-    return MODULES[api].from_kio(decode_message(api, version, frame))
+    return plain(MODULES[api].from_kio(decode_message(api, version, frame)))
+
+
+def by_hand(api: Api, version: int, frame: bytes) -> Any:
+    return plain(decode_response(api, version, frame))
+
+
+def plain(answer: Any) -> Any:
+    """Undo what hand-written codecs do with rows that are alike: they come together."""
+    match answer:
+        case DescribeGroupsAnswer(throttle, groups):
+            return throttle, sorted(((group_id, group) for ids, group in groups for group_id in ids), key=repr)
+        case MetadataAnswer():
+            return answer
+    return tuple(sorted(field, key=repr) if isinstance(field, list) else field for field in answer)
 
 
 @pytest.mark.parametrize(("api", "version", "answers"), ANSWERS)
 @given(data=st.data())
 def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any, data: st.DataObject) -> None:
     frame = b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version)))
-    assert decode_response(api, version, frame) == by_kio(api, version, frame)
+    assert by_hand(api, version, frame) == by_kio(api, version, frame)
     with pytest.raises(RemoteProtocolError, match="1 bytes too many"):
         decode_response(api, version, frame + b"\x00")
     cut = data.draw(st.integers(5, len(frame) - 1))
@@ -171,7 +186,7 @@ def test_whatever_else_comes_is_read_as_by_kio_or_refused(
     frame = bytearray(b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version))))
     frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
     try:
-        mine = decode_response(api, version, bytes(frame))
+        mine = by_hand(api, version, bytes(frame))
     except RemoteProtocolError:
         return
     assert mine == by_kio(api, version, bytes(frame))
@@ -245,7 +260,9 @@ def test_groups_that_are_alike_share_their_description() -> None:
     groups += (group("dead", "Empty", ErrorCode.group_id_not_found), group("stable", "Stable"), group("last", "Empty"))
     response = schema.DescribeGroupsResponse(throttle_time=timedelta(0), groups=groups)
     answer = decode_response(DESCRIBE_GROUPS, 6, b"\x00\x00\x00\x07\x00" + encode_body(response))
-    assert [group_id for group_id, _ in answer.groups] == [group.group_id for group in groups]
-    said = dict(answer.groups)
-    assert said["g0"] is said["g8"] is said["last"]
-    assert (said["stable"].state, said["dead"].error) == (GroupState.STABLE, ErrorCode.group_id_not_found)
+    described = {tuple(ids): (group.state, group.error) for ids, group in answer.groups}
+    assert described == {
+        (*(f"g{number}" for number in range(9)), "last"): (GroupState.EMPTY, ErrorCode.none),
+        ("dead",): (GroupState.EMPTY, ErrorCode.group_id_not_found),
+        ("stable",): (GroupState.STABLE, ErrorCode.none),
+    }
