@@ -1,6 +1,6 @@
-"""Check what is in one field of a connection's form: Airflow checks nothing but types, and not always those.
+"""Checks of single fields of a connection's form: Airflow checks nothing but types, and not always those.
 
-Each function raises ``ConfigurationError`` with the field's name, what it holds unless it is a secret, and the remedy.
+Each function raises ``ConfigurationError`` with the field's name, its value (never a secret) and the remedy.
 """
 
 from __future__ import annotations
@@ -19,31 +19,13 @@ _LOOKS_LIKE = 0.85  # of 1: one letter wrong in eight
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 
-def server_address(server: str, default_port: int) -> str:
-    """Read one bootstrap server, and give it the default port if it names none."""
-    if "@" in server:
-        raise ConfigurationError(  # what stands before it may be a password: it is not shown
-            "host (bootstrap servers)", None, "write host:port without a user: those go into login and password"
-        )
-    if not server or "://" in server or "/" in server or " " in server:
-        raise ConfigurationError(
-            "host (bootstrap servers)", server, "write host:port,host:port without a scheme, a path or blanks"
-        )
-    host, colon, port = server.rpartition(":")
-    if not colon or (server.startswith("[") and server.endswith("]")):
-        return f"{server}:{default_port}"
-    if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
-        raise ConfigurationError("host (bootstrap servers)", server, "the port must be a number from 1 to 65535")
-    return server
-
-
 def check_property_names(names: Iterable[str], switches: Iterable[str]) -> None:
-    """Refuse a librdkafka property that looks like one of our switches: ``readonly`` must not pass for nothing."""
+    """Raise for a librdkafka property that looks like one of our switches: ``readonly`` must not be ignored."""
     for name in names:
         for switch in switches:
             if SequenceMatcher(None, _letters(name), _letters(switch)).ratio() >= _LOOKS_LIKE:
                 raise ConfigurationError(
-                    f"extra field {name!r}", None, f"is no property of Kafka. Write {switch}, beside the properties"
+                    f"extra field {name!r}", None, f"is not a property of Kafka. Write {switch}, beside the properties"
                 )
 
 
@@ -52,42 +34,31 @@ def _letters(name: str) -> str:
 
 
 def pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
-    """Read a certificate or key that is a PEM text or the path of a file, as the librdkafka property for it."""
+    """Read a certificate or key, as PEM or the path of a file, as the librdkafka property for it."""
     text = text_of(name, value, secret=True).strip()
     if _PEM_MARK in text:
         return {f"{prefix}.pem": text + "\n"}
     if "\n" in text:
-        raise ConfigurationError(name, None, f"is neither a PEM text ({_PEM_MARK} …) nor the path of a file")
+        raise ConfigurationError(name, None, f"is neither PEM ({_PEM_MARK} …) nor the path of a file")
     return {f"{prefix}.location": text}
 
 
 def text_of(name: str, value: Any, *, secret: bool = False) -> str:
-    """Read a text. A secret one is not shown when it is none."""
+    """Read a string. The value of a secret field is not shown."""
     if not isinstance(value, str):
-        raise ConfigurationError(name, None if secret else value, "must be a text")
+        raise ConfigurationError(name, None if secret else value, "must be a string")
     return value
 
 
 def choice_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Read one of the choices, in whatever case."""
+    """Read one of the choices, in any case."""
     if isinstance(value, str) and value.strip().upper() in choices:
         return value.strip().upper()
     raise ConfigurationError(name, value, f"must be one of {', '.join(choices)}")
 
 
-def seconds_of(name: str, value: Any) -> float:
-    """Read a number of seconds above 0, at most a day."""
-    try:
-        number = 0.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0 < number <= 86_400:
-        raise ConfigurationError(name, value, "must be a number of seconds above 0, at most 86400")
-    return number
-
-
 def group_prefix_of(value: Any) -> str:
-    """Read what the name of a group may begin with."""
+    """Read a prefix of a group's name."""
     text = text_of("lease_group_prefix", value)
     if not _PREFIX.fullmatch(text):
         raise ConfigurationError("lease_group_prefix", value, "use at most 100 letters, digits, dots, _ or -")
@@ -95,7 +66,7 @@ def group_prefix_of(value: Any) -> str:
 
 
 def patterns_of(name: str, value: Any) -> tuple[str, ...]:
-    """Read patterns: a list, a JSON list, or a text with commas or line ends between them."""
+    """Read patterns: a list, a JSON list, or a string with commas or line ends between them."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

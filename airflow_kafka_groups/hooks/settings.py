@@ -1,8 +1,8 @@
-"""An Airflow connection as librdkafka properties plus our own switches: pure, no Airflow, every field checked here.
+"""An Airflow connection as librdkafka properties and this package's own switches. Pure: it imports no Airflow.
 
-The connection form enforces nothing but types, and sends ``null`` for what was left empty, so ``null`` and "" mean
-unset. A field that cannot be understood is an error, never a default: a ``read_only`` that is misspelt or unreadable
-must not become "may delete". No message of this module holds a secret.
+The connection form enforces nothing but types, and sends ``null`` for a field that was left empty: ``null`` and "" mean
+unset. A field that cannot be understood is an error, never a default: a misspelt or unreadable ``read_only`` must not
+become "may delete". No message of this module holds a secret.
 """
 
 from __future__ import annotations
@@ -12,36 +12,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from airflow_kafka_groups.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
+from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number
 from airflow_kafka_groups.hooks.fields import (
     check_property_names,
     choice_of,
     group_prefix_of,
     patterns_of,
     pem_or_file,
-    seconds_of,
-    server_address,
     text_of,
 )
 from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter
+from airflow_kafka_groups.transport.security import PASSWORD_MECHANISMS, SASL_MECHANISMS, SECURITY_PROTOCOLS, TOKEN_URL
 
 CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
 
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-DEFAULT_PORT = 9092
 _SINGLES_FOR_A_BATCH = 64
 _USER = ("sasl.username", "sasl.password")
 _OAUTH_FIELDS = {
-    "oauth_token_url": "sasl.oauthbearer.token.endpoint.url",
+    "oauth_token_url": TOKEN_URL,
     "oauth_scope": "sasl.oauthbearer.scope",
     "oauth_extensions": "sasl.oauthbearer.extensions",
 }
 OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix")
-"""What a connection of the official provider may have beside librdkafka properties."""
+"""The fields that a connection of the official provider may have beside librdkafka properties."""
 
 EXTRA_FIELDS = frozenset(
     {
@@ -67,7 +63,7 @@ EXTRA_FIELDS = frozenset(
 
 
 class ConnectionLike(Protocol):
-    """Be what this module reads of an Airflow connection."""
+    """The fields that this module reads of an Airflow connection."""
 
     conn_id: str
     conn_type: str | None
@@ -80,7 +76,7 @@ class ConnectionLike(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Be everything a connection says. The properties stay out of ``repr``: they hold secrets.
+    """The settings of a connection. The properties stay out of ``repr``: they hold secrets.
 
     :param conn_id: the connection's id.
     :param properties: librdkafka properties.
@@ -100,11 +96,11 @@ class ConnectionSettings:
 
     @property
     def lease_group_id(self) -> str:
-        """Name the group that stands for the right to delete on this cluster."""
+        """The group whose lease is the right to delete on this cluster."""
         return self.lease_group_prefix + LEASE_GROUP_ID
 
     def protects(self, group_id: str) -> bool:
-        """Say whether the connection protects this group; it always does that of the lease."""
+        """Return whether the connection protects this group; it always protects the lease's group."""
         if group_id == self.lease_group_id:
             return True
         return bool(self.protected_groups) and GroupFilter(protected=self.protected_groups).protects(group_id)
@@ -119,7 +115,7 @@ class ConnectionSettings:
             )
 
     def protected_error(self, group_id: str) -> ConfigurationError:
-        """Build the error of a group that the connection protects."""
+        """Return the error for a group that the connection protects."""
         return ConfigurationError("group", group_id, f"is protected by connection {self.conn_id!r} (protected_groups)")
 
 
@@ -193,7 +189,7 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
 
 def _limits(extra: dict[str, Any]) -> dict[str, float]:
     limits = {
-        name: seconds_of(f"{name}_seconds", extra[f"{name}_seconds"])
+        name: read_number(f"{name}_seconds", extra[f"{name}_seconds"], minimum=0.001, maximum=86_400)
         for name in ("request_timeout", "api_timeout")
         if f"{name}_seconds" in extra
     }
@@ -227,18 +223,20 @@ def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
-    written = (connection.host or "").strip()
+    written, field_name = (connection.host or "").strip(), "host (bootstrap servers)"
     if not written:
         properties = extra.get("properties")
         if "bootstrap.servers" in extra or (isinstance(properties, dict) and properties.get("bootstrap.servers")):
             return {}
         raise ConfigurationError(
-            "host (bootstrap servers)",
+            field_name,
             None,
             f"connection {connection.conn_id!r} has none: write them as broker1:9092,broker2:9092",
         )
-    port = connection.port or DEFAULT_PORT
-    return {"bootstrap.servers": ",".join(server_address(server.strip(), port) for server in written.split(","))}
+    servers = parse_servers(written, field=field_name, default_port=connection.port or DEFAULT_PORT)
+    if not all(server.strip() for server in written.split(",")):
+        raise ConfigurationError(field_name, written, "take the empty server out")
+    return {"bootstrap.servers": format_servers(servers)}
 
 
 def _authentication(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""How a job reaches Kafka: a properties file as every Kafka tool takes it, so that no secret is on a command line.
+"""The properties file by which a job reaches Kafka, as every Kafka tool takes it: no secret is on a command line.
 
-``KafkaGroupsHook.write_spark_properties()`` writes one from an Airflow connection; one made by hand does as well. Names
-are those of Kafka's Java client. The contents go to Spark's source and to the driver's admin client, and nowhere else.
+``KafkaGroupsHook.write_spark_properties()`` writes one from an Airflow connection; a hand-written one does as well. The
+names are those of Kafka's Java client. Only Spark's source and the driver's admin client get the contents.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _JAAS_OPTION = r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"'
 
 @dataclass(frozen=True, slots=True)
 class KafkaProperties:
-    """Be the settings of a Kafka client; they stay out of ``repr``, since they hold secrets.
+    """The settings of a Kafka client. They stay out of ``repr``: they hold secrets.
 
-    :param settings: names and values as Kafka's Java client has them.
-    :param read_only: the connection they came from must not change anything.
-    :param protected: regular expressions of groups the connection protects.
+    :param settings: names and values of Kafka's Java client.
+    :param read_only: whether the connection must not change anything.
+    :param protected: regular expressions of groups that the connection protects.
     """
 
     settings: dict[str, str] = field(repr=False)
@@ -52,18 +52,15 @@ class KafkaProperties:
 
     @property
     def bootstrap(self) -> str:
-        """Give the brokers' addresses."""
+        """The brokers' addresses."""
         return self.settings["bootstrap.servers"]
 
     def spark_options(self) -> dict[str, str]:
-        """Give the settings as options of Spark's Kafka source."""
+        """Return the settings as options of Spark's Kafka source."""
         return {f"kafka.{name}": value for name, value in self.settings.items()}
 
     def without_secrets(self, text: str) -> str:
-        """Give a text in which no secret of these settings stands, whoever wrote it.
-
-        :param text: what a library said.
-        """
+        """Return a library's message with the secrets of these settings replaced."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
@@ -76,7 +73,7 @@ class KafkaProperties:
         return {value for value in found if value.strip()}
 
     def why_unchangeable(self, group_id: str) -> str | None:
-        """Say why the group's offsets must not be changed; ``None`` if they may be."""
+        """Return why the group's offsets must not be changed; ``None`` if they may be."""
         if self.read_only:
             return "the Kafka connection is read-only"
         if any(re.fullmatch(pattern, group_id) for pattern in self.protected):
@@ -87,7 +84,6 @@ class KafkaProperties:
 def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
     """Read a properties file: a local one, or one that was shipped by ``--files``.
 
-    :param spark: the session; Java's own reader is used.
     :param path: the file's path, or its name if it was shipped.
 
     Raises ``ArgumentError`` naming what is wrong, never showing a value.
@@ -105,10 +101,9 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
 
 
 def check_properties(settings: dict[str, str], path: str) -> KafkaProperties:
-    """Refuse what Spark sets itself and what lacks a broker; take our own switches out.
+    """Return the settings of a file without our own switches.
 
-    :param settings: what the file says.
-    :param path: the file, for messages.
+    Raises ``ArgumentError`` if they name no broker, or a property that Spark sets itself.
     """
     own = {name: value for name, value in settings.items() if name.startswith(_OWN)}
     kafka = {name: value for name, value in settings.items() if name not in own}
@@ -127,7 +122,7 @@ def check_properties(settings: dict[str, str], path: str) -> KafkaProperties:
 
 
 def hide_options(spark: SparkSession) -> None:
-    """Make Spark redact the options of data sources in plans and logs, should it ever print them."""
+    """Configure Spark to redact the options of data sources in plans and logs."""
     spark.conf.set("spark.sql.redaction.options.regex", _HIDDEN_OPTIONS)
 
 

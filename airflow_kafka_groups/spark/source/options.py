@@ -1,8 +1,8 @@
 """Options of the data source ``kafka_groups``, checked before a broker is touched.
 
-An option is a text with a lower-case name, and Spark shows options: in plans, in its UI and in its event log. So no
-secret may be one. Secrets come from a file (``config.file``) or an environment variable (``config.env``) that the
-driver and each executor read by themselves; only the name of the file or variable travels.
+Spark shows options in plans, in its UI and in its event log, so no secret may be one. Secrets come from a file
+(``config.file``) or an environment variable (``config.env``) that the driver and each executor read themselves; only
+the name of the file or variable travels.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Hold what the user asked for. It is pickled into tasks, so it holds no secret.
+    """The options of a read. They are pickled into tasks, so they hold no secret.
 
     :param settings: librdkafka settings given as ``kafka.*`` options.
     :param config_file: path of a file with more settings, on the driver and on each executor.
-    :param config_env: name of an environment variable with more settings, likewise.
+    :param config_env: name of an environment variable with more settings, on the driver and on each executor.
     :param include: patterns of the groups to read. Default all.
     :param exclude: patterns of the groups to leave out. Default none.
     :param with_lag: whether the ends of the logs are asked for. Default true.
@@ -55,9 +55,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read and check the options of a read.
-
-        :param options: as Spark gives them.
+        """Parse the options that Spark passes.
 
         Raises ``ConfigurationError`` naming the option, its value (not a secret's) and the remedy.
         """
@@ -89,9 +87,9 @@ class SourceOptions:
         )
 
     def client_config(self) -> ClientConfig:
-        """Read the settings where this runs, and give the client's configuration; ``kafka.*`` options win.
+        """Read the settings on this machine and return the client's configuration; ``kafka.*`` options win.
 
-        Raises ``ConfigurationError`` when the file or variable is not there or not to be read.
+        Raises ``ConfigurationError`` when the file or variable is missing or unreadable.
         """
         settings: dict[str, Any] = {}
         if self.config_file:
@@ -153,7 +151,7 @@ def _from_file(path: str) -> dict[str, Any]:
 
 
 def _place(path: str) -> Path:
-    """Find a file: where its path says, or, by its bare name, among those that ``--files`` handed over."""
+    """Return where a file is: at its path or, by its bare name, among those that ``--files`` shipped."""
     given = Path(path)
     if given.exists() or given.name != path:
         return given

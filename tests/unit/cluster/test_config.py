@@ -38,6 +38,20 @@ def test_bootstrap_servers_that_cannot_be_read_are_named(text: object) -> None:
         parse(bootstrap_servers=text)
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("text", [f"u:{SECRET}@b:1", f"b1:1,SASL_SSL://u:{SECRET}@b2:1", f"{SECRET}@b"])
+def test_a_password_among_the_bootstrap_servers_is_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="without a user") as refused:
+        parse(bootstrap_servers=text)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["kafka://b1:9092", "b1:9092/x", "b1 b2:9092"])
+def test_what_is_no_server_is_named(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers .*without a scheme, a path or blanks"):
+        parse(bootstrap_servers=text)
+
+
 def test_missing_bootstrap_servers_say_what_to_give() -> None:
     with pytest.raises(ConfigurationError, match=r"bootstrap\.servers: is missing; give at least one broker"):
         ClientConfig.from_librdkafka({})
