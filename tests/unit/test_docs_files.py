@@ -1,0 +1,34 @@
+"""The files that the pages name exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMED = re.compile(r"`((?:[\w.]+/)*\w+\.py)`")
+YOURS = {"groups.py"}
+"""Programs of the reader."""
+
+FILES = [
+    path.relative_to(ROOT).as_posix()
+    for top in ("airflow_kafka_groups", "dags", "tests")
+    for path in (ROOT / top).rglob("*.py")
+]
+
+
+def exists(name: str) -> bool:
+    return any(path == name or path.endswith(f"/{name}") for path in FILES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    assert [name for name in NAMED.findall(page.read_text()) if name not in YOURS and not exists(name)] == []
+
+
+def test_design_names_many_files() -> None:
+    assert len(NAMED.findall((ROOT / "docs/design.md").read_text())) > 20
+    assert not exists("no_such_module.py")
