@@ -43,7 +43,8 @@ with DAG(
 
     @task
     def cut_ranges(params: Any = None) -> str:
-        from airflow_kafka_groups.maintenance.storage import new_id, utc_now, write_json
+        from airflow_kafka_groups.contracts.ids import new_id
+        from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
         hook, folder = open_job(params, job := new_id(utc_now()))
         groups, size = sorted(hook.list_groups().require_complete()), int(params["groups_in_a_range"])

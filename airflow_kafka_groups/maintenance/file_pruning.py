@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.ids import ID, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.report.html import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
@@ -29,29 +31,34 @@ class FileKind(StrEnum):
     LISTING = "listing"
 
 
-_ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
 # For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files. The file that
 # completes a set comes first, so that a partly removed set is not mistaken for a complete one.
 _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.SNAPSHOT: (
-        ("manifests", re.compile(rf"({_ID})\.json"), False),
-        ("verdicts", re.compile(rf"({_ID})\.json"), False),
-        ("verdicts", re.compile(rf"({_ID})"), True),
-        ("data", re.compile(rf"({_ID})"), True),
+        (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
+        (paths.VERDICTS, re.compile(rf"({ID})\.json"), False),
+        (paths.VERDICTS, re.compile(rf"({ID})"), True),
+        (paths.DATA, re.compile(rf"({ID})"), True),
     ),
     FileKind.CLEANUP: (
-        ("plans", re.compile(rf"({_ID})\.json"), False),
-        ("backups", re.compile(rf"({_ID})\.json"), False),
-        ("backups", re.compile(rf"({_ID})\.parquet"), False),
-        ("audit", re.compile(rf"({_ID})-{_ID}\.json"), False),
-        ("reports", re.compile(rf"({_ID})\.html"), False),
+        (paths.PLANS, re.compile(rf"({ID})\.json"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.AUDIT, re.compile(rf"({ID})-{ID}\.json"), False),
+        (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
     ),
-    FileKind.CHANGE: (("changes", re.compile(rf"({_ID})-(?:before|result)\.json"), False),),
-    FileKind.LISTING: (("listings", re.compile(rf"({_ID})\.json"), False),),
+    FileKind.CHANGE: ((paths.CHANGES, re.compile(rf"({ID})-(?:before|result)\.json"), False),),
+    FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
 }
 _IN_FOLDER = re.compile(r"(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc")
 # The field of a JSON file that must be the id in its name; "" for none.
-_OWN_NAME = {"manifests": "snapshot_id", "plans": "plan_id", "backups": "plan_id", "changes": "run_id", "listings": ""}
+_OWN_NAME = {
+    paths.MANIFESTS: "snapshot_id",
+    paths.PLANS: "plan_id",
+    paths.BACKUPS: "plan_id",
+    paths.CHANGES: "run_id",
+    paths.LISTINGS: "",
+}
 _REPORT_BEGINS = HEAD.encode()
 
 
@@ -76,7 +83,7 @@ class FileSet:
     @property
     def made_at(self) -> datetime:
         """The time in the id."""
-        return datetime.strptime(self.id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        return time_of(self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,17 +170,17 @@ def _add(file_set: FileSet, path: StoragePath, folder: str, is_folder: bool, clu
 
 def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str | None:
     """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
-    if folder == "reports":
+    if folder == paths.REPORTS:
         with path.open("rb") as page:
             begin = page.read(len(_REPORT_BEGINS))
         return None if begin == _REPORT_BEGINS else f"{path} is not a report of this package"
-    if folder not in (*_OWN_NAME, "audit") or not path.name.endswith(".json"):
+    if folder not in (*_OWN_NAME, paths.AUDIT) or not path.name.endswith(".json"):
         return None
     try:
         content = read_json(path, "it", MaintenanceError)
     except MaintenanceError as error:
         return str(error)
-    if folder == "audit":
+    if folder == paths.AUDIT:
         same = id_ in (content.get("plan_id"), content.get("run_id"))
     else:
         name = _OWN_NAME[folder]

@@ -8,7 +8,6 @@ docs/formats.md is the contract.
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,45 +15,41 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
+from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.contracts.formats import UnknownFormatError, check_format
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-
-FORMAT = 1
-"""The version of every JSON file written; a reader refuses a newer one."""
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of the stage, how many are done, and how many there are."""
 
-_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
-_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
 
 class StoragePath(Protocol):
-    """Be what is used of ``pathlib.Path`` and ``ObjectStoragePath``."""
+    """The part of ``pathlib.Path`` and ``ObjectStoragePath`` that this package uses."""
 
     @property
     def name(self) -> str:
-        """Give the last part."""
+        """The last part."""
 
     def __truediv__(self, part: str, /) -> StoragePath: ...
 
     def exists(self) -> bool:
-        """Say whether there is a file or folder."""
+        """Return whether there is a file or folder."""
 
     def mkdir(self, mode: int = ..., parents: bool = ..., exist_ok: bool = ...) -> None:
         """Make the folder."""
 
     def iterdir(self) -> Iterator[StoragePath]:
-        """Give what is in the folder."""
+        """List the folder."""
 
     def open(self, mode: str, /) -> IO[Any]:
         """Open the file."""
 
     def read_bytes(self) -> bytes:
-        """Read the whole file."""
+        """Read the file."""
 
     def write_bytes(self, data: bytes, /) -> int:
-        """Write the whole file."""
+        """Write the file."""
 
     def unlink(self) -> None:
         """Remove the file."""
@@ -64,7 +59,7 @@ class StoragePath(Protocol):
 
 
 def utc_now() -> datetime:
-    """Give the time, with its zone."""
+    """Return the time, with its zone."""
     return datetime.now(UTC)
 
 
@@ -72,37 +67,28 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
     """Do nothing: the default of every ``progress`` argument."""
 
 
-def new_id(now: datetime) -> str:
-    """Make an id that sorts by time and suits Hadoop paths and object stores: ``YYYYMMDDTHHMMSSZ-<8 hex>``."""
-    return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-
-
 def check_id(field: str, value: object) -> str:
-    """Give the id back, or refuse one that ``new_id()`` cannot have made (so no path can leave its folder)."""
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise ConfigurationError(
-            field, value, "an id looks like 20260131T235959Z-0a1b2c3d: copy it from the file's name"
-        )
+    """Return the id, or raise ``ConfigurationError`` for one that ``new_id()`` cannot have made."""
+    if not isinstance(value, str) or not ids.is_id(value):
+        raise ConfigurationError(field, value, f"an id looks like {ids.ID_EXAMPLE}: copy it from the file's name")
     return value
 
 
 def check_cluster(name: object) -> str:
-    """Give the cluster's folder name back, or refuse one that storage or Spark cannot take."""
-    if not isinstance(name, str) or not _CLUSTER.fullmatch(name):
-        remedy = "use 1 to 100 letters, digits, '.', '_' or '-', and start with a letter or digit"
-        raise ConfigurationError("cluster", name, remedy)
+    """Return the name of a cluster's folder, or raise ``ConfigurationError`` for one that storage cannot take."""
+    if not isinstance(name, str) or not ids.is_cluster_name(name):
+        raise ConfigurationError("cluster", name, ids.CLUSTER_NAME_RULE)
     return name
 
 
 def cluster_folder(text: str) -> str:
-    """Make a valid folder name out of any text, such as a connection id."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", text)[:100]
-    return check_cluster(name if name[:1].isalnum() else re.sub(r"^[._-]+", "", name))
+    """Make the name of a cluster's folder from any text, such as a connection id."""
+    return check_cluster(ids.cluster_name_from(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Know the path of every file of one cluster.
+    """The files of one cluster. Every id is checked, so that no path leaves its folder.
 
     :param base: the folder above all clusters.
     :param cluster: the cluster's folder; see ``check_cluster``.
@@ -116,54 +102,49 @@ class Layout:
 
     @property
     def root(self) -> StoragePath:
-        """Give the cluster's folder."""
+        """The cluster's folder."""
         return self.base / self.cluster
 
     @property
     def manifests(self) -> StoragePath:
-        """Give the folder of all snapshots' manifests."""
-        return self.root / "manifests"
+        """The folder of all snapshots' manifests."""
+        return self.root / paths.MANIFESTS
 
     def snapshot_data(self, snapshot_id: str) -> StoragePath:
-        """Give the folder of a snapshot's rows."""
-        return self.root / "data" / check_id("snapshot_id", snapshot_id)
+        """Return the folder of a snapshot's rows."""
+        return self.root / paths.snapshot_data(check_id("snapshot_id", snapshot_id))
 
     def manifest(self, snapshot_id: str) -> StoragePath:
-        """Give the file that says a snapshot is whole."""
-        return self.manifests / f"{check_id('snapshot_id', snapshot_id)}.json"
+        """Return the manifest that vouches for a snapshot."""
+        return self.root / paths.manifest(check_id("snapshot_id", snapshot_id))
 
     def verdicts(self, snapshot_id: str) -> StoragePath:
-        """Give the folder of what the Spark job decided about a snapshot."""
-        return self.root / "verdicts" / check_id("snapshot_id", snapshot_id)
+        """Return the folder of the Spark job's verdicts on a snapshot."""
+        return self.root / paths.verdicts(check_id("snapshot_id", snapshot_id))
 
     def verdict_summary(self, snapshot_id: str) -> StoragePath:
-        """Give the Spark job's summary."""
-        return self.root / "verdicts" / f"{check_id('snapshot_id', snapshot_id)}.json"
+        """Return the Spark job's summary."""
+        return self.root / paths.verdict_summary(check_id("snapshot_id", snapshot_id))
 
     def plan(self, plan_id: str) -> StoragePath:
-        """Give the file of a plan."""
-        return self.root / "plans" / f"{check_id('plan_id', plan_id)}.json"
+        """Return the file of a plan."""
+        return self.root / paths.plan(check_id("plan_id", plan_id))
 
     def backup_data(self, plan_id: str) -> StoragePath:
-        """Give the file of a backup's rows."""
-        return self.root / "backups" / f"{check_id('plan_id', plan_id)}.parquet"
+        """Return the file of a backup's rows."""
+        return self.root / paths.backup_data(check_id("plan_id", plan_id))
 
     def backup_manifest(self, plan_id: str) -> StoragePath:
-        """Give the file that says a backup is whole."""
-        return self.root / "backups" / f"{check_id('plan_id', plan_id)}.json"
+        """Return the manifest that vouches for a backup."""
+        return self.root / paths.backup_manifest(check_id("plan_id", plan_id))
 
     def audit(self, plan_id: str, run_id: str) -> StoragePath:
-        """Give the file of what one run did."""
-        return self.root / "audit" / f"{check_id('plan_id', plan_id)}-{check_id('run_id', run_id)}.json"
+        """Return the record of one run."""
+        return self.root / paths.audit(check_id("plan_id", plan_id), check_id("run_id", run_id))
 
     def report(self, plan_id: str) -> StoragePath:
-        """Give the file of the report for people."""
-        return self.root / "reports" / f"{check_id('plan_id', plan_id)}.html"
-
-
-def canonical_json(data: Mapping[str, Any]) -> bytes:
-    """Write the same data always as the same bytes, so that a digest of it means something."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        """Return the file of the report."""
+        return self.root / paths.report(check_id("plan_id", plan_id))
 
 
 def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
@@ -207,14 +188,9 @@ def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, fo
         raise error(f"{what} in {path} is damaged or incomplete: {exc}") from exc
     if not isinstance(data, dict):
         raise error(f"{what} in {path} is not a JSON object")
-    if formatted and data.get("format") != FORMAT:
-        raise error(f"{what} in {path} has the format {data.get('format')!r}; this version reads {FORMAT}")
+    if formatted:
+        try:
+            check_format(data)
+        except UnknownFormatError as exc:
+            raise error(f"{what} in {path} cannot be read: {exc}") from exc
     return data
-
-
-def parse_time(text: str) -> datetime:
-    """Read an ISO 8601 time that has a zone; raises ``ValueError`` for any other."""
-    value = datetime.fromisoformat(text)
-    if value.tzinfo is None:
-        raise ValueError(f"the time {text!r} has no zone")
-    return value

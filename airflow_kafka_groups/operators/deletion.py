@@ -160,9 +160,10 @@ class DeleteGroupsOperator(StoredOperator):
         """Delete with one client, look again, write the record."""
         from airflow.sdk.exceptions import AirflowSkipException
 
+        from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.maintenance.deletion.audit import audit_record, write_audit
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-        from airflow_kafka_groups.maintenance.storage import new_id, utc_now
+        from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.support.deletion_runs import ExplicitRun, PlannedRun
         from airflow_kafka_groups.operators.support.telemetry import tell_deletion
 

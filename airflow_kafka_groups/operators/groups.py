@@ -48,8 +48,11 @@ class _ListingOperator(KafkaGroupsOperator):
 
     def keep(self, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """Give ``{what: rows, "path": None}``, or ``{what: None, "path": …}``: a part never passes for all."""
+        from airflow_kafka_groups.contracts.formats import FORMAT
+        from airflow_kafka_groups.contracts.ids import new_id
+        from airflow_kafka_groups.contracts.paths import LISTINGS
         from airflow_kafka_groups.hooks.storage import open_layout
-        from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
+        from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
         if len(rows) <= MAX_XCOM_GROUPS:
             return {what: rows, "path": None}
@@ -60,7 +63,7 @@ class _ListingOperator(KafkaGroupsOperator):
                 f"{len(rows)} groups are too many for XCom: say where to write them, or choose fewer",
             )
         layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
-        path = write_json(layout.root / "listings", f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
+        path = write_json(layout.root / LISTINGS, f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
         return {what: None, "path": str(path)}
 
 

@@ -51,8 +51,11 @@ class _OffsetChangeOperator(StoredOperator):
         may_be_absent: bool = False,
     ) -> dict[str, Any]:
         """Do it, in this order, and give the summary. Fails when a change failed or nobody knows what became of it."""
+        from airflow_kafka_groups.contracts.formats import FORMAT
+        from airflow_kafka_groups.contracts.ids import new_id
+        from airflow_kafka_groups.contracts.paths import CHANGES
         from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes, counts_of
-        from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
+        from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
         dry_run = self.dry_run
         layout = self.layout()
@@ -66,14 +69,14 @@ class _OffsetChangeOperator(StoredOperator):
             changes = [_held(change, settings.protects(change.group_id)) for change in await propose(admin)]
             if not dry_run:  # before anything is written: what would have to be put back
                 record = {**head, "groups": [change.to_json() for change in changes]}
-                write_json(layout.root / "changes", f"{run_id}-before.json", record)
+                write_json(layout.root / CHANGES, f"{run_id}-before.json", record)
             return await apply_changes(
                 admin, changes, dry_run=dry_run, may_be_absent=may_be_absent, progress=self.log_progress
             )
 
         results = self.hook.run(work)
         record = {**head, "counts": counts_of(results), "groups": [result.to_json() for result in results]}
-        path = write_json(layout.root / "changes", f"{run_id}-result.json", record)
+        path = write_json(layout.root / CHANGES, f"{run_id}-result.json", record)
         self.log.info("%s: %s; recorded in %s", what, record["counts"], path)
         bad = [item for item in results if item.outcome in (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)]
         if bad:

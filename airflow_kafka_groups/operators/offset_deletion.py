@@ -51,8 +51,11 @@ class DeleteGroupOffsetsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read, record, delete, with one client."""
+        from airflow_kafka_groups.contracts.formats import FORMAT
+        from airflow_kafka_groups.contracts.ids import new_id
+        from airflow_kafka_groups.contracts.paths import CHANGES
         from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in, committed_of
-        from airflow_kafka_groups.maintenance.storage import FORMAT, new_id, utc_now, write_json
+        from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
         dry_run, group_ids, topics = self.dry_run, self.group_ids, frozenset(self.topics)
         layout = self.layout()
@@ -65,7 +68,7 @@ class DeleteGroupOffsetsOperator(StoredOperator):
         if protected:
             raise GroupsFailedError(protected, len(group_ids))
         run_id = new_id(utc_now())
-        path = str(layout.root / "changes" / f"{run_id}-before.json")
+        path = str(layout.root / CHANGES / f"{run_id}-before.json")
 
         async def forget(admin: AdminClient) -> dict[str, int]:
             read = await committed_of(admin, group_ids)
@@ -81,7 +84,7 @@ class DeleteGroupOffsetsOperator(StoredOperator):
                 return {group_id: len(commits) for group_id, commits in before.items()}
             changes = [Change(group_id=group_id, before=commits).to_json() for group_id, commits in before.items()]
             head = {"format": FORMAT, "run_id": run_id, "what": "delete offsets", "cluster": layout.cluster}
-            write_json(layout.root / "changes", f"{run_id}-before.json", {**head, "dry_run": False, "groups": changes})
+            write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "dry_run": False, "groups": changes})
             failed: dict[str, KafkaGroupsError] = {}
             for done, (group_id, commits) in enumerate(before.items(), 1):
                 try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotSummary
+    from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
 
 
 class ListGroupOffsetsOperator(StoredOperator):

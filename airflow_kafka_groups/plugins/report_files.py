@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.contracts.paths import REPORTS
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.links import REPORT_XCOM
@@ -74,7 +75,7 @@ def check_place(text: str) -> None:
     """Raise ``ConfigurationError`` for a path or URL that ``Layout.report()`` does not produce."""
     path = PurePosixPath(text)
     check_id("report", path.name.removesuffix(".html"))
-    if path.suffix != ".html" or path.parent.name != "reports" or ".." in path.parts:
+    if path.suffix != ".html" or path.parent.name != REPORTS or ".." in path.parts:
         raise ConfigurationError("report", text, "must be in a folder named 'reports'")
 
 

@@ -15,31 +15,28 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.frames import optional, required
+from airflow_kafka_groups.spark.schemas import table_schema
 
 UNOWNED = "unowned"
 NO_LAG, NOT_LOOKED_UP, NO_RECORD = "no_lag", "not_looked_up", "no_record_found"
 
-LAG_SCHEMA = StructType(
-    [
-        required("group_id", StringType()),
-        required("owner", StringType()),
-        required("state", StringType()),
-        required("topic", StringType()),
-        required("partition", IntegerType()),
-        optional("committed_offset", LongType()),
-        optional("log_start", LongType()),
-        optional("log_end", LongType()),
-        required("observed_at", TimestampType()),
-        required("flag", StringType()),
-        optional("lag", LongType()),
-        required("lost", LongType()),
-        optional("lag_seconds", DoubleType()),
-        required("lag_seconds_method", StringType()),
-    ]
+LAG_SCHEMA = table_schema(
+    group_id="string",
+    owner="string",
+    state="string",
+    topic="string",
+    partition="int32",
+    committed_offset="int64, null",
+    log_start="int64, null",
+    log_end="int64, null",
+    observed_at="timestamp",
+    flag="string",
+    lag="int64, null",
+    lost="int64",
+    lag_seconds="double, null",
+    lag_seconds_method="string",
 )
 """One row for each group, topic and partition with a commit."""
 

@@ -10,30 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from tests.spark.histories import SnapshotRow, hour, snapshot_id
 
 CLUSTER = "c"
-ARROW_SCHEMA = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("run_id", pa.string()),
-        ("observed_at", pa.timestamp("us", tz="UTC")),
-        ("group_id", pa.string()),
-        ("group_type", pa.string()),
-        ("protocol_type", pa.string()),
-        ("state", pa.string()),
-        ("members", pa.int32()),
-        ("coordinator", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("committed_offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("metadata", pa.string()),
-        ("log_start", pa.int64()),
-        ("log_end", pa.int64()),
-        ("error", pa.string()),
-    ]
-)
+# Every column may be null here: a test writes rows that lack a required one.
+ARROW_SCHEMA = pa.schema([field.with_nullable(True) for field in arrow_schema(SNAPSHOT_COLUMNS)])
 
 
 def write_data(base: Path, name: str, rows: Sequence[SnapshotRow], *, schema: pa.Schema = ARROW_SCHEMA) -> Path:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.maintenance.plan.deletion_plan import digest_of
+from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.backlog.archive import (

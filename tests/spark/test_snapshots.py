@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
-from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id, parse_manifest
+from airflow_kafka_groups.spark.ledger.manifests import parse_manifest
 from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, find_history, read_rows
 from airflow_kafka_groups.spark.staleness.transforms import observations
 from tests.spark.histories import seen, snapshot_id
@@ -216,5 +217,5 @@ def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: S
 
 @pytest.mark.parametrize("name", ["", "x", "20260101T000000Z", "20261301T000000Z-0123abcd", snapshot_id(0) + "x"])
 def test_ids_are_those_of_the_contract(name: str) -> None:
-    assert is_snapshot_id(snapshot_id(0))
-    assert not is_snapshot_id(name)
+    assert is_id(snapshot_id(0))
+    assert not is_id(name)

@@ -15,10 +15,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.snapshot.reader import read_offset_rows
-from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, parse_time, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 _BATCH_ROWS = 65_536
@@ -141,30 +143,6 @@ def manifest_json(backup: Backup, sha256: str, size: int) -> dict[str, Any]:
         "not_backed_up": dict(backup.not_backed_up),
         "topic_ids": dict(backup.topic_ids),
     }
-
-
-def backup_schema(pa: Any) -> Any:
-    """Return the columns as specified in docs/formats.md."""
-    text, number, large = pa.string(), pa.int32(), pa.int64()
-    return pa.schema(
-        [
-            pa.field("cluster", text, nullable=False),
-            pa.field("kafka_cluster_id", text, nullable=False),
-            pa.field("plan_id", text, nullable=False),
-            pa.field("observed_at", pa.timestamp("us", tz="UTC"), nullable=False),
-            pa.field("group_id", text, nullable=False),
-            pa.field("group_type", text, nullable=False),
-            pa.field("protocol_type", text, nullable=False),
-            pa.field("topic", text, nullable=False),
-            pa.field("partition", number, nullable=False),
-            pa.field("committed_offset", large, nullable=False),
-            pa.field("leader_epoch", number),
-            pa.field("metadata", text, nullable=False),
-            pa.field("log_start", large),
-            pa.field("log_end", large),
-            pa.field("fingerprint", text, nullable=False),
-        ]
-    )
 
 
 def _manifest(layout: Layout, plan_id: str) -> tuple[dict[str, Any], StoragePath]:

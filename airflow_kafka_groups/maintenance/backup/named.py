@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import Backup, BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, write_and_verify
@@ -17,7 +18,7 @@ from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
-from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, new_id, utc_now
+from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
 
 NO_PLAN = "no plan"

@@ -18,11 +18,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
+from airflow_kafka_groups.contracts.paths import BACKUPS
 from airflow_kafka_groups.exceptions import BackupError, UnsupportedByClientError
+from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.backup.file import (
     Backup,
     BackupEntry,
-    backup_schema,
     entries_of,
     load_backup,
     manifest_json,
@@ -168,11 +170,11 @@ async def add_topics(admin: BackupAdmin, columns: OffsetColumns) -> Mapping[str,
 def write_and_verify(layout: Layout, backup: Backup, columns: OffsetColumns) -> Backup:
     """Write the rows, read them back, compare each group with memory, and only then write the manifest."""
     data = _parquet(columns, backup)
-    path = write_file(layout.root / "backups", layout.backup_data(backup.plan_id).name, data)
+    path = write_file(layout.root / BACKUPS, layout.backup_data(backup.plan_id).name, data)
     _require_same(backup.entries.values(), entries_of(path, path.read_bytes(), backup).values(), str(path))
     digest = hashlib.sha256(data).hexdigest()
     manifest = layout.backup_manifest(backup.plan_id)
-    write_json(layout.root / "backups", manifest.name, manifest_json(backup, digest, len(data)))
+    write_json(layout.root / BACKUPS, manifest.name, manifest_json(backup, digest, len(data)))
     read_back = load_backup(layout, backup.plan_id)
     _require_same(backup.entries.values(), read_back.entries.values(), str(manifest))
     return read_back
@@ -191,7 +193,7 @@ def _parquet(columns: OffsetColumns, backup: Backup) -> bytes:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    schema = backup_schema(pa)
+    schema = arrow_schema(BACKUP_COLUMNS)
     ids = pa.array(list(backup.entries), pa.string())
     prints = pa.array([entry.fingerprint for entry in backup.entries.values()], pa.string())
     buffer = io.BytesIO()

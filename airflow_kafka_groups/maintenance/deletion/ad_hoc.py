@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.backup.file import Backup
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
@@ -33,7 +34,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, Pl
 from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
-from airflow_kafka_groups.maintenance.storage import Layout, new_id
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
 OBSERVE_SECONDS = 10.0

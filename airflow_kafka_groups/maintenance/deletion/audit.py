@@ -7,19 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, Outcome
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.storage import (
-    FORMAT,
-    Layout,
-    StoragePath,
-    check_id,
-    parse_time,
-    read_json,
-    write_json,
-)
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, check_id, read_json, write_json
 
 _RECORD = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}-(\d{8}T\d{6}Z)-[0-9a-f]{8}\.json")
 """A record's name: the plan's id and the run's own."""

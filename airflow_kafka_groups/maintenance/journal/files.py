@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
-from airflow_kafka_groups.maintenance.storage import FORMAT, StoragePath
+from airflow_kafka_groups.maintenance.storage import StoragePath
 
 FOLDER = "_journal"
 """Beside the clusters' folders, whose names begin with a letter or digit."""

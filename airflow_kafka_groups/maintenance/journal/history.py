@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
-from airflow_kafka_groups.maintenance.storage import parse_time
 
 PROOF_OF_LIFE = frozenset(
     {

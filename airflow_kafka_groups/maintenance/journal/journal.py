@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.journal.files import (
@@ -25,7 +26,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     runs_listed,
 )
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord, fold
-from airflow_kafka_groups.maintenance.storage import StoragePath, parse_time
+from airflow_kafka_groups.maintenance.storage import StoragePath
 
 _READERS = 8
 

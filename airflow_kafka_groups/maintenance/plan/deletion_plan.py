@@ -1,38 +1,30 @@
 """The plan: which groups to delete and why, fixed by a digest, so that what was approved is what is deleted.
 
-A plan is data. It is made by ``planning.make_plan``, written once, never changed: whoever edits the file breaks its
+A plan is data. It is made by ``make_plan``, written once, never changed: whoever edits the file breaks its
 digest and it is refused. ``require_applicable`` is asked before anything is backed up or deleted by it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.digest import digest_of, is_digest
+from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.storage import (
-    FORMAT,
-    Layout,
-    StoragePath,
-    canonical_json,
-    parse_time,
-    read_json,
-    write_json,
-)
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, write_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedGroup:
-    """Be one group to delete, as it was when it was judged.
+    """One group to delete, as it was when it was judged.
 
-    ``forecast`` is what the job foretold (see ``verdicts.py``), for people; nothing is decided by it.
+    ``forecast`` is for people (see ``verdicts.py``); nothing is decided by it.
     """
 
     group_id: str
@@ -50,10 +42,9 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptGroup:
-    """Be one group that is not in the plan, and why.
+    """One group that is not in the plan, and why.
 
-    ``verdict`` is the job's, or ``protected``, ``excluded``, ``over_cap``, ``doubt`` or ``unjudged`` for a group that
-    was stale for the job and is kept by the plan.
+    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale.
     """
 
     group_id: str
@@ -63,7 +54,7 @@ class KeptGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPlan:
-    """Be a plan; ``digest`` is computed from all the rest when it is made."""
+    """A plan; ``digest`` is computed from all the rest when it is made."""
 
     plan_id: str
     cluster: str
@@ -82,17 +73,20 @@ class DeletionPlan:
         if len({group.group_id for group in self.groups}) != len(self.groups):
             raise PlanError(f"plan {self.plan_id} names a group twice")
         for group in self.groups:
-            if not _SHA256.fullmatch(group.fingerprint):
+            if not is_digest(group.fingerprint):
                 raise PlanError(f"plan {self.plan_id}: group {group.group_id!r} has no fingerprint of its offsets")
-        object.__setattr__(self, "digest", digest_of(self._content()))
+        try:
+            object.__setattr__(self, "digest", digest_of(self._content()))
+        except (TypeError, ValueError) as exc:
+            raise PlanError(f"the plan cannot be written as JSON: {exc}") from exc
 
     @property
     def group_ids(self) -> list[str]:
-        """Give the ids of the groups to delete, longest idle first."""
+        """The ids of the groups to delete, longest idle first."""
         return [group.group_id for group in self.groups]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the plan as docs/formats.md shows it."""
+        """Return the plan as docs/formats.md shows it."""
         return {**self._content(), "digest": self.digest}
 
     def _content(self) -> dict[str, Any]:
@@ -114,8 +108,7 @@ class DeletionPlan:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DeletionPlan:
         """Read a plan; raises ``PlanError`` when it was changed after it was made, or a part is missing."""
-        content = {key: value for key, value in data.items() if key != "digest"}
-        if digest_of(content) != data.get("digest"):
+        if digest_of(data) != data.get("digest"):
             raise PlanError(
                 f"plan {data.get('plan_id')!r} was changed after it was made (its digest does not fit): make a new plan"
             )
@@ -140,14 +133,6 @@ class DeletionPlan:
         return plan
 
 
-def digest_of(content: Mapping[str, Any]) -> str:
-    """Give the SHA-256 of canonical JSON."""
-    try:
-        return hashlib.sha256(canonical_json(content)).hexdigest()
-    except (TypeError, ValueError) as exc:
-        raise PlanError(f"the plan cannot be written as JSON: {exc}") from exc
-
-
 def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
     """Write a plan; raises ``PlanError`` when it is of another cluster or there is one with its id."""
     path = layout.plan(plan.plan_id)
@@ -155,7 +140,7 @@ def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
         raise PlanError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
     if path.exists():
         raise PlanError(f"{path} exists: plans are never changed, make a new one")
-    return write_json(layout.root / "plans", path.name, plan.to_json())
+    return write_json(layout.root / PLANS, path.name, plan.to_json())
 
 
 def load_plan(layout: Layout, plan_id: str) -> DeletionPlan:
@@ -191,8 +176,8 @@ def require_applicable(
 
 
 def check_digest(field_name: str, value: object) -> str:
-    """Give a digest back, or refuse what is none."""
-    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+    """Return the digest, or raise ``ConfigurationError`` for what is none."""
+    if not isinstance(value, str) or not is_digest(value):
         raise ConfigurationError(field_name, value, "give the plan's digest: 64 hexadecimal digits")
     return value
 

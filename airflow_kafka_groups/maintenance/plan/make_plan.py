@@ -15,16 +15,18 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, KeptGroup, PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import STALE, Verdict
-from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup, SnapshotReader
-from airflow_kafka_groups.maintenance.storage import new_id
 from airflow_kafka_groups.models import GroupState
 
 HIDDEN_TOPICS = (
@@ -74,10 +76,12 @@ def make_plan(
         if doubt is None:
             planned.append(_planned(group, verdict))
         else:
-            kept.append(KeptGroup(group_id=group.group_id, verdict="doubt", reason=doubt))
+            kept.append(_keep(group.group_id, KeptName.DOUBT, doubt))
     strangers = eligible.keys() - found
     for group_id in strangers:
-        kept.append(KeptGroup(group_id=group_id, verdict="doubt", reason="judged, and not in the snapshot"))
+        kept.append(
+            KeptGroup(group_id=group_id, verdict=KeptName.DOUBT.value, reason="judged, and not in the snapshot")
+        )
     unjudged = max(manifest.groups - (len(judged) - len(strangers)), 0)
     planned, over, warnings = _capped(planned, manifest.groups, policy)
     if planned and policy.min_idle_seconds < _SHORT_IDLE_SECONDS:
@@ -136,23 +140,27 @@ def _by_group(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
     return judged
 
 
-def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
-    def keep(why: str, reason: str) -> KeptGroup:
-        return KeptGroup(group_id=verdict.group_id, verdict=why, reason=reason)
+def _keep(group_id: str, why: str, reason: str) -> KeptGroup:
+    return KeptGroup(group_id=group_id, verdict=str(why), reason=reason)
 
-    if verdict.verdict != STALE:
+
+def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
+    keep = partial(_keep, verdict.group_id)
+    if verdict.verdict != VerdictName.STALE:
         return keep(verdict.verdict, verdict.reason)
     if (reason := policy.groups.why_not(verdict.group_id)) is not None:
-        return keep("protected" if reason.startswith("protected") else "excluded", reason)
+        return keep(KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED, reason)
     idle = verdict.idle_seconds
     if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
-        return keep("doubt", "the verdict does not say how long the group has been idle")
+        return keep(KeptName.DOUBT, "the verdict does not say how long the group has been idle")
     # The two have to agree; a job that contradicts itself is believed where it says less.
     idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
     if idle < policy.min_idle_seconds:
-        return keep("doubt", f"idle for {idle:.0f} s; the plan's policy asks for {policy.min_idle_seconds:.0f} s")
+        return keep(KeptName.DOUBT, f"idle for {idle:.0f} s; the policy requires {policy.min_idle_seconds:.0f} s")
     if verdict.observations < policy.min_observations:
-        return keep("doubt", f"seen {verdict.observations} time(s); the policy asks for {policy.min_observations}")
+        return keep(
+            KeptName.DOUBT, f"seen {verdict.observations} time(s); the policy requires {policy.min_observations}"
+        )
     return None
 
 
@@ -162,7 +170,7 @@ def _keep_restored(verdict: Verdict, policy: PlanPolicy, deleted_at: Mapping[str
     if gone is None or (verdict.observed_at - gone).total_seconds() >= policy.min_idle_seconds:
         return None
     reason = f"it was deleted at {gone:%Y-%m-%d %H:%M:%S %Z} and is there again: it is watched anew since then"
-    return KeptGroup(group_id=verdict.group_id, verdict="doubt", reason=reason)
+    return _keep(verdict.group_id, KeptName.DOUBT, reason)
 
 
 def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:
@@ -216,7 +224,9 @@ def _capped(
     if len(planned) > policy.max_groups:
         warnings.append(f"{len(planned)} groups could be deleted; max_groups allows {policy.max_groups} in one plan")
     reason = f"stale, and over the plan's cap of {allowed} group(s): it comes in a later plan"
-    over = [KeptGroup(group_id=g.group_id, verdict="over_cap", reason=reason) for g in longest_first[allowed:]]
+    over = [
+        KeptGroup(group_id=g.group_id, verdict=KeptName.OVER_CAP.value, reason=reason) for g in longest_first[allowed:]
+    ]
     return longest_first[:allowed], over, warnings
 
 
@@ -229,9 +239,8 @@ def _counts(
 ) -> dict[str, int]:
     by_verdict = Counter(verdict.verdict for verdict in verdicts)
     by_reason = Counter(group.verdict for group in kept)
-    judged = ("unreadable", "untouchable", "live", "no_offsets", "moving", "settling", STALE)
-    counts = {"found": manifest.groups, **{name: by_verdict.pop(name, 0) for name in judged}}
+    counts = {"found": manifest.groups, **{name.value: by_verdict.pop(name, 0) for name in VerdictName}}
     if by_verdict:
         counts["other"] = sum(by_verdict.values())
-    counts.update({name: by_reason.get(name, 0) for name in ("protected", "excluded", "doubt", "over_cap")})
+    counts.update({name.value: by_reason.get(name, 0) for name in KeptName})
     return {**counts, "unjudged": unjudged, "planned": len(planned)}

@@ -1,4 +1,4 @@
-"""Read what the Spark job decided about a snapshot. It is a program of its own: its rows are checked, not trusted."""
+"""The Spark job's verdicts on a snapshot. The job is a program of its own: its rows are checked, not trusted."""
 
 from __future__ import annotations
 
@@ -8,43 +8,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
+from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 
-STALE = "stale"
-
-_COLUMNS = (
-    "group_id",
-    "group_type",
-    "protocol_type",
-    "state",
-    "members",
-    "partitions",
-    "lag",
-    "empty_since",
-    "last_moved_at",
-    "idle_since",
-    "idle_seconds",
-    "observations",
-    "observed_at",
-    "verdict",
-    "reason",
-)
-
-_FORECASTS: dict[str, type[int] | type[float] | type[datetime]] = {
-    "lag_unknown": int,
-    "lost": int,
-    "lag_trend": float,
-    "lag_trend_since": datetime,
-    "offsets_expire_by": datetime,
-    "data_loss_not_before": datetime,
+_REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
+_KINDS: dict[str, type[int] | type[float] | type[datetime]] = {
+    "int32": int,
+    "int64": int,
+    "double": float,
+    "timestamp": datetime,
 }
-"""Columns that older jobs did not write: for people, and never looked at by a decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Be the job's judgement of one group, see docs/formats.md.
+    """The job's verdict on one group, see docs/formats.md.
 
     ``forecast`` has the columns of the forecast that are known, as JSON; none if there is none.
     """
@@ -97,7 +77,7 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
 def _parquet_files(folder: StoragePath) -> list[StoragePath]:
     if not folder.exists():
         raise SnapshotError(f"there are no verdicts in {folder}: run the Spark job first")
-    files = [path for path in folder.iterdir() if path.name.endswith(".parquet") and path.name[0] not in "._"]
+    files = [path for path in folder.iterdir() if is_data_file(path.name)]
     if not files:
         raise SnapshotError(f"{folder} is empty: run the Spark job again")
     return sorted(files, key=lambda path: path.name)
@@ -110,8 +90,8 @@ def _read(path: StoragePath) -> list[dict[str, Any]]:
     try:
         with path.open("rb") as file:
             table = pq.read_table(file)
-            told = [name for name in _FORECASTS if name in table.column_names]
-            rows: list[dict[str, Any]] = table.select([*_COLUMNS, *told]).to_pylist()
+            known = [column.name for column in FORECAST_COLUMNS if column.name in table.column_names]
+            rows: list[dict[str, Any]] = table.select([*(column.name for column in _REQUIRED), *known]).to_pylist()
     except KeyError as exc:
         raise SnapshotError(f"{path} lacks a column: {exc}") from exc
     except (OSError, pa.ArrowException) as exc:
@@ -121,35 +101,35 @@ def _read(path: StoragePath) -> list[dict[str, Any]]:
 
 def _verdict(row: dict[str, Any], path: StoragePath) -> Verdict:
     idle = row["idle_seconds"]
-    for name in ("group_id", "verdict", "observed_at", "state", "group_type", "protocol_type"):
-        if row[name] is None:
-            raise SnapshotError(f"{path}: group {row['group_id']!r} has no {name}")
+    for column in _REQUIRED:
+        if row[column.name] is None and not column.nullable:
+            raise SnapshotError(f"{path}: group {row['group_id']!r} has no {column.name}")
     return Verdict(
         group_id=row["group_id"],
         group_type=row["group_type"],
         protocol_type=row["protocol_type"],
         state=row["state"],
         members=row["members"],
-        partitions=row["partitions"] or 0,
+        partitions=row["partitions"],
         lag=row["lag"],
         empty_since=_utc(row["empty_since"]),
         last_moved_at=_utc(row["last_moved_at"]),
         idle_since=_utc(row["idle_since"]),
         idle_seconds=idle if idle is not None and math.isfinite(idle) else None,
-        observations=row["observations"] or 0,
+        observations=row["observations"],
         observed_at=_utc(row["observed_at"]) or datetime.min.replace(tzinfo=UTC),
         verdict=row["verdict"],
-        reason=row["reason"] or "",
+        reason=row["reason"],
         forecast=_forecast(row),
     )
 
 
 def _forecast(row: dict[str, Any]) -> dict[str, Any] | None:
-    """Give what is known, as JSON. A value that is not what it should be is left out: it decides nothing."""
+    """Return what is known, as JSON. A value of another type is left out: it decides nothing."""
     found: dict[str, Any] = {}
-    for name, kind in _FORECASTS.items():
+    for name, kind, _ in FORECAST_COLUMNS:
         value = row.get(name)
-        if not isinstance(value, kind) or (isinstance(value, float) and not math.isfinite(value)):
+        if not isinstance(value, _KINDS[kind]) or (isinstance(value, float) and not math.isfinite(value)):
             continue
         found[name] = value
         if isinstance(value, datetime):

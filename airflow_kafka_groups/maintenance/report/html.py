@@ -11,6 +11,7 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
+from airflow_kafka_groups.contracts.paths import REPORTS
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
@@ -68,7 +69,7 @@ def render_report(
 def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
     """Write the page, replacing an older one."""
     path = layout.report(plan_id)
-    return write_file(layout.root / "reports", path.name, html.encode("utf-8", "replace"))
+    return write_file(layout.root / REPORTS, path.name, html.encode("utf-8", "replace"))
 
 
 def merge_outcomes(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.paths import BACKLOGS
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import FORMAT, Layout, StoragePath, new_id, read_json, write_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, write_json
 from airflow_kafka_groups.models import GroupState, OffsetAndMetadata, TopicPartition
 
 JOB = "process_group_backlog"
@@ -70,7 +73,7 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
     if len(rows) != len(group.offsets) or not rows:
         raise SnapshotError(f"group {group_id!r} has no committed offsets in snapshot {snapshot_id}")
     backlog_id = new_id(now)
-    folder = layout.root / "backlogs"
+    folder = layout.root / BACKLOGS
     content = {
         "format": FORMAT,
         "backlog_id": backlog_id,

@@ -13,27 +13,22 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
+from airflow_kafka_groups.contracts.ids import new_id, time_prefix
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
-from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest, SnapshotSummary
 from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
-from airflow_kafka_groups.maintenance.snapshot.rows_file import FILE, write_rows
-from airflow_kafka_groups.maintenance.storage import (
-    Clock,
-    Layout,
-    Progress,
-    ignore_progress,
-    new_id,
-    utc_now,
-    write_json,
-)
+from airflow_kafka_groups.maintenance.snapshot.rows_file import write_rows
+from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
+from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import (
     GroupDescription,
     GroupListing,
@@ -105,7 +100,7 @@ async def take_snapshot(
         failed_groups=len(failed),
         rows=rows,
         scope=scope if wanted is None else {**scope, "group_ids": wanted},
-        files=((FILE, rows),),
+        files=((SNAPSHOT_FILE, rows),),
     )
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(
@@ -137,7 +132,7 @@ def _require_after_the_newest(layout: Layout, now: datetime) -> None:
     Such a snapshot sorts before the true ones, where nobody could tell it from an old one.
     """
     ids = snapshot_ids(layout)
-    if ids and ids[-1] > f"{now.astimezone(UTC) + _CLOCK_SLACK:%Y%m%dT%H%M%SZ}~":
+    if ids and ids[-1] > f"{time_prefix(now + _CLOCK_SLACK)}~":
         raise SnapshotError(
             f"the newest snapshot, {ids[-1]}, was taken later than now by this machine's clock, {now.isoformat()}: "
             f"check the clocks; if it was that snapshot's clock, remove its file from {layout.manifests}"

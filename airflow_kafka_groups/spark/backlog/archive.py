@@ -14,35 +14,24 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
 
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.frames import optional, required
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import HEADERS
+from airflow_kafka_groups.spark.schemas import table_schema
 
-ARCHIVE_SCHEMA = StructType(
-    [
-        required("group_id", StringType()),
-        required("topic", StringType()),
-        required("partition", IntegerType()),
-        required("offset", LongType()),
-        optional("timestamp", TimestampType()),
-        optional("timestamp_type", IntegerType()),
-        optional("key", BinaryType()),
-        optional("value", BinaryType()),
-        optional("headers", HEADERS),
-    ]
-)
+ARCHIVE_SCHEMA = table_schema(
+    group_id="string",
+    topic="string",
+    partition="int32",
+    offset="int64",
+    timestamp="timestamp, null",
+    timestamp_type="int32, null",
+    key="binary, null",
+    value="binary, null",
+).add("headers", HEADERS)
 """One row for each group and record it had not read."""
 
 _RANGE_SCHEMA = "group_id string, topic string, partition int, start long, end long"

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_kafka_groups.contracts.formats import check_format
 from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +38,7 @@ def parse_fetched(text: str, path: str) -> FetchedOffsets:
     """
     try:
         content = json.loads(text)
-        if content["format"] != FORMAT:
-            raise ValueError(f"its format is {content['format']!r}, this job reads {FORMAT}")
+        check_format(content)
         committed: dict[Partition, Commit] = {}
         ends: dict[Partition, int] = {}
         for row in content["partitions"]:
@@ -60,7 +58,7 @@ def parse_fetched(text: str, path: str) -> FetchedOffsets:
             committed=committed,
             ends=ends,
         )
-    except (ValueError, KeyError, TypeError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
         remedy = f"it is not what GroupOffsetsToSparkOperator writes ({type(exc).__name__}: {exc}): fetch them again"
         raise ArgumentError("--backlog", path, remedy) from exc
 

@@ -4,9 +4,9 @@ In a notebook or an application of your own::
 
     summary = process_backlog(spark, load_properties(spark, "kafka.properties"), "orders", my_function)
 
-1. *Look*: the group must not be in use; its commits and the ends of the logs say what to read (``backlog.py``).
+1. *Look*: the group must not be in use; its commits and the ends of the logs say what to read (``ranges.py``).
 2. *Read and process*: one bounded DataFrame goes to the function. If it raises, nothing is committed.
-3. *Commit*: only if nobody used the group meanwhile (``backlog_commit.py``).
+3. *Commit*: only if nobody used the group meanwhile (``commit.py``).
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ from pyspark.sql import SparkSession
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
+from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     counts_of,
@@ -92,7 +94,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     snapshot = history.judged
     # Each try has a folder of its own, so that a task that is repeated trips over no half-written one; the summary
     # names the folder that counts.
-    name = f"{folder}/archives/{arguments.plan_id or snapshot.snapshot_id}"
+    name = f"{folder}/{paths.ARCHIVES}/{arguments.plan_id or snapshot.snapshot_id}"
     output = arguments.output or f"{name}-{uuid.uuid4().hex[:8]}"
     summary_path = f"{arguments.output or name}.json"
     storage = Storage(spark, output)
@@ -114,7 +116,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         _check_nothing_expired(admin, ranges)
     summary = {
         "job": JOB,
-        "format": 1,
+        "format": FORMAT,
         "cluster": arguments.cluster,
         "kafka_cluster_id": snapshot.kafka_cluster_id,
         "snapshot_id": snapshot.snapshot_id,

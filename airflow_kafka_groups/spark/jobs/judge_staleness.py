@@ -23,11 +23,10 @@ from pyspark.sql import DataFrame, SparkSession
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
+from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.schemas import VERDICTS
 from airflow_kafka_groups.spark.staleness.judging import MODES, HistoryRequest, JudgedHistory, judged_history
 from airflow_kafka_groups.spark.staleness.last_commits import read_last_commits, with_last_commits
 from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
@@ -103,8 +102,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         decided = aside.submit(judge, policy, arguments.offsets_retention_minutes)
         with judged_history(spark, request, policy) as judged_by:
             history, groups = judged_by.history, judged_by.extent.groups
-            verdicts_path = f"{history.folder}/verdicts/{history.judged.snapshot_id}"
-            output, summary_path = arguments.output or verdicts_path, arguments.summary or f"{verdicts_path}.json"
+            snapshot_id = history.judged.snapshot_id
+            output = arguments.output or f"{history.folder}/{paths.verdicts(snapshot_id)}"
+            summary_path = arguments.summary or f"{history.folder}/{paths.verdict_summary(snapshot_id)}"
             Storage(spark, summary_path).delete_file(summary_path)
             verdicts = _with_commits(spark, judged_by, arguments.commit_history).transform(decided.result())
             counts = write_verdicts(verdicts, output, groups, from_storage=judged_by.staged is not None)
@@ -122,9 +122,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "snapshot_id": history.judged.snapshot_id,
         "kafka_cluster_id": history.judged.kafka_cluster_id,
         "groups": groups,
-        "verdicts": {name: counts[name]["groups"] for name in VERDICTS},
+        "verdicts": {name: count["groups"] for name, count in counts.items()},
         "lag": sum(verdict["lag"] for verdict in counts.values()),
-        "lag_by_verdict": {name: counts[name]["lag"] for name in VERDICTS},
+        "lag_by_verdict": {name: count["lag"] for name, count in counts.items()},
         "oldest_observation": judged_by.oldest_observation,
         "newest_observation": judged_by.extent.newest,
         "mode": arguments.mode,
@@ -187,8 +187,8 @@ def _check(arguments: argparse.Namespace) -> None:
     arguments.base = arguments.base.rstrip("/")
     if not arguments.base or re.search(r"[*?\[\]{}\\]", arguments.base):
         raise ArgumentError("--base", arguments.base, "give a folder or URI without any of * ? [ ] { } \\")
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", arguments.cluster):
-        raise ArgumentError("--cluster", arguments.cluster, "give a folder's name: letters, digits, dots, dashes, _")
+    if not ids.is_cluster_name(arguments.cluster):
+        raise ArgumentError("--cluster", arguments.cluster, ids.CLUSTER_NAME_RULE)
     if arguments.max_snapshots < 1:
         raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
     if not 0 <= arguments.max_days <= 36_600:
@@ -196,8 +196,8 @@ def _check(arguments: argparse.Namespace) -> None:
     if not 0 <= arguments.offsets_retention_minutes <= _LONGEST_RETENTION_MINUTES:
         remedy = "give what the brokers' offsets.retention.minutes says, or 0 if it is not known or beyond 100 years"
         raise ArgumentError("--offsets-retention-minutes", arguments.offsets_retention_minutes, remedy)
-    if arguments.snapshot_id is not None and not is_snapshot_id(arguments.snapshot_id):
-        raise ArgumentError("--snapshot-id", arguments.snapshot_id, "give an id as 20260131T235959Z-0123abcd")
+    if arguments.snapshot_id is not None and not ids.is_id(arguments.snapshot_id):
+        raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {ids.ID_EXAMPLE}")
 
 
 def _with_commits(spark: SparkSession, judged_by: JudgedHistory, folder: str | None) -> DataFrame:

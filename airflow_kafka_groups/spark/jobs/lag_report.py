@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
+from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
@@ -78,7 +79,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         owners = parse_owners(Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
     snapshot = history.judged
-    output = arguments.output or f"{arguments.base}/{arguments.cluster}/lag/{snapshot.snapshot_id}"
+    output = arguments.output or f"{arguments.base}/{arguments.cluster}/{paths.LAG}/{snapshot.snapshot_id}"
     if arguments.output:  # what lies below --base has to be shared to be read
         require_shared(spark, output)
     storage = Storage(spark, output)

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
+from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
 from airflow_kafka_groups.spark.backlog.file import parse_fetched
 from airflow_kafka_groups.spark.backlog.process import BacklogRequest, Handler, process_backlog
@@ -98,7 +99,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     found = process_backlog(spark, properties, request, handle, options=options)
     summary = {
         "job": JOB,
-        "format": 1,
+        "format": FORMAT,
         "backlog_id": fetched.backlog_id if fetched else None,
         **found,
         "output": arguments.output,

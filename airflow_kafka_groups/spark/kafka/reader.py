@@ -13,18 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
 )
 
 from airflow_kafka_groups.spark.errors import JobError, first_line
-from airflow_kafka_groups.spark.frames import optional
 from airflow_kafka_groups.spark.kafka.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, hide_options
+from airflow_kafka_groups.spark.schemas import table_schema
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _TUNING = {"kafka.fetch.max.wait.ms": "20"}
@@ -33,21 +27,18 @@ _NETWORK_TIMEOUT = "spark.network.timeout"
 _PATIENCE_MS = 30_000  # for a record; Spark's own two minutes, four times over, are a long wait for "unreachable"
 _SHOWN = 10
 
-HEADERS = ArrayType(StructType([optional("key", StringType()), optional("value", BinaryType())]))
+HEADERS = ArrayType(table_schema(key="string, null", value="binary, null"))
 """The type of a record's headers."""
 
-RECORD_SCHEMA = StructType(
-    [
-        optional("key", BinaryType()),
-        optional("value", BinaryType()),
-        optional("topic", StringType()),
-        optional("partition", IntegerType()),
-        optional("offset", LongType()),
-        optional("timestamp", TimestampType()),
-        optional("timestampType", IntegerType()),
-        optional("headers", HEADERS),
-    ]
-)
+RECORD_SCHEMA = table_schema(
+    key="binary, null",
+    value="binary, null",
+    topic="string, null",
+    partition="int32, null",
+    offset="int64, null",
+    timestamp="timestamp, null",
+    timestampType="int32, null",
+).add("headers", HEADERS)
 """The columns of Spark's Kafka source, with headers."""
 
 _CAUSES = (

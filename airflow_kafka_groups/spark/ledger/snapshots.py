@@ -14,8 +14,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
-from airflow_kafka_groups.spark.ledger.manifests import Manifest, half_written, is_snapshot_id, parse_manifest, taken_at
+from airflow_kafka_groups.spark.ledger.manifests import half_written, parse_manifest
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -33,12 +36,12 @@ class History:
     """
 
     folder: str
-    manifests: tuple[Manifest, ...]
+    manifests: tuple[SnapshotManifest, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     listed: tuple[str, ...] = ()
 
     @property
-    def judged(self) -> Manifest:
+    def judged(self) -> SnapshotManifest:
         """Give the snapshot whose groups are judged."""
         return self.manifests[-1]
 
@@ -71,11 +74,11 @@ def find_history(
     """
     folder = f"{base}/{cluster}"
     storage = Storage(spark, folder)
-    names = storage.files(f"{folder}/manifests")
+    names = storage.files(f"{folder}/{paths.MANIFESTS}")
     ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    skipped = [(name, "its name is not a snapshot id") for name in ids if not is_snapshot_id(name)]
-    ids = [name for name in ids if is_snapshot_id(name)]
-    stored = storage.files_below(f"{folder}/data")
+    skipped = [(name, "its name is not a snapshot id") for name in ids if not is_id(name)]
+    ids = [name for name in ids if is_id(name)]
+    stored = storage.files_below(f"{folder}/{paths.DATA}")
     if not ids:
         raise SnapshotError(_nothing_there(storage, base, cluster, half=bool(stored)))
     if snapshot_id is not None and snapshot_id not in ids:
@@ -89,13 +92,13 @@ def find_history(
     if begin is not None:
         ids, max_snapshots = [candidate for candidate in ids if candidate > begin], len(ids)
     elif max_days:
-        oldest = taken_at(judged) - timedelta(days=max_days)
-        ids = [candidate for candidate in ids if taken_at(candidate) >= oldest]
+        oldest = time_of(judged) - timedelta(days=max_days)
+        ids = [candidate for candidate in ids if time_of(candidate) >= oldest]
     manifests, passed_over = _newest_complete(spark, folder, cluster, ids, max_snapshots)
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
     skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]
     for manifest in manifests:
-        lost = [name for name in manifest.files if (manifest.snapshot_id, name) not in stored]
+        lost = [name for name, _ in manifest.files if (manifest.snapshot_id, name) not in stored]
         if lost:
             raise SnapshotError(half_written(manifest.snapshot_id, f"data file(s) missing: {', '.join(lost[:3])}"))
     passed_over += skipped
@@ -113,13 +116,13 @@ def read_rows(spark: SparkSession, history: History) -> DataFrame:
     :param spark: the session.
     :param history: what ``find_history`` chose.
     """
-    paths = {manifest.snapshot_id: _paths(history, manifest) for manifest in history.manifests}
-    with_files = [snapshot_id for snapshot_id, files in paths.items() if files]
+    found = {manifest.snapshot_id: _paths(history, manifest) for manifest in history.manifests}
+    with_files = [snapshot_id for snapshot_id, files in found.items() if files]
     if not with_files:
         return spark.createDataFrame([], SNAPSHOT_SCHEMA)
     for snapshot_id in {with_files[0], with_files[-1]}:  # a column that is not there would be read as null
-        _check_columns(spark, snapshot_id, paths[snapshot_id][0])
-    return spark.read.schema(SNAPSHOT_SCHEMA).parquet(*(path for files in paths.values() for path in files))
+        _check_columns(spark, snapshot_id, found[snapshot_id][0])
+    return spark.read.schema(SNAPSHOT_SCHEMA).parquet(*(path for files in found.values() for path in files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +204,9 @@ def _counts() -> list[Column]:
 
 def _newest_complete(
     spark: SparkSession, folder: str, cluster: str, ids: Sequence[str], wanted: int
-) -> tuple[tuple[Manifest, ...], list[tuple[str, str]]]:
+) -> tuple[tuple[SnapshotManifest, ...], list[tuple[str, str]]]:
     """Read manifests from the newest on, until enough of them are complete."""
-    used: list[Manifest] = []
+    used: list[SnapshotManifest] = []
     skipped: list[tuple[str, str]] = []
     at_once = max(wanted, 100)
     for end in range(len(ids), 0, -at_once):
@@ -224,27 +227,30 @@ def _newest_complete(
     return tuple(reversed(used)), skipped
 
 
-def _unfit(manifest: Manifest, judged: Manifest | None) -> str | None:
+def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str | None:
     if not manifest.complete:
-        return f"is not complete (brokers that did not answer: {manifest.missing_brokers or 'not named'})"
+        missing = "; ".join(f"{broker}: {why}" for broker, why in sorted(manifest.missing_brokers.items()))
+        return f"is not complete (brokers that did not answer: {missing or 'not named'})"
     if judged is not None and manifest.kafka_cluster_id != judged.kafka_cluster_id:
         return f"is of another Kafka cluster ({manifest.kafka_cluster_id}, judged: {judged.kafka_cluster_id})"
     return None
 
 
-def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[Manifest]:
-    paths = [f"{folder}/manifests/{snapshot_id}.json" for snapshot_id in ids]
+def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[SnapshotManifest]:
+    files = [f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in ids]
     if len(ids) <= _FEW_MANIFESTS:  # a Spark job costs more than to read them one by one
         storage = Storage(spark, folder)
-        texts = {snapshot_id: storage.read_text(path) for snapshot_id, path in zip(ids, paths, strict=True)}
+        texts = {snapshot_id: storage.read_text(path) for snapshot_id, path in zip(ids, files, strict=True)}
     else:
-        read = spark.read.text(paths, wholetext=True).select("value", "_metadata.file_name")
+        read = spark.read.text(files, wholetext=True).select("value", "_metadata.file_name")
         texts = {row["file_name"].removesuffix(".json"): row["value"] for row in read.collect()}
     return [parse_manifest(texts.get(snapshot_id, ""), snapshot_id=snapshot_id, cluster=cluster) for snapshot_id in ids]
 
 
-def _paths(history: History, manifest: Manifest) -> list[str]:
-    return [f"{history.folder}/data/{manifest.snapshot_id}/{name}" for name in manifest.files]
+def _paths(history: History, manifest: SnapshotManifest) -> list[str]:
+    return [
+        f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}/{name}" for name, _ in sorted(manifest.files)
+    ]
 
 
 def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:

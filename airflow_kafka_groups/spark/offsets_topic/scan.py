@@ -21,11 +21,10 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     StringType,
-    StructType,
     TimestampType,
 )
 
-from airflow_kafka_groups.spark.frames import Transform, optional
+from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.offsets_topic import commit_records, group_records
 from airflow_kafka_groups.spark.offsets_topic.commit_records import COMMIT_TYPES, Blob, decode_commits, record_types
 from airflow_kafka_groups.spark.offsets_topic.group_records import (
@@ -37,33 +36,32 @@ from airflow_kafka_groups.spark.offsets_topic.group_records import (
     GroupRecord,
     decode_group,
 )
+from airflow_kafka_groups.spark.schemas import table_schema
 
 RECORDS, OUTDATED, TOMBSTONES = "records", "outdated", "tombstones"
 CORRUPT, FUTURE, COMMITS, GROUPS = "corrupt", "future", "commits", "groups"
 
-SCAN_SCHEMA = StructType(
-    [
-        optional("kind", StringType()),
-        optional("name", StringType()),
-        optional("number", LongType()),
-        optional("group_id", StringType()),
-        optional("topic", StringType()),
-        optional("partition", IntegerType()),
-        optional("committed_offset", LongType()),
-        optional("leader_epoch", IntegerType()),
-        optional("metadata", StringType()),
-        optional("committed_at", TimestampType()),
-        optional("expires_at", TimestampType()),
-        optional("value_version", IntegerType()),
-        optional("group_type", StringType()),
-        optional("protocol_type", StringType()),
-        optional("protocol", StringType()),
-        optional("generation", IntegerType()),
-        optional("leader", StringType()),
-        optional("state_changed_at", TimestampType()),
-        optional("members", IntegerType()),
-        optional("recorded_at", TimestampType()),
-    ]
+SCAN_SCHEMA = table_schema(
+    kind="string, null",
+    name="string, null",
+    number="int64, null",
+    group_id="string, null",
+    topic="string, null",
+    partition="int32, null",
+    committed_offset="int64, null",
+    leader_epoch="int32, null",
+    metadata="string, null",
+    committed_at="timestamp, null",
+    expires_at="timestamp, null",
+    value_version="int32, null",
+    group_type="string, null",
+    protocol_type="string, null",
+    protocol="string, null",
+    generation="int32, null",
+    leader="string, null",
+    state_changed_at="timestamp, null",
+    members="int32, null",
+    recorded_at="timestamp, null",
 )
 """Rows of every kind; columns of other kinds are null."""
 

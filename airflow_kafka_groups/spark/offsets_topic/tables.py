@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
-from airflow_kafka_groups.spark.frames import Transform, optional
+from airflow_kafka_groups.spark.frames import Transform
+from airflow_kafka_groups.spark.schemas import table_schema
 
 COMMIT_COLUMNS = (
     *("group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata"),
@@ -15,21 +15,19 @@ COMMIT_COLUMNS = (
 """The newest commit of each group, topic and partition that is not deleted."""
 
 _METADATA = ("group_type", "protocol_type", "protocol", "generation", "leader", "members", "state_changed_at")
-GROUP_SCHEMA = StructType(
-    [
-        optional("group_id", StringType()),
-        optional("group_type", StringType()),
-        optional("protocol_type", StringType()),
-        optional("protocol", StringType()),
-        optional("generation", IntegerType()),
-        optional("leader", StringType()),
-        optional("members", IntegerType()),
-        optional("state_changed_at", TimestampType()),
-        optional("partitions", LongType()),
-        optional("first_commit_at", TimestampType()),
-        optional("last_commit_at", TimestampType()),
-        optional("quiet_since", TimestampType()),
-    ]
+GROUP_SCHEMA = table_schema(
+    group_id="string, null",
+    group_type="string, null",
+    protocol_type="string, null",
+    protocol="string, null",
+    generation="int32, null",
+    leader="string, null",
+    members="int32, null",
+    state_changed_at="timestamp, null",
+    partitions="int64, null",
+    first_commit_at="timestamp, null",
+    last_commit_at="timestamp, null",
+    quiet_since="timestamp, null",
 )
 """One row for each group. ``group_type`` is null where a group has commits and no record of its own."""
 

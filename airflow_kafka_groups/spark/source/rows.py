@@ -1,50 +1,38 @@
-"""The rows of the source: its columns, and Arrow batches made of what the core read."""
+"""The columns of the source."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql.types import (
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from airflow_kafka_groups.contracts.columns import columns
+from airflow_kafka_groups.maintenance import arrow_schema as arrow
+from airflow_kafka_groups.spark.schemas import schema_of
 
-from airflow_kafka_groups.spark.frames import optional, required
-
-SOURCE_SCHEMA = StructType(
-    [
-        optional("cluster_id", StringType()),
-        required("observed_at", TimestampType()),
-        required("group_id", StringType()),
-        required("group_type", StringType()),
-        required("protocol_type", StringType()),
-        required("state", StringType()),
-        optional("coordinator", IntegerType()),
-        optional("topic", StringType()),
-        optional("partition", IntegerType()),
-        optional("committed_offset", LongType()),
-        optional("leader_epoch", IntegerType()),
-        optional("metadata", StringType()),
-        optional("log_start", LongType()),
-        optional("log_end", LongType()),
-        optional("lag", LongType()),
-        optional("error", StringType()),
-    ]
+SOURCE_COLUMNS = columns(
+    {
+        "cluster_id": "string, null",
+        "observed_at": "timestamp",
+        "group_id": "string",
+        "group_type": "string",
+        "protocol_type": "string",
+        "state": "string",
+        "coordinator": "int32, null",
+        "topic": "string, null",
+        "partition": "int32, null",
+        "committed_offset": "int64, null",
+        "leader_epoch": "int32, null",
+        "metadata": "string, null",
+        "log_start": "int64, null",
+        "log_end": "int64, null",
+        "lag": "int64, null",
+        "error": "string, null",
+    }
 )
-"""Columns named as in a snapshot (``schemas.py``); ``cluster_id`` is Kafka's own id of the cluster."""
+"""Columns named as in a snapshot; ``cluster_id`` is Kafka's own id of the cluster."""
+
+SOURCE_SCHEMA = schema_of(SOURCE_COLUMNS)
 
 
 def arrow_schema() -> Any:
-    """Give the columns as Arrow's; Spark compares them strictly, nullability included."""
-    import pyarrow as pa
-
-    kinds = {
-        StringType: pa.string(),
-        IntegerType: pa.int32(),
-        LongType: pa.int64(),
-        TimestampType: pa.timestamp("us", tz="UTC"),
-    }
-    return pa.schema([pa.field(f.name, kinds[type(f.dataType)], nullable=f.nullable) for f in SOURCE_SCHEMA])
+    """Return the columns as Arrow's; Spark compares them strictly, nullability included."""
+    return arrow.arrow_schema(SOURCE_COLUMNS)

@@ -19,25 +19,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.types import LongType, StringType, StructType
 
 from airflow_kafka_groups.cluster.routing import offsets_partitions
+from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.spark.frames import optional, required
+from airflow_kafka_groups.maintenance import arrow_schema as arrow
+from airflow_kafka_groups.spark.schemas import schema_of
 from airflow_kafka_groups.spark.source.filters import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
-from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA, arrow_schema
+from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS, arrow_schema
 
-CHANGE_SCHEMA = StructType(
-    [
-        required("change", StringType()),
-        optional("previous_offset", LongType()),
-        *SOURCE_SCHEMA.fields,
-    ]
-)
+CHANGE_COLUMNS = (*columns({"change": "string", "previous_offset": "int64, null"}), *SOURCE_COLUMNS)
 """``change`` is ``new``, ``moved`` or ``removed``; a removed commit has the columns it was last seen with."""
 
+CHANGE_SCHEMA = schema_of(CHANGE_COLUMNS)
 BUCKETS = 16
 _KEYS = ["group_id", "topic", "partition"]
 _VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
@@ -207,12 +203,10 @@ def _named(kind: str, table: Any, previous: Any) -> list[Any]:
     import pyarrow as pa
 
     offsets = pa.nulls(table.num_rows, pa.int64()) if previous is None else previous
-    columns = {"change": pa.repeat(pa.scalar(kind), table.num_rows), "previous_offset": offsets}
-    columns |= {name: table[name] for name in table.column_names}
-    schema = pa.schema(
-        [pa.field("change", pa.string(), nullable=False), pa.field("previous_offset", pa.int64()), *arrow_schema()]
-    )
-    batches_of: list[Any] = pa.table(columns, schema=schema).combine_chunks().to_batches() if table.num_rows else []
+    named = {"change": pa.repeat(pa.scalar(kind), table.num_rows), "previous_offset": offsets}
+    named |= {name: table[name] for name in table.column_names}
+    changed = pa.table(named, schema=arrow.arrow_schema(CHANGE_COLUMNS))
+    batches_of: list[Any] = changed.combine_chunks().to_batches() if table.num_rows else []
     return batches_of
 
 

@@ -7,11 +7,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.contracts.paths import is_data_file
+from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
-from airflow_kafka_groups.spark.schemas import VERDICTS
 from airflow_kafka_groups.spark.storage import Storage
 
 _GROUPS_PER_FILE = 500_000
+_NAMES = [name.value for name in VerdictName]
 
 
 def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, from_storage: bool) -> dict[str, dict[str, int]]:
@@ -29,10 +31,10 @@ def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, from_storag
         spread = verdicts.coalesce(1) if from_storage else verdicts.repartition(1)
     # Observed after the last shuffle: there Spark counts each task once, however often it ran.
     counts = Observation()
-    observed = spread.observe(counts, *(count for name in VERDICTS for count in _counts(name)))
+    observed = spread.observe(counts, *(count for name in _NAMES for count in _counts(name)))
     observed.sortWithinPartitions("group_id").write.mode("overwrite").parquet(output)
     found = counts.get
-    return {name: {"groups": found[f"{name}_groups"], "lag": found[f"{name}_lag"] or 0} for name in VERDICTS}
+    return {name: {"groups": found[f"{name}_groups"], "lag": found[f"{name}_lag"] or 0} for name in _NAMES}
 
 
 def rows_on_storage(spark: SparkSession, folder: str) -> int:
@@ -46,7 +48,7 @@ def rows_on_storage(spark: SparkSession, folder: str) -> int:
     parquet = jvm.org.apache.parquet.hadoop
     rows = 0
     for name in storage.files(folder):
-        if not name.endswith(".parquet") or name[0] in "._":
+        if not is_data_file(name):
             continue
         path = jvm.org.apache.hadoop.fs.Path(f"{folder}/{name}")
         try:

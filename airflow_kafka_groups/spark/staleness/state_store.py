@@ -16,15 +16,15 @@ from dataclasses import asdict, dataclass
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.contracts.formats import STATE_FORMAT
+from airflow_kafka_groups.contracts.ids import is_id
+from airflow_kafka_groups.contracts.paths import STATE
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, StorageError, first_line
-from airflow_kafka_groups.spark.ledger.manifests import is_snapshot_id
 from airflow_kafka_groups.spark.ledger.snapshots import History
 from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.storage import Storage
 
-STATE_FORMAT = 2
-"""1 had no log ends."""
 _KEPT = 2
 """States that stay: the newest, and the one before it, for a run that is repeated."""
 
@@ -91,7 +91,7 @@ class StateStore:
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._spark = spark
-        self._root = f"{folder}/state"
+        self._root = f"{folder}/{STATE}"
         self._storage = Storage(spark, folder)
 
     def find(self, listed: Sequence[str], judged: str, policy: StalenessPolicy) -> StateManifest | str:
@@ -199,7 +199,7 @@ class StateStore:
 
     def _ids(self) -> list[str]:
         names = [name.removesuffix(".json") for name in self._storage.files(self._root) if name.endswith(".json")]
-        return [name for name in names if is_snapshot_id(name)]
+        return [name for name in names if is_id(name)]
 
     def _rows(self, name: str) -> DataFrame:
         return self._spark.read.schema(STATE_SCHEMA).parquet(f"{self._root}/{name}")

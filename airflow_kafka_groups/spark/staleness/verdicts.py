@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType
 
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -29,9 +30,9 @@ def with_verdicts(policy: StalenessPolicy) -> Transform:
 
     :param policy: idle time and observations asked for.
     """
-    verdict, reason = F.lit("settling"), _idle_for(policy)
+    verdict, reason = F.lit(VerdictName.SETTLING.value), _idle_for(policy)
     for condition, name, sentence in reversed(_rules(policy)):
-        verdict = F.when(condition, name).otherwise(verdict)
+        verdict = F.when(condition, name.value).otherwise(verdict)
         reason = F.when(condition, sentence).otherwise(reason)
 
     decided = {"verdict": verdict, "reason": reason, "idle_seconds": F.col("idle_micros") / 1_000_000}
@@ -39,7 +40,7 @@ def with_verdicts(policy: StalenessPolicy) -> Transform:
     return lambda groups: groups.withColumns(decided).select(*columns)
 
 
-def _rules(policy: StalenessPolicy) -> list[tuple[Column, str, Column]]:
+def _rules(policy: StalenessPolicy) -> list[tuple[Column, VerdictName, Column]]:
     """List (condition, verdict, reason) in the order in which they are decided; none of them holds: settling."""
     state, members, protocol = F.col("state"), F.col("members"), F.col("protocol_type")
     idle, moved, observations = F.col("idle_micros"), F.col("moved_micros"), F.col("observations")
@@ -48,26 +49,26 @@ def _rules(policy: StalenessPolicy) -> list[tuple[Column, str, Column]]:
     has_members = F.coalesce(members, F.lit(0)) != 0
     enough = policy.min_idle_micros
     return [
-        (F.col("error").isNotNull(), "unreadable", _sentence("not read in full: {}", F.col("error"))),
-        (foreign_type, "untouchable", _sentence("a {} group keeps state of its own", F.col("group_type"))),
+        (F.col("error").isNotNull(), VerdictName.UNREADABLE, _sentence("not read in full: {}", F.col("error"))),
+        (foreign_type, VerdictName.UNTOUCHABLE, _sentence("a {} group keeps state of its own", F.col("group_type"))),
         (
             foreign_protocol,
-            "untouchable",
+            VerdictName.UNTOUCHABLE,
             _sentence("protocol type {}: another program keeps its own state in this group", protocol),
         ),
-        (has_members, "live", _sentence("it has {} member(s), state {}", members, state)),
-        (~without_members(), "live", _sentence("its state is {}, not Empty", state)),
+        (has_members, VerdictName.LIVE, _sentence("it has {} member(s), state {}", members, state)),
+        (~without_members(), VerdictName.LIVE, _sentence("its state is {}, not Empty", state)),
         (
             F.col("partitions") == 0,
-            "no_offsets",
+            VerdictName.NO_OFFSETS,
             F.lit("no committed offset is visible: a broker removes such a group by itself, so some may be hidden"),
         ),
         (
             moved < enough,
-            "moving",
+            VerdictName.MOVING,
             _sentence("offsets moved {} ago; asked for: {} without", _duration(moved), _duration(F.lit(enough))),
         ),
-        ((idle >= enough) & (observations >= policy.min_observations), "stale", _idle_for(policy)),
+        ((idle >= enough) & (observations >= policy.min_observations), VerdictName.STALE, _idle_for(policy)),
     ]
 
 

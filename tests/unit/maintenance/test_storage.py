@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError
 from airflow_kafka_groups.maintenance import storage
-from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, check_id, cluster_folder, new_id, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, check_id, cluster_folder, read_json
 
 ID = "20260301T120000Z-0123abcd"
 
@@ -135,16 +135,3 @@ def test_airflows_object_storage_is_such_a_path(base: str, tmp_path: Path) -> No
     assert path.exists()
     with pytest.raises(PlanError, match="missing"):
         read_json(layout.manifest(ID), "it", PlanError)
-
-
-def test_canonical_json_does_not_depend_on_order() -> None:
-    one = storage.canonical_json({"b": 1, "a": [1.5, "é"]})
-    assert one == storage.canonical_json({"a": [1.5, "é"], "b": 1})
-    assert json.loads(one) == {"a": [1.5, "é"], "b": 1}
-    with pytest.raises(ValueError, match="JSON compliant"):
-        storage.canonical_json({"a": float("nan")})
-
-
-def test_a_time_without_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="no zone"):
-        storage.parse_time("2026-01-01T00:00:00")

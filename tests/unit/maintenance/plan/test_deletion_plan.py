@@ -127,7 +127,7 @@ def test_groups_added_or_removed_by_hand_are_refused() -> None:
 
 
 def test_a_plan_with_a_fitting_digest_still_has_to_be_a_plan() -> None:
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import digest_of
+    from airflow_kafka_groups.contracts.digest import digest_of
 
     for broken in ({"format": 1}, {**plan().to_json(), "groups": [{"group_id": "g"}]}, {"format": 1, "policy": {}}):
         content = {key: value for key, value in broken.items() if key != "digest"}

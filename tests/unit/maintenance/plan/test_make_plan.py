@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup
 from airflow_kafka_groups.maintenance.plan.make_plan import _capped, make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.snapshot.manifest import SnapshotManifest
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
@@ -60,14 +60,14 @@ async def test_a_plan_may_be_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"idle_seconds": 3_599.9}, "the plan's policy asks for 3600 s"),
-        ({"idle_since": NOW - timedelta(minutes=59)}, "the plan's policy asks for 3600 s"),
-        ({"idle_since": NOW + timedelta(days=1)}, "the plan's policy asks for 3600 s"),
+        ({"idle_seconds": 3_599.9}, "the policy requires 3600 s"),
+        ({"idle_since": NOW - timedelta(minutes=59)}, "the policy requires 3600 s"),
+        ({"idle_since": NOW + timedelta(days=1)}, "the policy requires 3600 s"),
         ({"idle_seconds": None}, "does not say how long"),
         ({"idle_seconds": float("nan")}, "does not say how long"),
         ({"idle_seconds": float("inf")}, "does not say how long"),
         ({"idle_since": None}, "does not say how long"),
-        ({"observations": 1}, "the policy asks for 2"),
+        ({"observations": 1}, "the policy requires 2"),
         ({"observed_at": NOW - timedelta(days=1)}, "another observation"),
     ],
 )
@@ -165,7 +165,7 @@ async def test_a_snapshot_that_did_not_ask_counts_as_one_with_hidden_topics(tmp_
     reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
     data = reader.manifest.to_json()
     del data["sees_all_topics"]
-    assert SnapshotManifest.from_json(data, tmp_path).sees_all_topics is False
+    assert SnapshotManifest.from_json(data).sees_all_topics is False
 
 
 async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.audit import audit_record, load_audits, write_audit
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
@@ -17,7 +18,7 @@ from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, d
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, verify_deleted
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.report.html import merge_outcomes, render_report, write_report
-from airflow_kafka_groups.maintenance.storage import Layout, new_id
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned

@@ -1,0 +1,139 @@
+"""Columns of the stored tables. docs/formats.md explains each; Arrow's and Spark's schemas are made from these.
+
+A type is written as on that page: ``"int32"`` is never null, ``"int32, null"`` may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """One column: ``kind`` is ``string``, ``int32``, ``int64``, ``double``, ``boolean``, ``binary`` or ``timestamp``.
+
+    Every timestamp is an instant in microseconds, in UTC.
+    """
+
+    name: str
+    kind: str
+    nullable: bool
+
+
+Columns = tuple[Column, ...]
+
+
+def columns(types: Mapping[str, str]) -> Columns:
+    """Read columns as docs/formats.md writes them."""
+    return tuple(Column(name, kind.removesuffix(", null"), kind.endswith(", null")) for name, kind in types.items())
+
+
+_GROUP = {"group_id": "string", "group_type": "string", "protocol_type": "string"}
+_STATE_OF_GROUP = {"state": "string", "members": "int32, null", "coordinator": "int32, null"}
+
+SNAPSHOT_COLUMNS = columns(
+    {
+        "cluster": "string",
+        "run_id": "string",
+        "observed_at": "timestamp",
+        **_GROUP,
+        **_STATE_OF_GROUP,
+        "topic": "string, null",
+        "partition": "int32, null",
+        "committed_offset": "int64, null",
+        "leader_epoch": "int32, null",
+        "metadata": "string, null",
+        "log_start": "int64, null",
+        "log_end": "int64, null",
+        "error": "string, null",
+    }
+)
+"""One row for each group, topic and partition of a snapshot."""
+
+BACKUP_COLUMNS = columns(
+    {
+        "cluster": "string",
+        "kafka_cluster_id": "string",
+        "plan_id": "string",
+        "observed_at": "timestamp",
+        **_GROUP,
+        "topic": "string",
+        "partition": "int32",
+        "committed_offset": "int64",
+        "leader_epoch": "int32, null",
+        "metadata": "string",
+        "log_start": "int64, null",
+        "log_end": "int64, null",
+        "fingerprint": "string",
+    }
+)
+"""One row for each committed partition of a backup."""
+
+FORECAST_COLUMNS = columns(
+    {
+        "lag_unknown": "int32",
+        "lost": "int64, null",
+        "lag_trend": "double, null",
+        "lag_trend_since": "timestamp, null",
+        "offsets_expire_by": "timestamp, null",
+        "data_loss_not_before": "timestamp, null",
+    }
+)
+"""The verdicts' columns for people, which decide nothing. Verdicts of older versions do not have them."""
+
+_JUDGED_COLUMNS = columns(
+    {
+        **_GROUP,
+        **_STATE_OF_GROUP,
+        "partitions": "int32",
+        "lag": "int64, null",
+        "first_seen_at": "timestamp",
+        "empty_since": "timestamp, null",
+        "last_moved_at": "timestamp, null",
+        "idle_since": "timestamp, null",
+        "idle_seconds": "double, null",
+        "observations": "int32",
+        "observed_at": "timestamp",
+    }
+)
+_DECIDED_COLUMNS = columns({"verdict": "string", "reason": "string"})
+
+VERDICT_COLUMNS = (*_JUDGED_COLUMNS, *FORECAST_COLUMNS, *_DECIDED_COLUMNS)
+"""One row for each group of the judged snapshot."""
+
+STATE_COLUMNS = columns(
+    {
+        "group_id": "string",
+        "observed_at": "timestamp",
+        "group_type": "string",
+        "protocol_type": "string",
+        **_STATE_OF_GROUP,
+        "partitions": "int64",
+        "lag": "int64, null",
+        "error": "string, null",
+        "quiet": "boolean",
+        "first_seen_at": "timestamp",
+        "empty_since": "timestamp, null",
+        "last_moved_at": "timestamp, null",
+        "observations": "int64",
+        "committed_partitions": "int64, null",
+        "committed_xor": "int64, null",
+        "committed_sum": "int64, null",
+        "lag_unknown": "int64",
+        "lost": "int64, null",
+        "log_start": "int64, null",
+        "nearest": "int64, null",
+        "life_lag_at": "timestamp, null",
+        "life_lag": "int64, null",
+        "idle_lag_at": "timestamp, null",
+        "idle_lag": "int64, null",
+        "idle_log_start": "int64, null",
+    }
+)
+"""The result of a history, for the next incremental run: one row for each group of its newest snapshot.
+
+``quiet``: read without error, Empty, without members. ``observations``: how many in a row were quiet and unmoved, up to
+the newest. ``committed_*``: what the last observation without an error had committed. ``log_start``: sum over the
+committed partitions. ``nearest``: the least that is left between a log start and the committed offset. ``life_*`` and
+``idle_*``: what the first observation with all ends known saw, of the present life and of the present idle time.
+"""

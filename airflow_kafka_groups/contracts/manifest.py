@@ -1,0 +1,103 @@
+"""The manifest of a snapshot: written last, so that its presence means that the snapshot is complete on storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.contracts.formats import FORMAT, check_format
+from airflow_kafka_groups.contracts.ids import parse_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotManifest:
+    """What vouches for the files of one snapshot.
+
+    :param complete: whether every broker answered the listing; ``missing_brokers`` has those that did not.
+    :param sees_all_topics: whether the user may describe all topics: brokers leave out the offsets of the others.
+    :param scope: the patterns, and ``group_ids`` for a snapshot of named groups only.
+    :param files: names and numbers of rows.
+    """
+
+    snapshot_id: str
+    cluster: str
+    kafka_cluster_id: str | None
+    started_at: datetime
+    observed_at: datetime
+    airflow_run: str
+    complete: bool
+    missing_brokers: Mapping[str, str]
+    sees_all_topics: bool
+    groups: int
+    failed_groups: int
+    rows: int
+    scope: Mapping[str, Any]
+    files: tuple[tuple[str, int], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as docs/formats.md shows it."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        times = {name: content[name].isoformat() for name in ("started_at", "observed_at")}
+        mappings = {name: dict(content[name]) for name in ("missing_brokers", "scope")}
+        files = [{"name": name, "rows": rows} for name, rows in self.files]
+        return {"format": FORMAT, **content, **times, **mappings, "files": files}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SnapshotManifest:
+        """Read a manifest and check that it agrees with itself.
+
+        Raises ``UnknownFormatError`` for a version that this package does not read, and ``ValueError``, ``TypeError``,
+        ``KeyError`` or ``AttributeError`` for whatever is missing or wrong.
+        """
+        check_format(data)
+        manifest = cls(
+            snapshot_id=_text(data, "snapshot_id"),
+            cluster=_text(data, "cluster"),
+            kafka_cluster_id=None if data["kafka_cluster_id"] is None else _text(data, "kafka_cluster_id"),
+            started_at=parse_time(data["started_at"]),
+            observed_at=parse_time(data["observed_at"]),
+            airflow_run=_text(data, "airflow_run"),
+            complete=_flag(data, "complete"),
+            missing_brokers=dict(data["missing_brokers"]),
+            # An older snapshot did not ask: not known is not yes.
+            sees_all_topics="sees_all_topics" in data and _flag(data, "sees_all_topics"),
+            groups=_count(data, "groups"),
+            failed_groups=_count(data, "failed_groups"),
+            rows=_count(data, "rows"),
+            scope=dict(data["scope"]),
+            files=tuple((_text(file, "name"), _count(file, "rows")) for file in data["files"]),
+        )
+        manifest._check()
+        return manifest
+
+    def _check(self) -> None:
+        names = [name for name, _ in self.files]
+        if len(set(names)) != len(names) or any("/" in name or not name.strip(".") for name in names):
+            raise ValueError("the names of its files are not plain and different from each other")
+        if (rows := sum(rows for _, rows in self.files)) != self.rows:
+            raise ValueError(f"its files have {rows} rows by their own count, {self.rows} in all")
+        if self.complete and self.missing_brokers:
+            raise ValueError("it calls itself complete and names missing brokers")
+
+
+def _text(data: Mapping[str, Any], key: str) -> str:
+    value = data[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is {value!r}, not a string")
+    return value
+
+
+def _flag(data: Mapping[str, Any], key: str) -> bool:
+    value = data[key]
+    if not isinstance(value, bool):
+        raise TypeError(f"{key} is {value!r}, not true or false")
+    return value
+
+
+def _count(data: Mapping[str, Any], key: str) -> int:
+    value = data[key]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{key} is {value!r}, not a count")
+    return value

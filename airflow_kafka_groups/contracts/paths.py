@@ -1,0 +1,70 @@
+"""Where every file lies below a cluster's folder, with ``/`` between the parts. docs/formats.md lists them."""
+
+from __future__ import annotations
+
+DATA = "data"
+MANIFESTS = "manifests"
+VERDICTS = "verdicts"
+STATE = "state"
+PLANS = "plans"
+BACKUPS = "backups"
+AUDIT = "audit"
+REPORTS = "reports"
+CHANGES = "changes"
+BACKLOGS = "backlogs"
+ARCHIVES = "archives"
+LAG = "lag"
+LISTINGS = "listings"
+
+SNAPSHOT_FILE = "part-00000.parquet"
+"""The name of a snapshot's only file; a manifest may name several."""
+
+
+def snapshot_data(snapshot_id: str) -> str:
+    """Return the folder of a snapshot's rows."""
+    return f"{DATA}/{snapshot_id}"
+
+
+def manifest(snapshot_id: str) -> str:
+    """Return a snapshot's manifest, written last."""
+    return f"{MANIFESTS}/{snapshot_id}.json"
+
+
+def verdicts(snapshot_id: str) -> str:
+    """Return the folder of the verdicts on a snapshot's groups."""
+    return f"{VERDICTS}/{snapshot_id}"
+
+
+def verdict_summary(snapshot_id: str) -> str:
+    """Return the summary of those verdicts, written last."""
+    return f"{VERDICTS}/{snapshot_id}.json"
+
+
+def plan(plan_id: str) -> str:
+    """Return a plan."""
+    return f"{PLANS}/{plan_id}.json"
+
+
+def backup_data(plan_id: str) -> str:
+    """Return the rows of a plan's backup."""
+    return f"{BACKUPS}/{plan_id}.parquet"
+
+
+def backup_manifest(plan_id: str) -> str:
+    """Return the manifest of a plan's backup, written last."""
+    return f"{BACKUPS}/{plan_id}.json"
+
+
+def audit(plan_id: str, run_id: str) -> str:
+    """Return the record of one run of a plan."""
+    return f"{AUDIT}/{plan_id}-{run_id}.json"
+
+
+def report(plan_id: str) -> str:
+    """Return a plan's report."""
+    return f"{REPORTS}/{plan_id}.html"
+
+
+def is_data_file(name: str) -> bool:
+    """Return whether a file in a folder that Spark wrote holds rows: the others are hidden, markers or checksums."""
+    return name.endswith(".parquet") and name[0] not in "._"

@@ -1,0 +1,26 @@
+"""Names of what the Spark job finds about a group, and of why a plan keeps a group nevertheless."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class VerdictName(StrEnum):
+    """What the job finds about a group, in the order in which it decides. Only ``STALE`` groups can be planned."""
+
+    UNREADABLE = "unreadable"
+    UNTOUCHABLE = "untouchable"
+    LIVE = "live"
+    NO_OFFSETS = "no_offsets"
+    MOVING = "moving"
+    SETTLING = "settling"
+    STALE = "stale"
+
+
+class KeptName(StrEnum):
+    """Why a plan keeps a group that the job found stale."""
+
+    PROTECTED = "protected"
+    EXCLUDED = "excluded"
+    DOUBT = "doubt"
+    OVER_CAP = "over_cap"

@@ -1,0 +1,67 @@
+"""Ids, cluster names and times of the stored files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from airflow_kafka_groups.contracts.ids import (
+    ID_EXAMPLE,
+    cluster_name_from,
+    is_cluster_name,
+    is_id,
+    new_id,
+    parse_time,
+    time_of,
+    time_prefix,
+)
+
+MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_an_id_has_its_time_in_utc_and_sorts_by_it() -> None:
+    elsewhere = MOMENT.astimezone(timezone(timedelta(hours=5)))
+    assert is_id(new_id(elsewhere))
+    assert time_of(new_id(elsewhere)) == MOMENT
+    assert new_id(MOMENT) < new_id(MOMENT + timedelta(seconds=1))
+    assert new_id(MOMENT) != new_id(MOMENT)
+    assert time_prefix(elsewhere) == "20260301T120000Z"
+    assert is_id(ID_EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "",
+            "x",
+            "20260101T000000Z",
+            f"{ID_EXAMPLE}x",
+            f"{ID_EXAMPLE}\n",
+            f"../{ID_EXAMPLE}",
+            f"{ID_EXAMPLE}/..",
+            7,
+            None,
+        ),
+        *("20261301T000000Z-0123abcd", "20260230T000000Z-0123abcd", "20260101T250000Z-0123abcd"),
+    ],
+)
+def test_what_new_id_cannot_have_made_is_no_id(value: object) -> None:
+    assert not is_id(value)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "_a", ".a", "a b", "ä", "x" * 101, None, "a\n", 7])
+def test_a_name_that_a_storage_cannot_take_is_no_cluster_name(name: object) -> None:
+    assert not is_cluster_name(name)
+
+
+@pytest.mark.parametrize("text", ["Prod: EU/1", "__x", "a" * 200, "9", "a.b-c_d"])
+def test_a_cluster_name_is_made_from_a_connection_id(text: str) -> None:
+    assert is_cluster_name(cluster_name_from(text))
+
+
+def test_a_time_needs_a_zone() -> None:
+    assert parse_time("2026-03-01T13:00:00+01:00") == MOMENT
+    with pytest.raises(ValueError, match="no zone"):
+        parse_time("2026-03-01T12:00:00")

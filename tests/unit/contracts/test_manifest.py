@@ -1,0 +1,77 @@
+"""A manifest reads back as it was written, and whatever is missing, of another kind or contradictory is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.contracts.formats import UnknownFormatError
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+
+MANIFEST = SnapshotManifest(
+    snapshot_id="20260301T120000Z-0123abcd",
+    cluster="prod",
+    kafka_cluster_id="k",
+    started_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
+    observed_at=datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC),
+    airflow_run="manual",
+    complete=True,
+    missing_brokers={},
+    sees_all_topics=True,
+    groups=3,
+    failed_groups=1,
+    rows=5,
+    scope={"include": ["*"], "exclude": []},
+    files=(("a.parquet", 2), ("b.parquet", 3)),
+)
+CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
+
+
+def test_it_reads_back_as_it_was_written() -> None:
+    assert SnapshotManifest.from_json(CONTENT) == MANIFEST
+    assert list(CONTENT) == ["format", *SnapshotManifest.__slots__]
+    assert CONTENT["files"] == [{"name": "a.parquet", "rows": 2}, {"name": "b.parquet", "rows": 3}]
+
+
+def test_an_older_manifest_did_not_ask_whether_all_topics_are_seen() -> None:
+    older = {name: value for name, value in CONTENT.items() if name != "sees_all_topics"}
+    assert SnapshotManifest.from_json(older).sees_all_topics is False
+
+
+@pytest.mark.parametrize("name", [name for name in CONTENT if name not in ("format", "sees_all_topics")])
+def test_no_field_may_be_missing(name: str) -> None:
+    with pytest.raises(KeyError, match=name):
+        SnapshotManifest.from_json({key: value for key, value in CONTENT.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"snapshot_id": 1}, "snapshot_id is 1"),
+        ({"kafka_cluster_id": 1}, "kafka_cluster_id is 1"),
+        ({"started_at": "2026-03-01T12:00:00"}, "no zone"),
+        ({"complete": 1}, "complete is 1"),
+        ({"sees_all_topics": "yes"}, "sees_all_topics is 'yes'"),
+        ({"groups": True}, "groups is True"),
+        ({"failed_groups": "0"}, "failed_groups is '0'"),
+        ({"rows": -1}, "rows is -1"),
+        ({"rows": 6}, "5 rows by their own count, 6 in all"),
+        ({"missing_brokers": {"1": "timed out"}}, "calls itself complete"),
+        ({"files": None}, "not iterable"),
+        ({"files": [{"name": "a/b", "rows": 5}]}, "not plain"),
+        ({"files": [{"name": "..", "rows": 5}]}, "not plain"),
+        ({"files": [{"name": "a", "rows": 2}, {"name": "a", "rows": 3}]}, "different from each other"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_its_name(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=problem):
+        SnapshotManifest.from_json({**CONTENT, **changes})
+
+
+@pytest.mark.parametrize("found", [2, "1", None])
+def test_another_format_is_refused(found: object) -> None:
+    with pytest.raises(UnknownFormatError, match="this version reads 1"):
+        SnapshotManifest.from_json({**CONTENT, "format": found})
