@@ -17,7 +17,7 @@ from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
-from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
 
@@ -56,7 +56,7 @@ async def backup_named(
     not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not(listed.get(id_))) is not None}
     asked = [group_id for group_id in wanted if group_id not in not_backed_up]
     started_at = now()
-    columns = OffsetColumns()
+    table = GroupTable()
     entries: dict[str, BackupEntry] = {}
     async for result in read_offsets(admin, asked, require_stable=True):
         facts = _facts(listed[result.group_id])
@@ -65,10 +65,10 @@ async def backup_named(
         elif not committed_partitions(result.value):
             not_backed_up[result.group_id] = "no committed offset is visible"
         else:
-            columns.add(facts, now(), result.value)
+            table.add(facts, now(), result.value)
             entries[result.group_id] = entry_of(facts, result.value)
         progress("backup", len(entries) + len(not_backed_up), len(wanted))
-    topic_ids = await add_topics(admin, columns)
+    topic_ids = await add_topics(admin, table)
     backup_id = new_id(started_at)
     backup = Backup(
         plan_id=backup_id,
@@ -77,12 +77,12 @@ async def backup_named(
         kafka_cluster_id=cluster_id,
         created_at=started_at,
         path=str(layout.backup_data(backup_id)),
-        rows=len(columns),
+        rows=len(table),
         entries=entries,
         not_backed_up=not_backed_up,
         topic_ids=topic_ids,
     )
-    return await asyncio.to_thread(write_and_verify, layout, backup, columns)
+    return await asyncio.to_thread(write_and_verify, layout, backup, table)
 
 
 def _why_not(listing: GroupListing | None) -> str | None:

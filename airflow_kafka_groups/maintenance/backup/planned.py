@@ -15,13 +15,11 @@ import hashlib
 import io
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
 from airflow_kafka_groups.contracts.paths import BACKUPS
 from airflow_kafka_groups.exceptions import BackupError, UnsupportedByClientError
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.backup.file import (
     Backup,
     BackupEntry,
@@ -33,7 +31,7 @@ from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, f
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, require_applicable
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
-from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_parquet
 from airflow_kafka_groups.maintenance.storage import (
     Clock,
     Layout,
@@ -72,7 +70,7 @@ async def backup_groups(
     if layout.backup_manifest(plan.plan_id).exists():
         return require_backup_of(await asyncio.to_thread(load_backup, layout, plan.plan_id), plan)
     started_at = now()
-    columns = OffsetColumns()
+    table = GroupTable()
     entries: dict[str, BackupEntry] = {}
     not_backed_up: dict[str, str] = {}
     planned = {group.group_id: group for group in plan.groups}
@@ -81,13 +79,13 @@ async def backup_groups(
         group = planned[result.group_id]
         reason = _why_not(group, result)
         if reason is None and result.value is not None:
-            columns.add(_facts(group), now(), result.value)
+            table.add(_facts(group), now(), result.value)
             entries[group.group_id] = entry_of(_facts(group), result.value)
         else:
             not_backed_up[group.group_id] = reason or "the result has no offsets"
         done += 1
         progress("backup", done, len(planned))
-    topic_ids = await add_topics(admin, columns)
+    topic_ids = await add_topics(admin, table)
     if layout.backup_manifest(plan.plan_id).exists():
         # Another run of the same task was faster and may have deleted groups: the offsets read here may lack them and
         # must not replace its backup.
@@ -99,12 +97,12 @@ async def backup_groups(
         kafka_cluster_id=plan.kafka_cluster_id,
         created_at=started_at,
         path=str(layout.backup_data(plan.plan_id)),
-        rows=len(columns),
+        rows=len(table),
         entries=entries,
         not_backed_up=not_backed_up,
         topic_ids=topic_ids,
     )
-    return await asyncio.to_thread(write_and_verify, layout, backup, columns)
+    return await asyncio.to_thread(write_and_verify, layout, backup, table)
 
 
 def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
@@ -153,9 +151,9 @@ def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
     )
 
 
-async def add_topics(admin: BackupAdmin, columns: OffsetColumns) -> Mapping[str, str]:
+async def add_topics(admin: BackupAdmin, table: GroupTable) -> Mapping[str, str]:
     """List the log start and end of all partitions, and return the known ids of their topics."""
-    partitions = columns.partitions()
+    partitions = table.partitions()
     topics = sorted({partition.topic for partition in partitions})
     try:
         topic_ids = await admin.topic_ids(topics) if topics else {}
@@ -163,13 +161,13 @@ async def add_topics(admin: BackupAdmin, columns: OffsetColumns) -> Mapping[str,
         _logger.warning("The backup has no topic ids, so a restore may not notice a recreated topic: %s", error)
         topic_ids = {}
     starts = await list_log_offsets(admin, partitions, OffsetSpec.earliest())
-    columns.set_log_ends(starts, await list_log_offsets(admin, partitions, OffsetSpec.latest()))
+    table.set_log_ends((starts, await list_log_offsets(admin, partitions, OffsetSpec.latest())))
     return topic_ids
 
 
-def write_and_verify(layout: Layout, backup: Backup, columns: OffsetColumns) -> Backup:
+def write_and_verify(layout: Layout, backup: Backup, table: GroupTable) -> Backup:
     """Write the rows, read them back, compare each group with memory, and only then write the manifest."""
-    data = _parquet(columns, backup)
+    data = _parquet(table, backup)
     path = write_file(layout.root / BACKUPS, layout.backup_data(backup.plan_id).name, data)
     _require_same(backup.entries.values(), entries_of(path, path.read_bytes(), backup).values(), str(path))
     digest = hashlib.sha256(data).hexdigest()
@@ -188,24 +186,16 @@ def _require_same(memory: Iterable[BackupEntry], file: Iterable[BackupEntry], pa
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
 
 
-def _parquet(columns: OffsetColumns, backup: Backup) -> bytes:
+def _parquet(table: GroupTable, backup: Backup) -> bytes:
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    schema = arrow_schema(BACKUP_COLUMNS)
     ids = pa.array(list(backup.entries), pa.string())
     prints = pa.array([entry.fingerprint for entry in backup.entries.values()], pa.string())
+    with_prints = (
+        {**named, "fingerprint": prints.take(pc.index_in(named["group_id"], value_set=ids))} for named in table.chunks()
+    )
+    constants = {name: getattr(backup, name) for name in ("cluster", "kafka_cluster_id", "plan_id")}
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, schema, compression="zstd", use_dictionary=True) as writer:
-        for table in columns.tables():
-            added: dict[str, Any] = {
-                "cluster": pa.repeat(backup.cluster, len(table)),
-                "kafka_cluster_id": pa.repeat(backup.kafka_cluster_id, len(table)),
-                "plan_id": pa.repeat(backup.plan_id, len(table)),
-                "fingerprint": prints.take(pc.index_in(table["group_id"], value_set=ids)),
-            }
-            for name, column in added.items():
-                table = table.append_column(name, column)
-            writer.write_table(table.select(schema.names).cast(schema))
+    write_parquet(buffer, BACKUP_COLUMNS, with_prints, constants)
     return buffer.getvalue()

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -24,10 +25,9 @@ from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
-from airflow_kafka_groups.maintenance.snapshot.offset_columns import GroupFacts, OffsetColumns
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
-from airflow_kafka_groups.maintenance.snapshot.rows_file import write_rows
 from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_parquet
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import (
     GroupDescription,
@@ -77,13 +77,13 @@ async def take_snapshot(
     sees_all_topics = await admin.sees_all_topics()
     listings = await admin.list_groups()
     facts, not_found = await _gather_facts(admin, listings, wanted, groups, progress)
-    columns = OffsetColumns()
-    failed = await _gather_offsets(admin, facts, columns, now, progress)
-    without_ends = await _gather_log_ends(admin, columns, progress)
+    table = GroupTable()
+    failed = await _gather_offsets(admin, facts, table, now, progress)
+    without_ends = await _gather_log_ends(admin, table, progress)
     observed_at = now()
     missing = {str(broker_id): str(error) for broker_id, error in sorted(listings.errors.items())}
-    progress("write", 0, len(columns))
-    rows = await asyncio.to_thread(write_rows, layout.snapshot_data(snapshot_id), columns, layout.cluster, snapshot_id)
+    progress("write", 0, len(table))
+    rows = await asyncio.to_thread(_write, layout, snapshot_id, table)
     progress("write", rows, rows)
     scope: dict[str, Any] = {"include": list(groups.include), "exclude": list(groups.exclude)}
     manifest = SnapshotManifest(
@@ -115,7 +115,7 @@ async def take_snapshot(
         groups=len(facts),
         failed_groups=len(failed),
         rows=rows,
-        partitions=len(columns.partitions()),
+        partitions=len(table.partitions()),
         partitions_without_ends=without_ends,
         states=dict(Counter(fact.state for fact in facts.values())),
         types=dict(Counter(fact.group_type for fact in facts.values())),
@@ -124,6 +124,14 @@ async def take_snapshot(
         not_found=tuple(not_found),
         failed=dict(list(failed.items())[:_FAILED_SHOWN]),
     )
+
+
+def _write(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
+    folder = layout.snapshot_data(snapshot_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / SNAPSHOT_FILE).open("wb") as file:
+        constants = {"cluster": layout.cluster, "run_id": snapshot_id}
+        return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
 
 
 def _require_after_the_newest(layout: Layout, now: datetime) -> None:
@@ -216,19 +224,19 @@ def _is_absent(result: GroupResult[GroupDescription]) -> bool:
 
 
 async def _gather_offsets(
-    admin: GroupAdmin, facts: dict[str, GroupFacts], columns: OffsetColumns, now: Clock, progress: Progress
+    admin: GroupAdmin, facts: dict[str, GroupFacts], table: GroupTable, now: Clock, progress: Progress
 ) -> dict[str, str]:
     """Put every group into the columns; give the groups that could not be read, with the reason."""
     failed: dict[str, str] = {}
     asked = []
     for group_id, fact in facts.items():
         if keeps_progress_elsewhere(fact.group_type, fact.protocol_type):
-            columns.add(fact, now(), None)
+            table.add(fact, now(), None)
         else:
             asked.append(group_id)
     done = 0
     async for result in read_offsets(admin, asked, require_stable=False):
-        _add_result(columns, facts[result.group_id], result, now)
+        _add_result(table, facts[result.group_id], result, now)
         if result.error is not None:
             failed[result.group_id] = str(result.error)
         done += 1
@@ -237,20 +245,20 @@ async def _gather_offsets(
     return failed
 
 
-def _add_result(columns: OffsetColumns, facts: GroupFacts, result: GroupResult[GroupOffsets], now: Clock) -> None:
+def _add_result(table: GroupTable, facts: GroupFacts, result: GroupResult[GroupOffsets], now: Clock) -> None:
     error = result.error
     if isinstance(error, PartitionOffsetsError):
         errors = {key: str(reason) for key, reason in error.partition_errors.items()}
-        columns.add(facts, now(), error.partial, partition_errors=errors)
+        table.add(facts, now(), error.partial, partition_errors=errors)
     elif error is not None:
-        columns.add(facts, now(), None, error=str(error) or type(error).__name__)
+        table.add(facts, now(), None, error=str(error) or type(error).__name__)
     else:
-        columns.add(facts, now(), result.value)
+        table.add(facts, now(), result.value)
 
 
-async def _gather_log_ends(admin: GroupAdmin, columns: OffsetColumns, progress: Progress) -> int:
+async def _gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progress) -> int:
     """Ask each partition once for its start and once for its end; give how many have none."""
-    partitions = columns.partitions()
+    partitions = table.partitions()
     found: list[array[int]] = []
     for stage, spec in (("log starts", OffsetSpec.earliest()), ("log ends", OffsetSpec.latest())):
         values = array("q")
@@ -258,7 +266,7 @@ async def _gather_log_ends(admin: GroupAdmin, columns: OffsetColumns, progress: 
             values.extend(await list_log_offsets(admin, chunk, spec))
             progress(stage, len(values), len(partitions))
         found.append(values)
-    columns.set_log_ends(found[0], found[1])
+    table.set_log_ends((found[0], found[1]))
     return sum(1 for start, end in zip(*found, strict=True) if start < 0 or end < 0)
 
 

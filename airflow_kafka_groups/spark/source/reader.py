@@ -29,7 +29,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
-from airflow_kafka_groups.spark.source.columns import GroupRows
+from airflow_kafka_groups.spark.source.columns import ChunkRows
 from airflow_kafka_groups.spark.source.filters import TOPIC, PushedFilters
 from airflow_kafka_groups.spark.source.groups import ListedGroups, in_turns, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
@@ -122,7 +122,7 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
     All answers are there when this returns: whoever takes the batches may be slow, and no broker waits for that.
     """
     groups = chunk.groups
-    rows = GroupRows(groups)
+    rows = ChunkRows(groups)
     place = {group_id: number for number, group_id in enumerate(groups.ids)}
     others = [keeps_progress_elsewhere(kind.group_type, kind.protocol_type) for kind in groups.kinds]
     for number, code in enumerate(groups.codes):
@@ -141,11 +141,11 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
                 list_log_offsets(admin, gathered.partitions, OffsetSpec.earliest()),
                 list_log_offsets(admin, gathered.partitions, OffsetSpec.latest()),
             )
-    return gathered.batches(chunk.cluster_id, log_ends)
+    return rows.batches(gathered, chunk.cluster_id, log_ends)
 
 
 def _add(
-    rows: GroupRows,
+    rows: ChunkRows,
     group: int,
     result: GroupResult[GroupOffsets],
     options: SourceOptions,

@@ -1,0 +1,110 @@
+"""The rows of a snapshot or a backup, with what is known of each group, and the Parquet file they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any
+
+from airflow_kafka_groups.admin.arrow import as_column
+from airflow_kafka_groups.contracts.columns import Columns
+from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
+from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
+from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+
+_ROWS_AT_ONCE = 131_072
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """What is known of a group besides its offsets."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    coordinator: int | None
+
+
+class GroupTable:
+    """Groups in the order in which they were read, and their rows sorted by group id."""
+
+    def __init__(self) -> None:
+        self._facts: list[GroupFacts] = []
+        self._rows = GroupRows()
+        self._gathered: GatheredRows | None = None
+        self._log_ends: LogEnds | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(
+        self,
+        facts: GroupFacts,
+        observed_at: datetime,
+        offsets: GroupOffsets | None,
+        *,
+        error: str | None = None,
+        partition_errors: Mapping[TopicPartition, str] | None = None,
+    ) -> None:
+        """Add a group; see ``GroupRows.add``."""
+        self._facts.append(facts)
+        micros = round(observed_at.timestamp() * 1_000_000)
+        self._rows.add(micros, offsets, error=error, partition_errors=partition_errors)
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return every partition seen, each once. No group may be added afterwards."""
+        return self._end().partitions
+
+    def set_log_ends(self, log_ends: LogEnds) -> None:
+        """Set where the logs of ``partitions()`` start and end."""
+        self._log_ends = log_ends
+
+    def chunks(self, rows: int = _ROWS_AT_ONCE) -> Iterator[dict[str, Any]]:
+        """Return all rows as named Arrow arrays, each group's rows together, groups sorted by id."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        gathered, facts = self._end(), self._facts
+        groups = {
+            name: pa.array([getattr(fact, name) for fact in facts], pa.string())
+            for name in ("group_id", "group_type", "protocol_type", "state")
+        }
+        groups |= {
+            name: pa.array([getattr(fact, name) for fact in facts], pa.int32()) for name in ("members", "coordinator")
+        }
+        groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
+        by_id = pa.array(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
+        rank = pc.sort_indices(by_id)  # the inverse of a permutation sorts it
+        order = pc.sort_indices(rank.take(gathered.group))
+        return gathered.chunks(groups, self._log_ends, rows, order)
+
+    def _end(self) -> GatheredRows:
+        if self._gathered is None:
+            self._gathered = self._rows.end()
+        return self._gathered
+
+
+def write_parquet(
+    file: IO[bytes], columns: Columns, chunks: Iterable[Mapping[str, Any]], constants: Mapping[str, str]
+) -> int:
+    """Write a stored table a chunk at a time, and return the number of rows.
+
+    :param columns: those of the table.
+    :param chunks: Arrow arrays by name.
+    :param constants: columns that have one value in all rows.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = arrow_schema(columns)
+    rows = 0
+    with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=True) as writer:
+        for chunk in chunks:
+            size = len(chunk["group_id"])
+            named = {**chunk, **{name: pa.repeat(value, size) for name, value in constants.items()}}
+            writer.write_table(pa.table([named[name] for name in schema.names], schema=schema))
+            rows += size
+    return rows
