@@ -11,7 +11,7 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, Self, TypeVar, overload
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -27,10 +27,12 @@ class Argument(Generic[T]):
     """An argument that is read whenever it is set.
 
     :param read: the reader; wrapped in ``optional`` if the argument may be ``None``.
+    :param templated: whether Airflow renders it. Default true.
     """
 
-    def __init__(self, read: Reader[T]) -> None:
+    def __init__(self, read: Reader[T], *, templated: bool = True) -> None:
         self._read = read
+        self.templated = templated
         self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -73,7 +75,16 @@ class Argument(Generic[T]):
 
 
 class DeclaredArguments:
-    """A base of operators and sensors whose arguments are declared with ``Argument``."""
+    """A base of operators and sensors whose arguments, and so their template fields, are declared with ``Argument``."""
+
+    template_fields: Collection[str]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "template_fields" not in vars(cls):
+            inherited: Collection[str] = super(cls, cls).template_fields  # type: ignore[misc]  # Airflow's base has it
+            own = (name for name, found in vars(cls).items() if isinstance(found, Argument) and found.templated)
+            cls.template_fields = tuple(dict.fromkeys((*inherited, *own)))
 
     def _do_render_template_fields(self, *args: Any, **kwargs: Any) -> None:
         """Render the templates, also of a mapped task, which Airflow renders by this method alone."""

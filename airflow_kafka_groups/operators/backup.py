@@ -41,14 +41,6 @@ class BackupGroupOffsetsOperator(StoredOperator):
     listing, and when the file does not read back as it was written.
     """
 
-    template_fields: Sequence[str] = (
-        *StoredOperator.template_fields,
-        "plan_id",
-        "plan_digest",
-        "group_ids",
-        "include",
-        "exclude",
-    )
     operator_extra_links = (CleanupReportLink(),)
 
     plan_id = Argument(optional(read_text))

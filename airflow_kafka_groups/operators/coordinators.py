@@ -36,19 +36,11 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     ``fail_on_error`` says.
     """
 
-    template_fields: Sequence[str] = (
-        *KafkaGroupsOperator.template_fields,
-        "group_ids",
-        "transactional_ids",
-        "include",
-        "exclude",
-    )
-
     group_ids = Argument(optional(read_names))
     transactional_ids = Argument(optional(read_names))
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
-    fail_on_error = Argument(read_switch)
+    fail_on_error = Argument(read_switch, templated=False)
 
     def __init__(
         self,

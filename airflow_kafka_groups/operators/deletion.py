@@ -102,7 +102,7 @@ class DeleteGroupsOperator(StoredOperator):
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
     group_ids = Argument(optional(read_group_ids_once))
-    ignore_missing = Argument(read_switch)
+    ignore_missing = Argument(read_switch, templated=False)
     observe_seconds = Argument(partial(read_number, maximum=86_400))
     allow_hidden_topics = Argument(read_flag)
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
@@ -110,7 +110,7 @@ class DeleteGroupsOperator(StoredOperator):
     lease = Argument(read_flag)
     lease_wait_seconds = Argument(partial(read_number, maximum=MAX_WAIT_SECONDS))
     if_lease_held = Argument(one_of(*IF_HELD))
-    fail_if_kept = Argument(optional(read_switch))
+    fail_if_kept = Argument(optional(read_switch), templated=False)
 
     def __init__(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +34,6 @@ class RestoreDrillOperator(StoredOperator):
     topic is gone or was made anew since. Fails when the backup is damaged, empty or of another cluster, a group does
     not come back as it was, or a scratch group is left.
     """
-
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id", "max_groups", "scratch_prefix")
 
     plan_id = Argument(read_text)
     max_groups = Argument(partial(read_integer, minimum=1))

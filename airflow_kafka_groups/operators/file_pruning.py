@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +37,6 @@ class PruneFilesOperator(StoredOperator):
     first 20 sets that are old and were left alone because something in them is not of this package.
     """
 
-    template_fields: Sequence[str] = (
-        *StoredOperator.template_fields,
-        "snapshot_days",
-        "cleanup_days",
-        "change_days",
-        "keep_newest",
-        "dry_run",
-    )
     ui_color = "#e4e4e4"
 
     snapshot_days = Argument(_read_days)

@@ -36,8 +36,6 @@ MAX_XCOM_GROUPS = 1_000
 class _ListingOperator(KafkaGroupsOperator):
     """Give rows in XCom when they are few, in a file when they are many."""
 
-    template_fields: Sequence[str] = (*KafkaGroupsOperator.template_fields, "storage_path", "cluster")
-
     storage_path = Argument(optional(read_storage_path))
     cluster = Argument(optional(read_text))
 
@@ -81,8 +79,6 @@ class ListGroupsOperator(_ListingOperator):
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
     None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails when a broker did not answer.
     """
-
-    template_fields: Sequence[str] = (*_ListingOperator.template_fields, "include", "exclude", "states", "types")
 
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
@@ -153,10 +149,8 @@ class DescribeGroupsOperator(_ListingOperator):
     "coordinator", "members", "topics"}] or None, "path"}``. A group that does not exist has the state ``Dead``.
     """
 
-    template_fields: Sequence[str] = (*_ListingOperator.template_fields, "group_ids")
-
     group_ids = Argument(read_group_ids)
-    fail_on_error = Argument(read_switch)
+    fail_on_error = Argument(read_switch, templated=False)
 
     def __init__(self, *, group_ids: Sequence[str] | str, fail_on_error: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -208,14 +202,6 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
     Returns a list of lists of group ids; every group is in exactly one. Fails when a broker did not answer the listing,
     or a group has no coordinator just now: leaving it out would be silent.
     """
-
-    template_fields: Sequence[str] = (
-        *KafkaGroupsOperator.template_fields,
-        "group_ids",
-        "include",
-        "exclude",
-        "chunk_size",
-    )
 
     group_ids = Argument(optional(read_group_ids))
     include = Argument(read_patterns)

@@ -36,19 +36,11 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     not answer the listing of all groups.
     """
 
-    template_fields: Sequence[str] = (
-        *KafkaGroupsOperator.template_fields,
-        "group_ids",
-        "include",
-        "exclude",
-        "max_lag",
-    )
-
     group_ids = Argument(optional(read_group_ids))
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
     max_lag = Argument(read_integer)
-    fail_if_lagging = Argument(read_switch)
+    fail_if_lagging = Argument(read_switch, templated=False)
 
     def __init__(
         self,

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 class _OffsetChangeOperator(StoredOperator):
     """Propose changes, record what the groups have, make the changes, record what became of them."""
 
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "dry_run")
     ui_color = "#f0e4d4"
 
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
@@ -117,15 +116,6 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     change failed or does not read back.
     """
 
-    template_fields: Sequence[str] = (
-        *_OffsetChangeOperator.template_fields,
-        "group_ids",
-        "topics",
-        "to",
-        "timestamp",
-        "shift_by",
-    )
-
     group_ids = Argument(read_group_ids)
     topics = Argument(optional(read_group_ids))
     to = Argument(optional(one_of("earliest", "latest")))
@@ -173,10 +163,8 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     Returns and fails as ``ResetGroupOffsetsOperator`` does.
     """
 
-    template_fields: Sequence[str] = (*_OffsetChangeOperator.template_fields, "offsets")
-
     offsets = Argument(read_partition_offsets)
-    create = Argument(read_switch)
+    create = Argument(read_switch, templated=False)
 
     def __init__(
         self,
@@ -212,11 +200,9 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     damaged or of another cluster, and when an offset does not read back.
     """
 
-    template_fields: Sequence[str] = (*_OffsetChangeOperator.template_fields, "plan_id", "group_ids")
-
     plan_id = Argument(read_text)
     group_ids = Argument(optional(read_group_ids))
-    overwrite = Argument(read_switch)
+    overwrite = Argument(read_switch, templated=False)
 
     def __init__(
         self, *, plan_id: str, group_ids: Sequence[str] | str | None = None, overwrite: bool = False, **kwargs: Any

@@ -33,7 +33,6 @@ class DeleteGroupOffsetsOperator(StoredOperator):
     when a group cannot be read or is protected, before anything is deleted, and when a deletion failed.
     """
 
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_ids", "topics", "dry_run")
     ui_color = "#f0d4d4"
 
     group_ids = Argument(read_group_ids)

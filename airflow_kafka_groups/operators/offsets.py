@@ -37,13 +37,11 @@ class ListGroupOffsetsOperator(StoredOperator):
     say.
     """
 
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_ids", "include", "exclude")
-
     group_ids = Argument(optional(read_group_ids))
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
-    require_complete = Argument(read_switch)
-    fail_on_error = Argument(read_switch)
+    require_complete = Argument(read_switch, templated=False)
+    fail_on_error = Argument(read_switch, templated=False)
 
     def __init__(
         self,

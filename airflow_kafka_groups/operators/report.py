@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
@@ -31,7 +30,6 @@ class CleanupReportOperator(StoredOperator):
     Fails when the plan or a record is missing or damaged.
     """
 
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id")
     operator_extra_links = (CleanupReportLink(),)
     ui_color = "#d8f0d4"
 

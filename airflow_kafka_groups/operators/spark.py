@@ -36,11 +36,9 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     when the group is not in the snapshot, has members, no commits, or could not be read.
     """
 
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "group_id", "snapshot_id")
-
     group_id = Argument(read_text)
     snapshot_id = Argument(optional(read_text))
-    for_commit = Argument(read_switch)
+    for_commit = Argument(read_switch, templated=False)
 
     def __init__(
         self, *, group_id: str, snapshot_id: str | None = None, for_commit: bool = True, **kwargs: Any
@@ -94,12 +92,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     deploy mode ``cluster`` the file is shipped by ``--files``, so the place Spark uploads to has to be private.
     """
 
-    template_fields: Sequence[str] = (
-        *KafkaGroupsOperator.template_fields,
-        "application",
-        "application_args",
-        "spark",
-    )
     ui_color = "#fbe3d0"
 
     application = Argument(read_text)
@@ -163,8 +155,6 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     ``ListGroupOffsetsSensor`` takes. Fails, and commits nothing, when the group has members, has moved or is protected.
     Do not retry it: it cannot tell its own commit from somebody else's.
     """
-
-    template_fields: Sequence[str] = (*_OffsetChangeOperator.template_fields, "backlog_id", "result_path")
 
     backlog_id = Argument(read_text)
     result_path = Argument(read_text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,11 +42,10 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
     """
 
-    template_fields: Sequence[str] = ("kafka_groups_conn_id",)
     ui_color = "#e2d4f0"
 
     kafka_groups_conn_id = Argument(read_text)
-    deferrable = Argument(read_switch)
+    deferrable = Argument(read_switch, templated=False)
 
     def __init__(
         self,

@@ -23,8 +23,6 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
     A group whose coordinator cannot be found, for any reason, has none.
     """
 
-    template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
-
     group_ids = Argument(read_group_ids)
 
     def __init__(self, *, group_ids: Sequence[str] | str, **kwargs: Any) -> None:

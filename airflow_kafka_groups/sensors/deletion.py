@@ -29,7 +29,6 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     While a listing lacks a broker, or a group cannot be described, the sensor keeps waiting.
     """
 
-    template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids", "audit_path")
     operator_extra_links = (CleanupReportLink(),)
 
     group_ids = Argument(optional(read_group_ids))

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 class _NamedGroupsSensor(KafkaGroupsSensor):
     """The base class of conditions on all or any of the given groups."""
 
-    template_fields: Sequence[str] = (*KafkaGroupsSensor.template_fields, "group_ids")
-
     group_ids = Argument(read_group_ids)
-    require = Argument(one_of("all", "any"))
+    require = Argument(one_of("all", "any"), templated=False)
 
     def __init__(
         self, *, group_ids: Sequence[str] | str, require: Literal["all", "any"] = "all", **kwargs: Any
@@ -83,10 +81,8 @@ class GroupsStalledSensor(_NamedGroupsSensor):
     could not read the group. A group without commits does not count.
     """
 
-    template_fields: Sequence[str] = (*_NamedGroupsSensor.template_fields, "seconds")
-
     seconds = Argument(read_number)
-    only_with_lag = Argument(read_switch)
+    only_with_lag = Argument(read_switch, templated=False)
 
     def __init__(self, *, seconds: float | str, only_with_lag: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -45,22 +45,13 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     reached anything. Only partitions with a commit count for the lag.
     """
 
-    template_fields: Sequence[str] = (
-        *KafkaGroupsSensor.template_fields,
-        "targets",
-        "group_ids",
-        "max_total_lag",
-        "max_partition_lag",
-        "max_lag_seconds",
-    )
-
     targets = Argument(optional(read_partition_offsets))
     group_ids = Argument(optional(read_group_ids))
     max_total_lag = Argument(optional(read_integer))
     max_partition_lag = Argument(optional(read_integer))
     max_lag_seconds = Argument(optional(read_number))
-    to_end = Argument(read_switch)
-    require = Argument(one_of("all", "any"))
+    to_end = Argument(read_switch, templated=False)
+    require = Argument(one_of("all", "any"), templated=False)
 
     def __init__(
         self,

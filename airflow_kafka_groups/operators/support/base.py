@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
     """
 
-    template_fields: Sequence[str] = ("kafka_groups_conn_id",)
     ui_color = "#d4e6f0"
 
     kafka_groups_conn_id = Argument(read_text)
@@ -53,8 +51,6 @@ class StoredOperator(KafkaGroupsOperator):
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
     :param cluster: name of the cluster's folder; default: the connection's id (templated).
     """
-
-    template_fields: Sequence[str] = (*KafkaGroupsOperator.template_fields, "storage_path", "cluster")
 
     storage_path = Argument(read_storage_path)
     cluster = Argument(optional(read_text))
