@@ -132,7 +132,10 @@ class AdminDriver(Generic[K, V]):
         self._queue.complete(spec)
         asked = set(spec.keys)
         others = result.failed or result.unmapped or result.retry or result.split
-        if not others and result.completed.keys() == asked and spec.scope.stage is Stage.FULFILLMENT:  # nearly always
+        final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
+        if final and not others and result.completed.keys() == asked:  # nearly always
+            if spec.scope.stage is Stage.LOOKUP:
+                self._discovered.extend({broker.broker_id: broker for broker in result.completed.values()}.values())
             self._finish_all(spec.keys, map(result.completed.__getitem__, spec.keys))
             return
         self._fail_missing(spec, result)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from kio.serial.readers import (
@@ -68,21 +68,14 @@ def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
 
 
 @lru_cache(1000)
-def _marks(count: int) -> tuple[bytes, bytes]:
-    """Return the marks of so many plain rows, column by column: ones for metadata, zeros for error and tags."""
-    return b"\x01" * count, b"\x00" * count
+def _marks(count: int) -> tuple[Callable[[bytes], tuple[int, ...]], tuple[int, ...]]:
+    """Return what unpacks the last four bytes of so many rows, each as one number, and what plain rows have there."""
+    return struct.Struct("<" + "16xI" * count).unpack, (1,) * count
 
 
 def _are_plain(rows: bytes, count: int) -> bool:
-    if len(rows) != count * _ROW_SIZE:
-        return False
-    ones, zeros = _marks(count)
-    return (
-        rows[16::_ROW_SIZE] == ones
-        and rows[17::_ROW_SIZE] == zeros
-        and rows[18::_ROW_SIZE] == zeros
-        and rows[19::_ROW_SIZE] == zeros
-    )
+    unpack, plain = _marks(count)
+    return len(rows) == count * _ROW_SIZE and unpack(rows) == plain
 
 
 class _OffsetsReader(CompactReader):

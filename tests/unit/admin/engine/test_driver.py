@@ -50,6 +50,13 @@ def test_without_a_handler_the_broker_is_the_answer() -> None:
     assert talk.results() == {"a": broker(1), "b": broker(2)}
 
 
+def test_a_call_for_brokers_only_reports_each_of_them_once() -> None:
+    talk = Dialogue("abc", handler=None)
+    talk.asks()
+    talk.found("abc", a=1, b=2, c=1)
+    assert talk.driver.take_discovered() == [broker(1), broker(2)]
+
+
 def test_brokers_found_are_told_with_their_addresses() -> None:
     talk = Dialogue("a")
     talk.asks()
