@@ -1,17 +1,19 @@
 """One confluent-kafka client, for one call, in a worker thread.
 
 librdkafka has threads of its own and reports logs, errors and token requests only to who polls it, so a call runs in a
-thread that polls until its futures are done. Three things differ from a bare client:
+thread that polls until its futures are done. Four things differ from a bare client:
 
 1. A refused login ends the call. librdkafka would try the same password three times a second until the timeout.
 2. The token is fetched first, so that an error of its source is raised as it is, and no callback can fail.
 3. A cancelled call stops polling; nothing waits for the brokers any more.
+4. CA certificates that Python finds by ``SSL_CERT_FILE`` are used here too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -95,6 +97,7 @@ class Session:
             token = source(settings.get("sasl.oauthbearer.config", ""))
             settings["oauth_cb"] = lambda _config: token
         settings["error_cb"] = self._remember
+        _trust_what_python_trusts(settings)
         try:
             return AdminClient(settings, logger=_logger)
         except KafkaException as exc:
@@ -131,6 +134,17 @@ class Session:
 
     def _context(self) -> str:
         return "" if self._reported is None else f"last connection error: {self._reported.str()}"
+
+
+def _trust_what_python_trusts(settings: dict[str, Any]) -> None:
+    """Set the CA certificates of ``SSL_CERT_FILE``, which librdkafka does not look at where the system has others.
+
+    Without this, a private CA that is configured so would be trusted by the core and not here.
+    """
+    location = os.environ.get("SSL_CERT_FILE")
+    uses_tls = settings["security.protocol"].endswith("SSL")
+    if location and uses_tls and not any(name.startswith("ssl.ca.") for name in settings):
+        settings["ssl.ca.location"] = location
 
 
 async def in_session(config: ClientConfig, function: Callable[[Session], T]) -> T:

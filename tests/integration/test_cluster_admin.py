@@ -7,10 +7,12 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
+from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.exceptions import (
@@ -130,6 +132,25 @@ async def test_a_client_certificate(with_certificates: KafkaCluster, key_passwor
         "ssl.key.password": key_password,
     }
     await check_retention(ClientConfig.from_librdkafka(settings))
+
+
+@pytest.mark.kafka("4.1.0")
+async def test_a_private_authority_of_the_environment_is_trusted_as_by_the_core(
+    guarded: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = tmp_path / "ca.pem"
+    certificate.write_text(AUTHORITY.certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    config = log_in(guarded, "PLAIN", **{"ssl.ca.pem": ""})
+    async with AdminClient(config) as core:
+        assert await core.cluster_id()
+    assert list(await ClusterAdmin(config).topic_ids(["open"])) == ["open"]
+
+
+@pytest.mark.kafka("4.1.0")
+async def test_every_certificate_of_a_bundle_is_trusted(guarded: KafkaCluster) -> None:
+    bundle = Authority().certificate + AUTHORITY.certificate
+    assert list(await ClusterAdmin(log_in(guarded, "PLAIN", **{"ssl.ca.pem": bundle})).topic_ids(["open"])) == ["open"]
 
 
 @pytest.mark.kafka("4.1.0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,6 +55,7 @@ class ScriptedClient:
 
     def __call__(self, settings: dict[str, Any], *, logger: object) -> ScriptedClient:
         self.report = settings["error_cb"]
+        self.settings = settings
         return self
 
     def poll(self, seconds: float) -> int:
@@ -165,3 +167,22 @@ async def test_a_request_has_the_smaller_of_both_timeouts(client: ScriptedClient
     await admin(request_timeout=7, api_timeout=2).topic_ids(["t"])
     assert client.timeouts[0] == 7
     assert 1 < client.timeouts[1] <= 2
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"security.protocol": "SSL"}, "ca.pem"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/mine.pem"}, "/mine.pem"),
+        ({"security.protocol": "PLAINTEXT"}, None),
+    ],
+)
+async def test_authorities_of_the_environment_are_used_unless_the_connection_names_its_own(
+    client: ScriptedClient, given: dict[str, str], expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ca.pem").write_text("")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    client.topics = lambda topic: SimpleNamespace(topic_id="id")
+    await ClusterAdmin(ClientConfig.from_librdkafka({"bootstrap.servers": "b1:9092", **given})).topic_ids(["t"])
+    found = client.settings.get("ssl.ca.location")
+    assert found == (str(tmp_path / "ca.pem") if expected == "ca.pem" else expected)
