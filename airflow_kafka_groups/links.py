@@ -48,7 +48,7 @@ def report_url_of(context: Context) -> str | None:
     return report_url(task.dag_id, task.run_id)
 
 
-def name_report(context: Context, path: str) -> None:
+def push_report_path(context: Context, path: str) -> None:
     """Push the path of a report for the report tab."""
     if (task := context.get("ti")) is not None:
         task.xcom_push(key=REPORT_XCOM, value=path)

@@ -1,8 +1,8 @@
-"""Where every file of a run lives, and how it is written so that a half written one can be told from a whole one.
+"""The paths of all files of a cluster, and functions that write and read them.
 
-Paths are ``pathlib.Path`` or Airflow's ``ObjectStoragePath``: the protocol below names the few methods used, so that
-nothing here imports Airflow. The rule of every writer: data first, and the small JSON file that vouches for it last.
-docs/formats.md is the contract.
+Paths are ``pathlib.Path`` or Airflow's ``ObjectStoragePath``; the protocol below lists the methods used, so that
+nothing here imports Airflow. Every writer writes data first and the small JSON file that vouches for it last, so that
+an incomplete file set is recognizable. docs/formats.md specifies the formats.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the name of the stage, how many are done, and how many there are."""
+"""A callback with the name of the stage, the number of items done, and their total."""
 
 
 class StoragePath(Protocol):
@@ -37,7 +37,7 @@ class StoragePath(Protocol):
         """Return whether there is a file or folder."""
 
     def mkdir(self, mode: int = ..., parents: bool = ..., exist_ok: bool = ...) -> None:
-        """Make the folder."""
+        """Create the folder."""
 
     def iterdir(self) -> Iterator[StoragePath]:
         """List the folder."""
@@ -55,7 +55,7 @@ class StoragePath(Protocol):
         """Remove the file."""
 
     def rmdir(self) -> None:
-        """Remove the folder, which has to be empty."""
+        """Remove the folder, which must be empty."""
 
 
 def utc_now() -> datetime:
@@ -64,7 +64,7 @@ def utc_now() -> datetime:
 
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
-    """Do nothing: the default of every ``progress`` argument."""
+    """Ignore progress: the default of every ``progress`` argument."""
 
 
 def check_id(field: str, value: object) -> str:
@@ -148,35 +148,35 @@ class Layout:
 
 
 def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
-    """Write a file whole or not at all, as far as the storage can, and read it back.
+    """Write a file atomically, as far as the storage allows, and verify it by reading it back.
 
-    Raises ``MaintenanceError`` when the storage gives back other bytes than were written.
+    Raises ``MaintenanceError`` if the storage returns other bytes than were written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     if isinstance(path, Path):
-        # A crash must not leave half a file under the name that vouches for others. Object stores do this themselves.
+        # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
         part = path.with_name(f".{name}.{secrets.token_hex(4)}.tmp")
         part.write_bytes(data)
         part.replace(path)
     else:
         path.write_bytes(data)
     if path.read_bytes() != data:
-        raise MaintenanceError(f"{path} does not hold what was written to it: check the storage, then run again")
+        raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
     return path
 
 
 def write_json(folder: StoragePath, name: str, data: Mapping[str, Any]) -> StoragePath:
-    """Write a JSON file for people and programs; as safe as ``write_file``."""
+    """Write an indented JSON file, with the guarantees of ``write_file``."""
     return write_file(folder, name, (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, formatted: bool = True) -> dict[str, Any]:
     """Read a JSON object.
 
-    :param what: what the file is, for messages: ``"the plan"``.
-    :param error: raised when the file is missing, incomplete, of a newer format or no JSON object.
-    :param formatted: whether it has to say its format.
+    :param what: the kind of file for messages, e.g. ``"the plan"``.
+    :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
+    :param formatted: whether the file must have a ``format`` field.
     """
     try:
         data = json.loads(path.read_bytes())

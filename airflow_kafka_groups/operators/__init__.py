@@ -1,1 +1,1 @@
-"""Airflow operators: validate, call the hook, return a small JSON."""
+"""Airflow operators: validate arguments, call the hook, return a small JSON."""

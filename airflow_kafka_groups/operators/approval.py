@@ -12,7 +12,7 @@ from airflow.sdk import Param
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
-from airflow_kafka_groups.links import CleanupReportLink, name_report, report_url_of
+from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.operators.support.approval_rules import CONFIRM, EXCLUDE, RULES, why_approval
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
@@ -115,7 +115,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         self.log.info("Asking: %s", why)
         report, _ = make_report(layout, plan)
         self.subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
-        name_report(context, report)
+        push_report_path(context, report)
         self.body = question(plan, report, why, report_url_of(context))
         return super().execute(context)
 

@@ -1,4 +1,4 @@
-"""Back up committed offsets: of what a plan is about to delete, or of any groups."""
+"""The operator that backs up committed offsets, of a plan or of any groups."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class BackupGroupOffsetsOperator(StoredOperator):
-    """Read the committed offsets of groups, write them, read them back and compare.
+    """Back up the committed offsets of groups, and verify the backup by reading it back.
 
-    With ``plan_id`` and ``plan_digest``: the groups of a plan. Only what is in this backup can be deleted. Repeated for
-    the same plan, it verifies and keeps the backup that is there, so that a repeated run cannot replace it after groups
-    are gone. Without a plan: groups by name or pattern, in use or not, as they are just now; nothing can be deleted by
-    such a backup, and ``RestoreGroupOffsetsOperator`` takes either.
+    With ``plan_id`` and ``plan_digest``: the groups of a plan. Only groups in this backup can be deleted. Repeated for
+    the same plan, it verifies and keeps the existing backup, so that a repeated run cannot replace it after groups were
+    deleted. Without a plan: groups by name or pattern, in use or not, as they are at the moment. No deletion accepts
+    such a backup; ``RestoreGroupOffsetsOperator`` accepts both kinds.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param plan_id: the plan (templated).
-    :param plan_digest: the plan's digest as ``PlanCleanupOperator`` returned it: another plan is refused (templated).
+    :param plan_digest: the plan's digest as returned by ``PlanCleanupOperator``; another plan is refused (templated).
     :param group_ids: without a plan: the groups; duplicates are ignored (templated).
-    :param include: without a plan and ``group_ids``: patterns of the groups, default all (templated).
-    :param exclude: without a plan and ``group_ids``: patterns of the groups to leave out, default none (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param include: without a plan and ``group_ids``: patterns of the groups. Default: all (templated).
+    :param exclude: without a plan and ``group_ids``: patterns of the groups to leave out. Default: none (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"plan_id", "plan_digest", "path", "rows", "groups", "not_backed_up", "reasons"}``; without a plan,
-    ``plan_id`` is the backup's own. Groups that cannot be read, or moved since the plan, are not backed up and hence
-    not deleted. Fails when the plan has expired, was changed or is of another cluster, when a broker did not answer the
-    listing, and when the file does not read back as it was written.
+    ``plan_id`` is the backup's own id. Groups that cannot be read, or moved since the plan, are not backed up and
+    therefore not deleted. Fails if the plan has expired, was changed or belongs to another cluster, if a broker did not
+    answer the listing, and if the file read back differs.
     """
 
     operator_extra_links = (CleanupReportLink(),)
@@ -61,9 +61,9 @@ class BackupGroupOffsetsOperator(StoredOperator):
     ) -> None:
         super().__init__(**kwargs)
         if (plan_id is None) != (plan_digest is None):
-            raise ConfigurationError("plan_id, plan_digest", None, "give both or none")
+            raise ConfigurationError("plan_id, plan_digest", None, "pass both or none")
         if plan_id is not None and group_ids is not None:
-            raise ConfigurationError("plan_id, group_ids", None, "give at most one of them")
+            raise ConfigurationError("plan_id, group_ids", None, "pass at most one of them")
         self.plan_id = plan_id
         self.plan_digest = plan_digest
         self.group_ids = group_ids
@@ -73,7 +73,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Back up with one client."""
-        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         backup = self.hook.run(self._named() if self.plan_id is None else self._planned(self.plan_id))
         self.log.info(
@@ -85,7 +85,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         self._backup = backup
         counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.not_backed_up)}
         gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})
-        tell_outlets(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
+        update_asset_events(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
         return {**backup.to_json(), "reasons": reasons}
 
     def _planned(self, plan_id: str) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
@@ -106,7 +106,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         return lambda admin: backup_named(admin, layout, group_ids=ids, groups=groups, progress=self.log_progress)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Say which topics the backup is about, and which file it is; ``None`` if there is none."""
+        """Return the lineage from the topics to the backup file; ``None`` if there is no backup."""
         from airflow_kafka_groups.operators.support.telemetry import offsets_lineage
 
         return None if self._backup is None else offsets_lineage(self.hook, str(self._backup.path), self._backup.rows)

@@ -1,4 +1,4 @@
-"""Find the coordinators of many groups in a few requests (KIP-699)."""
+"""The operator that finds the coordinators of many groups in a few requests (KIP-699)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class FindCoordinatorsOperator(KafkaGroupsOperator):
-    """Find the coordinator of every group, or of transactional ids, and count the keys of each broker.
+    """Find the coordinator of every group or transactional id, and count them by broker.
 
     :param group_ids: the groups; ``None`` (default) for all groups of the cluster. Duplicates are removed and counted
         (templated).
-    :param transactional_ids: look for the coordinators of these transactional ids and not of groups (templated).
-    :param include: patterns of groups to look at when no ids are given, default all (templated).
-    :param exclude: patterns of groups to leave out when no ids are given, default none (templated).
-    :param fail_on_error: fail the task when any key has no coordinator; default false: they are in the result.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param transactional_ids: transactional ids to look up instead of groups (templated).
+    :param include: patterns of the groups if no ids are passed. Default: all (templated).
+    :param exclude: patterns of the groups to leave out if no ids are passed. Default: none (templated).
+    :param fail_on_error: fail the task if any id has no coordinator. Default false: it is in the result.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"groups", "brokers": {id: {"address", "groups"}}, "failed", "failures": {group: reason},
-    "duplicates_removed"}``, with the first 20 failures; for transactional ids ``groups`` reads ``transactional_ids``.
-    Fails when a broker did not answer the listing of all groups, when no coordinator at all could be found, and as
-    ``fail_on_error`` says.
+    "duplicates_removed"}``, with the first 20 failures; for transactional ids ``groups`` becomes ``transactional_ids``.
+    Fails if a broker did not answer the listing of all groups, if no coordinator could be found at all, and according
+    to ``fail_on_error``.
     """
 
     group_ids = Argument(optional(read_names))
@@ -54,7 +54,7 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     ) -> None:
         super().__init__(**kwargs)
         if group_ids is not None and transactional_ids is not None:
-            raise ConfigurationError("group_ids, transactional_ids", None, "give at most one of them")
+            raise ConfigurationError("group_ids, transactional_ids", None, "pass at most one of them")
         self.group_ids = group_ids
         self.transactional_ids = transactional_ids
         self.include = include

@@ -165,7 +165,7 @@ class DeleteGroupsOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.support.deletion_runs import ExplicitRun, PlannedRun
-        from airflow_kafka_groups.operators.support.telemetry import tell_deletion
+        from airflow_kafka_groups.operators.support.telemetry import emit_deletion
 
         dry_run = self.dry_run
         terms = read_terms(self, dry_run)
@@ -207,7 +207,7 @@ class DeleteGroupsOperator(StoredOperator):
                 raise
             raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
         audit_path = record(report, verification)
-        tell_deletion(self, context, report, audit_path)
+        emit_deletion(self, context, report, audit_path)
         return self._finish(report, verification, audit_path)
 
     def _log_record(self, entry: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Prove now and then that a backup can be restored."""
+"""The operator that tests whether a backup can be restored."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 class RestoreDrillOperator(StoredOperator):
     """Restore groups of a backup into scratch groups, compare them with the backup, and delete the scratch groups.
 
-    No other group is touched: a scratch group must not exist before, and is deleted only while it is empty and holds
-    what the drill put there.
+    No other group is changed: a scratch group must not exist before, and is deleted only while it is empty and contains
+    exactly the restored offsets.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param plan_id: the backup: its plan's id, as ``BackupGroupOffsetsOperator`` returned it (templated).
-    :param max_groups: the most groups to rehearse with; those with the most partitions. Default 20 (templated).
-    :param scratch_prefix: what the scratch groups' names begin with, default ``airflow-kafka-groups-drill.``
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param plan_id: the backup: its plan's id, as returned by ``BackupGroupOffsetsOperator`` (templated).
+    :param max_groups: maximum number of groups to restore, those with the most partitions first. Default 20
         (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param scratch_prefix: the prefix of the scratch groups' names. Default ``airflow-kafka-groups-drill.`` (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"backup_id", "restored", "partitions", "skipped", "failed", "left"}``; ``skipped`` are partitions whose
-    topic is gone or was made anew since. Fails when the backup is damaged, empty or of another cluster, a group does
-    not come back as it was, or a scratch group is left.
+    topic was deleted or recreated. Fails if the backup is damaged, empty or of another cluster, if restored offsets
+    differ, or if a scratch group may still exist.
     """
 
     plan_id = Argument(read_text)
@@ -53,10 +53,10 @@ class RestoreDrillOperator(StoredOperator):
         self.scratch_prefix = scratch_prefix
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Rehearse with one client."""
+        """Run the drill with one client."""
         from airflow_kafka_groups.exceptions import MaintenanceError
         from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore
-        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         backup_id, groups, prefix = self.plan_id, self.max_groups, self.scratch_prefix
         layout = self.layout()
@@ -71,10 +71,10 @@ class RestoreDrillOperator(StoredOperator):
         counts = {name: len(getattr(report, name)) for name in ("restored", "skipped", "failed", "left")}
         self.log.info("Drill with backup %s: %s, %d partitions", backup_id, counts, report.partitions)
         gauges(self.cluster_name, {f"drill.{name}": count for name, count in counts.items()})
-        tell_outlets(self, context, {"backup_id": backup_id, **counts})
+        update_asset_events(self, context, {"backup_id": backup_id, **counts})
         if report.failed or report.left:
             failed, left = first_failures(dict(report.failed)), first_failures(dict(report.left))
             raise MaintenanceError(
-                f"the drill with backup {backup_id} failed; not as in the backup: {failed}; scratch groups left: {left}"
+                f"the drill with backup {backup_id} failed; differing groups: {failed}; scratch groups left: {left}"
             )
         return {**report.to_json(), "skipped": first_failures(dict(report.skipped))}

@@ -1,4 +1,4 @@
-"""Remove old files: snapshots, plans, backups, reports, records."""
+"""The operator that removes old snapshots, plans, backups, reports and records."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ _read_days = partial(read_number, minimum=1, maximum=36_500)
 
 
 class PruneFilesOperator(StoredOperator):
-    """Remove this package's files that are older than their retention. A dry run unless told otherwise.
+    """Remove this package's files that are older than a number of days. A dry run by default.
 
-    Files that belong together go together: a snapshot with its verdicts, a plan with its backup, records and report.
-    The newest of each kind are kept whatever their age, and so is whatever this package did not write. No cluster is
-    asked. A backup is the only copy of the offsets of what was deleted: keep clean-ups as long as somebody may ask.
+    Files that belong together are removed together: a snapshot with its verdicts, a plan with its backup, records and
+    report. The newest of each kind are always kept, and so are files that this package did not write. No cluster is
+    accessed. A backup is the only copy of deleted groups' offsets: keep clean-ups as long as a restore may be needed.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param snapshot_days: how long snapshots are kept, in days, at least 1; longer than groups have to be idle to be
-        stale. Default 60 (templated).
-    :param cleanup_days: how long plans, backups, audit records and reports are kept, in days. Default 730 (templated).
-    :param change_days: how long records of changed offsets, and long listings, are kept, in days. Default 365
-        (templated).
-    :param keep_newest: how many of each kind are kept whatever their age, at least 1, default 10 (templated).
-    :param dry_run: say what would be removed and remove nothing; default true (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default``; only its id is used (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param snapshot_days: age limit of snapshots in days, at least 1, and longer than the idle time of stale groups.
+        Default 60 (templated).
+    :param cleanup_days: age limit of plans, backups, audit records and reports in days. Default 730 (templated).
+    :param change_days: age limit of records of changed offsets and of long listings in days. Default 365 (templated).
+    :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10 (templated).
+    :param dry_run: only report what would be removed. Default true (templated).
+    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "removed": {kind: count}, "files", "kept": {kind: count}, "foreign": {set: reason}}`` with the
-    first 20 sets that are old and were left alone because something in them is not of this package.
+    first 20 sets that are old but kept because they contain something that this package did not write.
     """
 
     ui_color = "#e4e4e4"
@@ -64,13 +63,13 @@ class PruneFilesOperator(StoredOperator):
         self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look at the files, and remove the old ones."""
+        """Find the files, and remove the old ones."""
         from airflow_kafka_groups.maintenance.file_pruning import FileKind, PruningLimits, prune
         from airflow_kafka_groups.maintenance.storage import utc_now
-        from airflow_kafka_groups.operators.support.telemetry import tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import update_asset_events
 
         dry_run = self.dry_run
-        retention = PruningLimits(
+        limits = PruningLimits(
             days={
                 FileKind.SNAPSHOT: self.snapshot_days,
                 FileKind.CLEANUP: self.cleanup_days,
@@ -79,13 +78,13 @@ class PruneFilesOperator(StoredOperator):
             },
             keep_newest=self.keep_newest,
         )
-        report = prune(self.layout(), retention, now=utc_now(), dry_run=dry_run)
+        report = prune(self.layout(), limits, now=utc_now(), dry_run=dry_run)
         for kind, ids in report.removed.items():
             if ids:
                 verb = "Would remove" if dry_run else "Removed"
                 self.log.info("%s %d of kind %s, %s to %s", verb, len(ids), kind, ids[0], ids[-1])
         found = report.to_json()
         for name, reason in first_failures(found["foreign"]).items():
-            self.log.warning("Left alone: %s: %s", name, reason)
-        tell_outlets(self, context, {"dry_run": dry_run, "files": report.files})
+            self.log.warning("Kept: %s: %s", name, reason)
+        update_asset_events(self, context, {"dry_run": dry_run, "files": report.files})
         return {**found, "foreign": first_failures(found["foreign"])}

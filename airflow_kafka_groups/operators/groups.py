@@ -1,4 +1,4 @@
-"""List and describe groups, and cut many of them into chunks for dynamic task mapping."""
+"""Operators that list and describe groups, and split them into chunks for dynamic task mapping."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.models import Broker, GroupDescription
 
 MAX_XCOM_GROUPS = 1_000
-"""How many groups go to XCom; more are written to the storage."""
+"""The maximum number of groups in an XCom; larger lists are written to the storage."""
 
 
 class _ListingOperator(KafkaGroupsOperator):
-    """Give rows in XCom when they are few, in a file when they are many."""
+    """The base class of operators that return rows: a few in the XCom, many in a file."""
 
     storage_path = Argument(optional(read_storage_path))
     cluster = Argument(optional(read_text))
@@ -45,7 +45,7 @@ class _ListingOperator(KafkaGroupsOperator):
         self.cluster = cluster
 
     def keep(self, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """Give ``{what: rows, "path": None}``, or ``{what: None, "path": …}``: a part never passes for all."""
+        """Return ``{what: rows, "path": None}``, or ``{what: None, "path": …}``, so a part never looks complete."""
         from airflow_kafka_groups.contracts.formats import FORMAT
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.contracts.paths import LISTINGS
@@ -58,7 +58,7 @@ class _ListingOperator(KafkaGroupsOperator):
             raise ConfigurationError(
                 "storage_path",
                 None,
-                f"{len(rows)} groups are too many for XCom: say where to write them, or choose fewer",
+                f"{len(rows)} groups are too many for an XCom: set a path to write them to, or select fewer",
             )
         layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
         path = write_json(layout.root / LISTINGS, f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
@@ -68,16 +68,16 @@ class _ListingOperator(KafkaGroupsOperator):
 class ListGroupsOperator(_ListingOperator):
     """List the groups of all brokers with state, type and coordinator.
 
-    :param include: patterns of the groups to list, default all (templated).
-    :param exclude: patterns of the groups to leave out, default none (templated).
-    :param states: only groups in these states, such as ``Empty``; default all (templated).
-    :param types: only groups of these types, such as ``classic``; default all (templated).
+    :param include: patterns of the groups. Default: all (templated).
+    :param exclude: patterns of the groups to leave out. Default: none (templated).
+    :param states: only groups in these states, such as ``Empty``. Default: all (templated).
+    :param types: only groups of these types, such as ``classic``. Default: all (templated).
     :param storage_path: folder above all clusters, for a list of more than 1,000 groups (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
-    None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails when a broker did not answer.
+    None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails if a broker did not answer.
     """
 
     include = Argument(read_patterns)
@@ -137,13 +137,13 @@ _COUNTED = {"states": "state", "types": "type"}
 
 
 class DescribeGroupsOperator(_ListingOperator):
-    """Describe groups of every type: state, members and what they read.
+    """Describe groups of any type: state, members and the topics they read.
 
     :param group_ids: the groups; duplicates are ignored (templated).
-    :param fail_on_error: fail the task when any group could not be described; default false: it is in the result.
+    :param fail_on_error: fail the task if any group could not be described. Default false: it is in the result.
     :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
     "coordinator", "members", "topics"}] or None, "path"}``. A group that does not exist has the state ``Dead``.
@@ -191,16 +191,16 @@ class DescribeGroupsOperator(_ListingOperator):
 
 
 class ChunkGroupsOperator(KafkaGroupsOperator):
-    """Cut groups into chunks of one coordinator each, balanced in size, for ``.expand(group_ids=chunks.output)``.
+    """Split groups into even chunks by coordinator, for ``.expand(group_ids=chunks.output)``.
 
-    :param group_ids: the groups; default all of the cluster. Duplicates are ignored (templated).
-    :param include: patterns of groups to take when ``group_ids`` is not given, default all (templated).
-    :param exclude: patterns of groups to leave out when ``group_ids`` is not given, default none (templated).
-    :param chunk_size: the most groups in a chunk, default 5,000 (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param group_ids: the groups. Default: all of the cluster. Duplicates are ignored (templated).
+    :param include: patterns of the groups if ``group_ids`` is not passed. Default: all (templated).
+    :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
+    :param chunk_size: maximum number of groups per chunk. Default 5,000 (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    Returns a list of lists of group ids; every group is in exactly one. Fails when a broker did not answer the listing,
-    or a group has no coordinator just now: leaving it out would be silent.
+    Returns a list of lists of group ids; every group is in exactly one. Fails if a broker did not answer the listing,
+    or a group has no coordinator at the moment, because it would be missing without notice.
     """
 
     group_ids = Argument(optional(read_group_ids))
@@ -247,6 +247,6 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
 
 
 def _even(group_ids: list[str], size: int) -> list[list[str]]:
-    """Cut into as few chunks as there have to be, of sizes that differ by one at most."""
+    """Split into the minimum number of chunks, whose sizes differ by at most one."""
     count = -(-len(group_ids) // size)
     return [group_ids[len(group_ids) * i // count : len(group_ids) * (i + 1) // count] for i in range(count)]

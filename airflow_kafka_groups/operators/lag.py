@@ -1,4 +1,4 @@
-"""Measure the lag of many groups in a few requests, and name those that are too far behind."""
+"""The operator that measures the lag of many groups in a few requests."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin.results import GroupResults
 
 FIRST_GROUPS = 100
-"""How many groups go to XCom: those that lag most."""
+"""The number of groups in the XCom, those with the largest lag first."""
 
 
 class ListGroupLagOperator(KafkaGroupsOperator):
-    """Measure the lag of every group (or of those given), and say which are more than ``max_lag`` behind.
+    """Measure the lag of all or given groups, and report those with more than ``max_lag``.
 
     :param group_ids: the groups; ``None`` (default) for all groups of the cluster. Duplicates are ignored (templated).
-    :param include: patterns of groups to look at when ``group_ids`` is not given, default all (templated).
-    :param exclude: patterns of groups to leave out when ``group_ids`` is not given, default none (templated).
-    :param max_lag: highest lag of a group that is fine, summed over its partitions, in messages; default 0 (templated).
-    :param fail_if_lagging: fail the task when a group lags more; default false: it is in the result.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param include: patterns of the groups if ``group_ids`` is not passed. Default: all (templated).
+    :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
+    :param max_lag: maximum acceptable total lag of a group, in messages. Default 0 (templated).
+    :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"groups", "total_lag", "lagging", "lagging_groups": {group: lag}, "unknown", "unknown_groups": {group:
-    reason}}``, with the 100 groups that lag most and the first 20 whose lag cannot be told: they cannot be read, their
-    topic was made anew, or a log's end is not known. Records that are gone unread count as lag. Fails when a broker did
-    not answer the listing of all groups.
+    reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they cannot be read, their topic was
+    recreated, or a log end is unknown. Records that were removed unread count as lag. Fails if a broker did not answer
+    the listing of all groups.
     """
 
     group_ids = Argument(optional(read_group_ids))
@@ -81,13 +81,13 @@ class ListGroupLagOperator(KafkaGroupsOperator):
 
     def _summary(self, context: Context, found: GroupResults[GroupLag]) -> dict[str, Any]:
         from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
-        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         lags: dict[str, int] = {}
         unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}
         for group_id, lag in found.succeeded.items():
             if lag.messages is None:
-                unknown[group_id] = "its topic was made anew, or an end is not known"
+                unknown[group_id] = "its topic was recreated, or a log end is unknown"
             else:
                 lags[group_id] = lag.messages + sum(partition.lost for partition in lag.partitions.values())
         most = sorted(lags, key=lambda group_id: (-lags[group_id], group_id))
@@ -107,13 +107,13 @@ class ListGroupLagOperator(KafkaGroupsOperator):
                 "lag.unknown_groups": len(unknown),
             },
         )
-        tell_outlets(self, context, counts)
+        update_asset_events(self, context, counts)
         self.log.info("%(groups)d groups, lag %(total_lag)d; %(lagging)d lag too much, %(unknown)d unknown", counts)
         for group_id in list(lagging)[:20]:
-            self.log.warning("Lags: %s: %d messages", group_id, lagging[group_id])
+            self.log.warning("Lag of %s: %d messages", group_id, lagging[group_id])
         if lagging and self.fail_if_lagging:
             errors = {
-                group_id: KafkaGroupsError(f"lag {lag}, at most {self.max_lag} wanted")
+                group_id: KafkaGroupsError(f"lag {lag}, must be at most {self.max_lag}")
                 for group_id, lag in lagging.items()
             }
             raise GroupsFailedError(errors, len(found))

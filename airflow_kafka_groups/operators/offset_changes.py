@@ -1,4 +1,4 @@
-"""Change committed offsets: reset them, set them, forget them, restore them from a backup."""
+"""Operators that change committed offsets: reset, alter, or restore from a backup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _OffsetChangeOperator(StoredOperator):
-    """Propose changes, record what the groups have, make the changes, record what became of them."""
+    """The base class of offset changes: proposes, records the previous offsets, applies, records the results."""
 
     ui_color = "#f0e4d4"
 
@@ -49,7 +49,7 @@ class _OffsetChangeOperator(StoredOperator):
         *,
         may_be_absent: bool = False,
     ) -> dict[str, Any]:
-        """Do it, in this order, and give the summary. Fails when a change failed or nobody knows what became of it."""
+        """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
         from airflow_kafka_groups.contracts.formats import FORMAT
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.contracts.paths import CHANGES
@@ -66,7 +66,7 @@ class _OffsetChangeOperator(StoredOperator):
 
         async def work(admin: GuardedAdminClient) -> list[ChangeResult]:
             changes = [_held(change, settings.protects(change.group_id)) for change in await propose(admin)]
-            if not dry_run:  # before anything is written: what would have to be put back
+            if not dry_run:  # recorded before anything is written, so that the change can be undone
                 record = {**head, "groups": [change.to_json() for change in changes]}
                 write_json(layout.root / CHANGES, f"{run_id}-before.json", record)
             return await apply_changes(
@@ -95,25 +95,25 @@ class _OffsetChangeOperator(StoredOperator):
 
 
 class ResetGroupOffsetsOperator(_OffsetChangeOperator):
-    """Move the committed offsets of groups without members: to an end of the log, to a time, or by a distance.
+    """Reset the committed offsets of groups without members: to an end of the log, a time, or by a distance.
 
-    Give exactly one of ``to``, ``timestamp`` and ``shift_by``. Each offset is clamped to its log. What groups had is
-    written to ``changes/`` before anything is changed.
+    Pass exactly one of ``to``, ``timestamp`` and ``shift_by``. Each offset is limited to its log. The previous offsets
+    are written to ``changes/`` before anything is changed.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_ids: the groups; duplicates are ignored (templated).
-    :param topics: only these topics; default all that a group has commits in (templated).
+    :param topics: only these topics. Default: all topics with a commit (templated).
     :param to: ``"earliest"`` or ``"latest"`` (templated).
     :param timestamp: the first record at or after this time: ISO 8601 with a zone, or milliseconds since 1970
         (templated).
-    :param shift_by: so many records ahead, or back below 0 (templated).
-    :param dry_run: say what would be changed and change nothing; default false (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param shift_by: the number of records to move forward, or back if negative (templated).
+    :param dry_run: only report what would be changed. Default false (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, does
-    not exist, moves meanwhile or is protected is kept, a partition whose log cannot be read is skipped. Fails when a
-    change failed or does not read back.
+    not exist, moves meanwhile or is protected is kept; a partition whose log cannot be read is skipped. Fails if a
+    change failed or cannot be verified.
     """
 
     group_ids = Argument(read_group_ids)
@@ -134,7 +134,7 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         if sum(value is not None for value in (to, timestamp, shift_by)) != 1:
-            raise ConfigurationError("to, timestamp, shift_by", None, "give exactly one of them")
+            raise ConfigurationError("to, timestamp, shift_by", None, "pass exactly one of them")
         self.group_ids = group_ids
         self.topics = topics
         self.to = to
@@ -150,17 +150,17 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 
 
 class AlterGroupOffsetsOperator(_OffsetChangeOperator):
-    """Set the committed offsets of groups without members to given numbers, clamped to each log.
+    """Set the committed offsets of groups without members to given values, limited to each log.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param offsets: ``{group: {topic: {partition: offset}}}``; the numbers may be texts, the whole may be JSON text
-        (templated).
-    :param create: also for groups that do not exist yet; default false: they are kept.
-    :param dry_run: say what would be changed and change nothing; default false (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param offsets: ``{group: {topic: {partition: offset}}}``; numbers may be strings, and all of it may be a JSON
+        string (templated).
+    :param create: also create groups that do not exist. Default false: they are kept.
+    :param dry_run: only report what would be changed. Default false (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    Returns and fails as ``ResetGroupOffsetsOperator`` does.
+    Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
 
     offsets = Argument(read_partition_offsets)
@@ -185,19 +185,19 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
 
 
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
-    """Give groups back the offsets of a backup that ``BackupGroupOffsetsOperator`` (or a deletion) wrote.
+    """Restore the offsets of a backup written by ``BackupGroupOffsetsOperator`` or by a deletion.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param plan_id: the plan whose backup it is (templated).
-    :param group_ids: only these groups; default all of the backup. Duplicates are ignored (templated).
-    :param overwrite: also set back groups that have committed something else since; default false.
-    :param dry_run: say what would be restored and change nothing; default false (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param plan_id: the plan of the backup (templated).
+    :param group_ids: only these groups. Default: all in the backup. Duplicates are ignored (templated).
+    :param overwrite: also reset groups that have committed other offsets since. Default false.
+    :param dry_run: only report what would be restored. Default false (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, or was
-    used since the backup, is kept; a partition whose topic is gone or was made anew is skipped. Fails if the backup is
-    damaged or of another cluster, and when an offset does not read back.
+    used since the backup, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is
+    damaged or of another cluster, and if an offset differs when read back.
     """
 
     plan_id = Argument(read_text)

@@ -1,4 +1,4 @@
-"""Forget the committed offsets of topics that a group does not read any more."""
+"""The operator that deletes a group's committed offsets of topics that it no longer reads."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class DeleteGroupOffsetsOperator(StoredOperator):
-    """Delete groups' committed offsets of some topics (KIP-496); the groups themselves stay.
+    """Delete groups' committed offsets of some topics (KIP-496); the groups are kept.
 
-    A group may have members: the broker refuses a topic that one of them is subscribed to. What is deleted is put into
-    ``changes/`` first.
+    A group may have members: the broker refuses a topic that one of them is subscribed to. The deleted offsets are
+    written to ``changes/`` first.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: the topics, by their exact names (templated).
-    :param dry_run: say what would be deleted and delete nothing; default false (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param dry_run: only report what would be deleted. Default false (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "groups": {group: partitions}, "partitions", "record_path"}``, with the first 20 groups. Fails
-    when a group cannot be read or is protected, before anything is deleted, and when a deletion failed.
+    before anything is deleted if a group cannot be read or is protected, and afterwards if a deletion failed.
     """
 
     ui_color = "#f0d4d4"
@@ -49,7 +49,7 @@ class DeleteGroupOffsetsOperator(StoredOperator):
         self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read, record, delete, with one client."""
+        """Read, record and delete the offsets with one client."""
         from airflow_kafka_groups.contracts.formats import FORMAT
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.contracts.paths import CHANGES
@@ -69,7 +69,7 @@ class DeleteGroupOffsetsOperator(StoredOperator):
         run_id = new_id(utc_now())
         path = str(layout.root / CHANGES / f"{run_id}-before.json")
 
-        async def forget(admin: AdminClient) -> dict[str, int]:
+        async def delete(admin: AdminClient) -> dict[str, int]:
             read = await committed_of(admin, group_ids)
             unread = {group_id: result.error for group_id, result in read.items() if result.error is not None}
             if unread:
@@ -95,7 +95,7 @@ class DeleteGroupOffsetsOperator(StoredOperator):
                 raise GroupsFailedError(failed, len(before))
             return {group_id: len(commits) for group_id, commits in before.items()}
 
-        found = self.hook.run(forget)
+        found = self.hook.run(delete)
         partitions = sum(found.values())
         self.log.info("%s: %d partitions of %d groups", "Dry run" if dry_run else "Deleted", partitions, len(found))
         return {

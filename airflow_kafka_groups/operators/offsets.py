@@ -1,4 +1,4 @@
-"""List the committed offsets of many groups in a few requests (KIP-709) and keep them as a snapshot."""
+"""The operator that lists the committed offsets of many groups in a few requests (KIP-709), as a snapshot."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class ListGroupOffsetsOperator(StoredOperator):
-    """Write a snapshot: every group with its state, committed offsets and the ends of its partitions, as Parquet.
+    """Write a snapshot: every group with its state, committed offsets and log ends, as Parquet.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param group_ids: only these groups; duplicates are removed. Such a snapshot is not judged by the cleanup
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param group_ids: only these groups; duplicates are removed. The clean-up does not judge such a snapshot
         (templated).
-    :param include: patterns of the groups to take, default all (templated).
-    :param exclude: patterns of the groups to leave out, default none (templated).
-    :param require_complete: fail the task when a broker did not answer the listing, so that groups may be missing;
-        default true. The snapshot is kept, but never judged.
-    :param fail_on_error: fail the task when any group could not be read; default false: it is in the snapshot with the
-        reason, and is never judged.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param include: patterns of the groups. Default: all (templated).
+    :param exclude: patterns of the groups to leave out. Default: none (templated).
+    :param require_complete: fail the task if a broker did not answer the listing, so that groups may be missing.
+        Default true. The snapshot is stored, but never judged.
+    :param fail_on_error: fail the task if any group could not be read. Default false: it is in the snapshot with the
+        reason, and never judged.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns the snapshot's summary: ``snapshot_id``, ``manifest``, ``data``, ``groups``, ``failed_groups``, ``rows``,
-    ``states``, ``types`` and more. Fails when a group named in ``group_ids`` does not exist, and as the two switches
-    say.
+    ``states``, ``types`` and more. Fails if a group in ``group_ids`` does not exist, and according to
+    ``require_complete`` and ``fail_on_error``.
     """
 
     group_ids = Argument(optional(read_group_ids))
@@ -79,19 +79,19 @@ class ListGroupOffsetsOperator(StoredOperator):
             )
 
         summary = self.hook.run(snapshot)
-        self._tell(context, summary)
+        self._report(context, summary)
         self._check(summary)
         return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Say which topics the snapshot is about, and which files it is; ``None`` if there is none."""
+        """Return the lineage from the topics to the snapshot's files; ``None`` if there is no snapshot."""
         from airflow_kafka_groups.operators.support.telemetry import offsets_lineage
 
         summary = self._summary
         return None if summary is None else offsets_lineage(self.hook, summary.data, summary.rows)
 
-    def _tell(self, context: Context, summary: SnapshotSummary) -> None:
-        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
+    def _report(self, context: Context, summary: SnapshotSummary) -> None:
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         self._summary = summary
         for broker, groups in summary.coordinators.items():
@@ -106,7 +106,7 @@ class ListGroupOffsetsOperator(StoredOperator):
             self.cluster_name, {"groups.all": summary.groups, **states, **{f"snapshot.{k}": counts[k] for k in counts}}
         )
         facts = {**counts, "states": dict(summary.states), "complete": summary.complete}
-        tell_outlets(self, context, {"snapshot_id": summary.snapshot_id, "manifest": summary.manifest, **facts})
+        update_asset_events(self, context, {"snapshot_id": summary.snapshot_id, "manifest": summary.manifest, **facts})
 
     def _check(self, summary: SnapshotSummary) -> None:
         self.log.info(
@@ -122,8 +122,8 @@ class ListGroupOffsetsOperator(StoredOperator):
         if self.require_complete and not summary.complete:
             brokers = "; ".join(f"broker {broker}: {why}" for broker, why in summary.missing_brokers.items())
             raise SnapshotError(
-                f"snapshot {summary.snapshot_id} may miss groups, because brokers did not answer ({brokers}). Run the "
-                "task again when they are back; this snapshot is kept but never judged"
+                f"snapshot {summary.snapshot_id} may lack groups, because brokers did not answer ({brokers}). Run the "
+                "task again when they are available; this snapshot is stored but never judged"
             )
         if self.fail_on_error and summary.failed_groups:
             failed = {group_id: KafkaGroupsError(reason) for group_id, reason in summary.failed.items()}

@@ -1,4 +1,4 @@
-"""Make a plan of what to delete out of what Spark judged."""
+"""The operator that plans a deletion from the verdicts of the Spark job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_patterns,
     read_text,
 )
-from airflow_kafka_groups.links import CleanupReportLink, name_report
+from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -26,35 +26,34 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 FIRST_GROUPS = 20
-"""How many planned groups go to XCom and into the log."""
+"""The number of planned groups in the XCom and in the log."""
 
 
 class PlanCleanupOperator(StoredOperator):
-    """Check the Spark job's verdicts once more and write the plan: which groups to delete, fixed by a digest.
+    """Check the Spark job's verdicts and write the plan: the groups to delete, fixed by a digest.
 
-    Nothing is deleted. A plan may be empty. Groups that the connection protects are kept, beside the platform's own
-    (``connect-*``, ``__*`` and others) and those that ``exclude`` names.
+    Nothing is deleted. A plan may be empty. Groups protected by the connection are kept, as are platform groups
+    (``connect-*``, ``__*`` and others) and those that ``exclude`` matches. Also writes the report, which later tasks of
+    the run update.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param snapshot_id: the snapshot that was judged; default: the newest complete one (templated).
-    :param include: patterns of the groups to consider, default all (templated).
-    :param exclude: patterns of the groups to keep, default none (templated).
-    :param protected: patterns of the platform's groups to keep; default: the package's own list (templated).
-    :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds; default a week (templated).
-    :param min_observations: in how many complete snapshots it must have been seen so; default and least 2 (templated).
-    :param max_groups: the most groups in one plan, default 500 (templated).
-    :param max_share: the largest share of all groups in one plan, above 0 and at most 1, default 0.5 (templated).
-    :param max_plan_age_seconds: how old the snapshot may be when the plan is applied, in seconds; default a day
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param snapshot_id: the judged snapshot. Default: the newest complete one (templated).
+    :param include: patterns of the groups to consider. Default: all (templated).
+    :param exclude: patterns of the groups to keep. Default: none (templated).
+    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
+    :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds. Default: a week (templated).
+    :param min_observations: number of complete snapshots that show it so. Default and minimum 2 (templated).
+    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
+    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
+    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, in seconds. Default: a day
         (templated).
-    :param allow_hidden_topics: plan also where the connection's user may not describe all topics, so that groups may
-        have offsets that it does not see; default false (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
-
-    Writes the report, too, which the run's later tasks bring up to date.
+    :param allow_hidden_topics: plan even if the connection's user may not describe all topics, so that groups may have
+        offsets that are not visible. Default false (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_groups"}``.
-    Fails when the snapshot is incomplete or too old, or when it was not judged.
+    Fails if the snapshot is incomplete, too old or not judged.
     """
 
     template_fields: Sequence[str] = (
@@ -111,7 +110,7 @@ class PlanCleanupOperator(StoredOperator):
         self.allow_hidden_topics = allow_hidden_topics
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the verdicts and the snapshot, write the plan."""
+        """Read the verdicts and the snapshot, and write the plan."""
         from airflow_kafka_groups.maintenance.deletion.audit import deleted_since
         from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
         from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
@@ -120,7 +119,7 @@ class PlanCleanupOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.report import make_report
-        from airflow_kafka_groups.operators.support.telemetry import gauges, tell_outlets
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         policy = self.policy()
         layout = self.layout()
@@ -131,8 +130,8 @@ class PlanCleanupOperator(StoredOperator):
         plan = make_plan(verdicts, snapshot, policy, utc_now(), deleted_since(layout, since))
         path = save_plan(layout, plan)
         gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
-        tell_outlets(self, context, {"plan_id": plan.plan_id, **plan.counts})
-        name_report(context, make_report(layout, plan)[0])
+        update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})
+        push_report_path(context, make_report(layout, plan)[0])
         return self._summary(plan, str(path))
 
     def policy(self) -> PlanPolicy:

@@ -1,4 +1,4 @@
-"""Tell people what a clean-up did."""
+"""The operator that reports what a clean-up did."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_text_or_nothing
-from airflow_kafka_groups.links import CleanupReportLink, name_report
+from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class CleanupReportOperator(StoredOperator):
-    """Write the report of a plan and of all its runs: one HTML file without outside assets.
+    """Write the report of a plan and all its runs: one HTML file without external assets.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param plan_id: the plan. An empty text skips the task: there is nothing to report (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default``; only its id is used (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param plan_id: the plan. An empty string skips the task (templated).
+    :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"report_path", "plan_id", "dry_run", "counts", "outcomes", "verified_gone", "runs", "warnings"}``:
-    ``counts`` is the plan's, ``outcomes`` counts what became of its groups, ``dry_run`` is null when it was never run.
-    Fails when the plan or a record is missing or damaged.
+    ``counts`` are the plan's, ``outcomes`` the number of groups by outcome, ``dry_run`` is null without a run. Fails if
+    the plan or a record is missing or damaged.
     """
 
     operator_extra_links = (CleanupReportLink(),)
@@ -40,23 +40,23 @@ class CleanupReportOperator(StoredOperator):
         self.plan_id = plan_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the plan and its records, write the page."""
+        """Read the plan and its records, and write the page."""
         from airflow.sdk.exceptions import AirflowSkipException
 
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         if self.plan_id == "":
-            raise AirflowSkipException("There is no plan to report on: a task before it failed")
+            raise AirflowSkipException("There is no plan to report: an earlier task failed")
         layout = self.layout()
         plan = load_plan(layout, self.plan_id)
         path, records = make_report(layout, plan)
-        name_report(context, path)
+        push_report_path(context, path)
         self.log.info("Report: %s", path)
         return {"report_path": path, **_summary(plan, records)}
 
 
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
-    """Write the report of a plan and all its runs so far; give its path and the runs' records."""
+    """Write the report of a plan and its runs so far; return its path and the runs' records."""
     from airflow_kafka_groups.maintenance.deletion.audit import load_audits
     from airflow_kafka_groups.maintenance.report.html import render_report, write_report
     from airflow_kafka_groups.maintenance.storage import utc_now

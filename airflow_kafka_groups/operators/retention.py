@@ -1,4 +1,4 @@
-"""The former module of ``PruneFilesOperator``, kept so that existing DAGs go on working."""
+"""The former module of ``PruneFilesOperator``, kept for existing DAGs."""
 
 import warnings
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hand a group's offsets to Spark, run a Spark job with the connection's settings, and commit what it processed."""
+"""Operators for Spark: prepare a group's offsets, run a job with the connection's settings, commit the result."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ JOBS = Path(__file__).parents[1] / "spark" / "jobs"
 
 
 class GroupOffsetsToSparkOperator(StoredOperator):
-    """Write the committed offsets of one group, and the ends of its logs, for the Spark job that processes its backlog.
+    """Write the committed offsets and log ends of one group for the Spark job that processes its backlog.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_id: the group; it must be Empty in the snapshot (templated).
-    :param snapshot_id: the snapshot that ``ListGroupOffsetsOperator`` took; default: the newest complete one
+    :param snapshot_id: the snapshot taken by ``ListGroupOffsetsOperator``. Default: the newest complete one
         (templated).
-    :param for_commit: the offsets are to be committed afterwards, so refuse a group that the connection does not allow
-        to change before any work is done; default true.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param for_commit: the offsets will be committed afterwards, so refuse a group that the connection must not change
+        before any work is done. Default true.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"backlog_id", "group_id", "snapshot_id", "path", "result_path", "output_path", "partitions",
-    "offsets"}``: where the offsets are, where the job's result and output belong, and how much there is to read. Fails
-    when the group is not in the snapshot, has members, no commits, or could not be read.
+    "offsets"}``: the path of the offsets, the paths for the job's result and output, and the number of unread offsets.
+    Fails if the group is not in the snapshot, has members, no commits, or could not be read.
     """
 
     group_id = Argument(read_text)
@@ -49,7 +49,7 @@ class GroupOffsetsToSparkOperator(StoredOperator):
         self.for_commit = for_commit
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the snapshot, write the file."""
+        """Read the snapshot and write the file."""
         from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
         from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
@@ -78,18 +78,18 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     """Run a Spark job that needs Kafka, with the connection's settings in a file that only its owner can read.
 
-    The file is made for this run and deleted after it; its path is the job's ``--kafka-properties``. No secret is on
-    the command line, in the environment or in Spark's configuration.
+    The file is written for this run and deleted afterwards; its path is the job's ``--kafka-properties``. No secret is
+    on the command line, in the environment or in Spark's configuration.
 
-    :param application: a job of this package, e.g. ``process_group_backlog``, or the path of one of your own that takes
+    :param application: a job of this package, e.g. ``process_group_backlog``, or the path of your own job that accepts
         ``--kafka-properties`` (templated).
     :param application_args: the job's other arguments (templated).
     :param spark: arguments of ``SparkSubmitHook``, e.g. ``conn_id``, ``conf``, ``py_files``, ``packages``,
         ``spark_binary`` (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    Fails when the job does, and when the connection has settings that Kafka's Java client cannot follow. With the
-    deploy mode ``cluster`` the file is shipped by ``--files``, so the place Spark uploads to has to be private.
+    Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
+    ``cluster`` the file is shipped by ``--files``, so the place where Spark uploads files must be private.
     """
 
     ui_color = "#fbe3d0"
@@ -113,17 +113,17 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         self._submitted: Any = None
 
     def execute(self, context: Context) -> None:
-        """Write the file, submit, wait, delete the file."""
+        """Write the file, submit the job, wait, and delete the file."""
         try:
             from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
         except ImportError as exc:
-            remedy = 'needs Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]", or it alone'
+            remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]"'
             raise ConfigurationError("application", self.application, remedy) from exc
         application = self.application
         if not application.endswith((".py", ".jar")):
             application = str(JOBS / f"{application}.py")
             if not Path(application).is_file():
-                raise ConfigurationError("application", self.application, "is no job of this package, and no path")
+                raise ConfigurationError("application", self.application, "is neither a job of this package nor a path")
         arguments = dict(self.spark or {})
         with TemporaryDirectory(prefix="kafka-groups-") as folder:  # mode 0700
             path = self.hook.write_spark_properties(Path(folder, "kafka.properties"))
@@ -142,18 +142,18 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
 
 class CommitGroupBacklogOperator(_OffsetChangeOperator):
-    """Commit what ``process_group_backlog --no-commit`` processed, if nobody used the group meanwhile.
+    """Commit what ``process_group_backlog --no-commit`` processed, unless the group was used meanwhile.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param backlog_id: whose result it has to be, as ``GroupOffsetsToSparkOperator`` returned it (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param backlog_id: the id that the result must have, as returned by ``GroupOffsetsToSparkOperator`` (templated).
     :param result_path: the job's ``--result`` (templated).
-    :param dry_run: say what would be committed and change nothing; default false (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param dry_run: only report what would be committed. Default false (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path", "targets"}``; ``targets`` is what
-    ``ListGroupOffsetsSensor`` takes. Fails, and commits nothing, when the group has members, has moved or is protected.
-    Do not retry it: it cannot tell its own commit from somebody else's.
+    Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path", "targets"}``; pass ``targets`` to
+    ``ListGroupOffsetsSensor``. Fails without a commit if the group has members, has moved or is protected. Do not retry
+    it: it cannot distinguish its own commit from another one.
     """
 
     backlog_id = Argument(read_text)
@@ -165,7 +165,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         self.result_path = result_path
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the result, commit, read back."""
+        """Read the result, commit it, and read it back."""
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
 
@@ -182,7 +182,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
 
 def _deploy_mode(arguments: Mapping[str, Any]) -> str:
-    """Give the deploy mode of the arguments or of the Spark connection."""
+    """Return the deploy mode of the arguments or of the Spark connection."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -191,5 +191,5 @@ def _deploy_mode(arguments: Mapping[str, Any]) -> str:
     try:
         connection = BaseHook.get_connection(str(arguments.get("conn_id") or "spark_default"))
     except AirflowNotFoundException:
-        return "client"  # the hook then runs on yarn, as its documentation says
+        return "client"  # the hook then uses yarn, as documented
     return str(connection.extra_dejson.get("deploy-mode") or "client")

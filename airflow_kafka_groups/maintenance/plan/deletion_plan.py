@@ -1,7 +1,7 @@
-"""The plan: which groups to delete and why, fixed by a digest, so that what was approved is what is deleted.
+"""The deletion plan: the groups to delete and the reasons, fixed by a digest, so that what was approved is deleted.
 
-A plan is data. It is made by ``make_plan``, written once, never changed: whoever edits the file breaks its
-digest and it is refused. ``require_applicable`` is asked before anything is backed up or deleted by it.
+A plan is created by ``make_plan``, written once and never changed: editing the file breaks its digest, and the plan is
+refused. ``require_applicable`` is called before anything is backed up or deleted.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ class DeletionPlan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DeletionPlan:
-        """Read a plan; raises ``PlanError`` when it was changed after it was made, or a part is missing."""
+        """Parse a plan. Raises ``PlanError`` if it was changed after it was made, or a field is missing."""
         if digest_of(data) != data.get("digest"):
             raise PlanError(
-                f"plan {data.get('plan_id')!r} was changed after it was made (its digest does not fit): make a new plan"
+                f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
             )
         try:
             plan = cls(
@@ -129,12 +129,12 @@ class DeletionPlan:
         except (KeyError, TypeError, ValueError) as exc:
             raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
         if plan.digest != data["digest"]:
-            raise PlanError(f"plan {plan.plan_id!r} does not read back as it was written: make a new plan")
+            raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")
         return plan
 
 
 def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
-    """Write a plan; raises ``PlanError`` when it is of another cluster or there is one with its id."""
+    """Write a plan. Raises ``PlanError`` if it belongs to another cluster or its id exists."""
     path = layout.plan(plan.plan_id)
     if plan.cluster != layout.cluster:
         raise PlanError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
@@ -144,27 +144,27 @@ def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
 
 
 def load_plan(layout: Layout, plan_id: str) -> DeletionPlan:
-    """Read a plan and check its digest; raises ``PlanError``."""
+    """Read a plan and verify its digest. Raises ``PlanError``."""
     path = layout.plan(plan_id)
     plan = DeletionPlan.from_json(read_json(path, "the plan", PlanError))
     if plan.plan_id != plan_id or plan.cluster != layout.cluster:
-        raise PlanError(f"{path} holds plan {plan.plan_id!r} of cluster {plan.cluster!r}")
+        raise PlanError(f"{path} contains plan {plan.plan_id!r} of cluster {plan.cluster!r}")
     return plan
 
 
 def require_applicable(
     plan: DeletionPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
 ) -> None:
-    """Raise ``PlanError`` unless the plan may be applied here and now.
+    """Raise ``PlanError`` unless the plan may be applied to this cluster now.
 
     :param plan: the plan.
-    :param kafka_cluster_id: what the cluster calls itself now.
-    :param now: the time.
-    :param approved_digest: the digest that was approved, if approval was asked for.
+    :param kafka_cluster_id: the id that the cluster reports now.
+    :param now: the current time.
+    :param approved_digest: the approved digest, if approval was required.
     """
     if not kafka_cluster_id or plan.kafka_cluster_id != kafka_cluster_id:
         raise PlanError(
-            f"plan {plan.plan_id} was made on the Kafka cluster {plan.kafka_cluster_id!r} and this one is "
+            f"plan {plan.plan_id} was made for Kafka cluster {plan.kafka_cluster_id!r}, this one is "
             f"{kafka_cluster_id!r}: check the connection"
         )
     if now >= plan.expires_at:
@@ -172,18 +172,18 @@ def require_applicable(
             f"plan {plan.plan_id} expired at {plan.expires_at.isoformat()}: take a snapshot, make a new one"
         )
     if approved_digest is not None and approved_digest != plan.digest:
-        raise PlanError(f"plan {plan.plan_id} is not the one that was approved (its digest differs): approve it again")
+        raise PlanError(f"plan {plan.plan_id} is not the approved one (its digest differs): approve it again")
 
 
 def check_digest(field_name: str, value: object) -> str:
     """Return the digest, or raise ``ConfigurationError`` for what is none."""
     if not isinstance(value, str) or not is_digest(value):
-        raise ConfigurationError(field_name, value, "give the plan's digest: 64 hexadecimal digits")
+        raise ConfigurationError(field_name, value, "must be the plan's digest: 64 hexadecimal digits")
     return value
 
 
 def _as_json(item: PlannedGroup | KeptGroup) -> dict[str, Any]:
     content = {name: getattr(item, name) for name in item.__slots__}
     if content.get("forecast", True) is None:
-        del content["forecast"]  # so that plans without one keep their digest
+        del content["forecast"]  # so that plans without forecasts keep their digest
     return content

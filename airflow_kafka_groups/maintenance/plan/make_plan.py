@@ -1,12 +1,12 @@
-"""Make a plan out of verdicts: what the Spark job found stale is checked once more, sorted, and cut to the caps.
+"""Making a plan from verdicts: stale groups are checked again, sorted, and limited to the caps.
 
-A group enters a plan only if all of this holds: its verdict is ``stale``; the verdict is about the snapshot's own
-observation of it; it was idle and observed for as long as the *policy* asks (not only the job); no pattern keeps it; in
-the snapshot it was Empty, without members, of a type we may touch, and read without an error. Whatever fails is kept,
-with the reason.
+A group is planned only if all of this holds: its verdict is ``stale``; the verdict is about this snapshot's observation
+of it; it was idle and observed for as long as the *policy* requires (not only the job); no pattern keeps it; in the
+snapshot it was Empty, without members, of an eligible type, and read without errors. All others are kept, with the
+reason.
 
-Caps truncate and never refuse: the longest idle groups come first, so that a big clean-up proceeds run by run. Hitting
-``max_share`` is also a warning on the plan: when most of a cluster looks dead, look twice.
+Caps truncate the plan instead of rejecting it: the longest idle groups come first, so that a large clean-up proceeds
+run by run. Exceeding ``max_share`` also adds a warning, because most of a cluster looking stale is suspicious.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup, Snap
 from airflow_kafka_groups.models import GroupState
 
 HIDDEN_TOPICS = (
-    "this user may not describe all topics, and brokers leave the offsets of the others out without a word: groups may "
-    "have more offsets than were seen. Allow it Describe on all topics, or set allow_hidden_topics"
+    "this user may not describe all topics, and brokers omit the offsets of other topics without notice: groups may "
+    "have offsets that are not visible. Allow Describe on all topics, or set allow_hidden_topics"
 )
 _SHORT_IDLE_SECONDS = 3_600.0
 _CLOCK_SLACK = timedelta(minutes=5)
@@ -44,17 +44,16 @@ def make_plan(
     now: datetime,
     deleted_at: Mapping[str, datetime] | None = None,
 ) -> DeletionPlan:
-    """Make a plan; it may be empty.
+    """Make a plan, which may be empty.
 
-    :param verdicts: what the job decided about this snapshot.
-    :param snapshot: the snapshot that was judged.
-    :param policy: what may be planned.
-    :param now: the time, with its zone.
-    :param deleted_at: groups that were deleted before, and when: one that is there again is idle since then at most.
-        Default: none.
+    :param verdicts: the job's verdicts about this snapshot.
+    :param snapshot: the judged snapshot.
+    :param policy: the limits of the plan.
+    :param now: the current time, with a zone.
+    :param deleted_at: earlier deletions: a group that exists again counts as idle since then at most. Default: none.
 
-    Raises ``PlanError`` when the snapshot is incomplete, too old, or does not know which cluster it is of; or when
-    topics may be hidden from its user.
+    Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, or if topics may be hidden
+    from its user.
     """
     manifest = snapshot.manifest
     expires_at = _require_usable(manifest, policy, now)
@@ -80,14 +79,14 @@ def make_plan(
     strangers = eligible.keys() - found
     for group_id in strangers:
         kept.append(
-            KeptGroup(group_id=group_id, verdict=KeptName.DOUBT.value, reason="judged, and not in the snapshot")
+            KeptGroup(group_id=group_id, verdict=KeptName.DOUBT.value, reason="judged, but not in the snapshot")
         )
     unjudged = max(manifest.groups - (len(judged) - len(strangers)), 0)
     planned, over, warnings = _capped(planned, manifest.groups, policy)
     if planned and policy.min_idle_seconds < _SHORT_IDLE_SECONDS:
         warnings.append(
-            f"min_idle_seconds is {policy.min_idle_seconds:g}: groups whose consumers are restarted or down for a "
-            "moment look stale. Are days meant? A week is 604800"
+            f"min_idle_seconds is {policy.min_idle_seconds:g}: groups whose consumers are briefly down "
+            "look stale. A week is 604800"
         )
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
@@ -109,7 +108,7 @@ def make_plan(
 
 
 def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:
-    """Give the time until which the snapshot may be acted on, or raise."""
+    """Return the time until which the snapshot may be used, or raise ``PlanError``."""
     snapshot_id = manifest.snapshot_id
     if not manifest.complete:
         missing = ", ".join(manifest.missing_brokers) or "unknown"
@@ -117,14 +116,12 @@ def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetim
             f"snapshot {snapshot_id} is incomplete (brokers that did not answer: {missing}): take a new one"
         )
     if not manifest.kafka_cluster_id:
-        raise PlanError(
-            f"snapshot {snapshot_id} does not say which Kafka cluster it is of: nothing can be planned by it"
-        )
+        raise PlanError(f"snapshot {snapshot_id} lacks the id of its Kafka cluster: it cannot be planned from")
     if not (manifest.sees_all_topics or policy.allow_hidden_topics):
         raise PlanError(f"snapshot {snapshot_id}: {HIDDEN_TOPICS}")
     if manifest.observed_at > now + _CLOCK_SLACK:
         raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
-    # The picture ages from when the first thing in it was read, not from when somebody looked at it.
+    # The age counts from when the first part of the snapshot was read.
     expires_at = manifest.started_at + timedelta(seconds=policy.max_plan_age_seconds)
     if now >= expires_at:
         raise PlanError(f"snapshot {snapshot_id} is older than max_plan_age_seconds allows: take a new one")
@@ -152,41 +149,41 @@ def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
         return keep(KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED, reason)
     idle = verdict.idle_seconds
     if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
-        return keep(KeptName.DOUBT, "the verdict does not say how long the group has been idle")
-    # The two have to agree; a job that contradicts itself is believed where it says less.
+        return keep(KeptName.DOUBT, "the verdict lacks the group's idle time")
+    # Both must agree; if the job contradicts itself, the shorter time counts.
     idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
     if idle < policy.min_idle_seconds:
         return keep(KeptName.DOUBT, f"idle for {idle:.0f} s; the policy requires {policy.min_idle_seconds:.0f} s")
     if verdict.observations < policy.min_observations:
         return keep(
-            KeptName.DOUBT, f"seen {verdict.observations} time(s); the policy requires {policy.min_observations}"
+            KeptName.DOUBT, f"seen in {verdict.observations} snapshot(s); the policy requires {policy.min_observations}"
         )
     return None
 
 
 def _keep_restored(verdict: Verdict, policy: PlanPolicy, deleted_at: Mapping[str, datetime]) -> KeptGroup | None:
-    """Keep what was deleted a short while ago and restored: its history does not show that it was away."""
+    """Keep a group that was recently deleted and restored: its history does not show that it was gone."""
     gone = deleted_at.get(verdict.group_id)
     if gone is None or (verdict.observed_at - gone).total_seconds() >= policy.min_idle_seconds:
         return None
-    reason = f"it was deleted at {gone:%Y-%m-%d %H:%M:%S %Z} and is there again: it is watched anew since then"
+    reason = f"it was deleted at {gone:%Y-%m-%d %H:%M:%S %Z} and exists again: its idle time restarted then"
     return _keep(verdict.group_id, KeptName.DOUBT, reason)
 
 
 def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:
-    """Give what in the snapshot speaks against deleting the group, or ``None``."""
+    """Return the objection in the snapshot to deleting the group, or ``None``."""
     if group.errors:
         return f"could not be read: {group.errors[0]}"
     if verdict.observed_at != group.observed_at:
-        return "the verdict is about another observation than the snapshot's"
+        return "the verdict is about another observation"
     if group.group_type not in JUDGED_TYPES:
-        return f"groups of type {group.group_type!r} are not touched"
+        return f"groups of type {group.group_type!r} are not eligible"
     if group.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
-        return f"its protocol type is {group.protocol_type!r}: another program keeps its state there"
+        return f"its protocol type is {group.protocol_type!r}: another program stores its state in it"
     if group.state != GroupState.EMPTY.value:
         return f"its state was {group.state}"
     if group.members != 0:
-        return "it had members, or nobody said that it had none"
+        return "it had members, or their number is unknown"
     if committed_partitions(group.offsets) == 0:
         return "no committed offset is visible"
     return None
@@ -211,19 +208,19 @@ def _planned(group: SnapshotGroup, verdict: Verdict) -> PlannedGroup:
 def _capped(
     planned: list[PlannedGroup], found: int, policy: PlanPolicy
 ) -> tuple[list[PlannedGroup], list[KeptGroup], list[str]]:
-    """Cut to the caps, longest idle first; give what is planned, what is not, and what people should know."""
+    """Apply the caps, the longest idle first; return the planned groups, the others, and warnings."""
     longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
     by_share = math.floor(found * policy.max_share + 1e-9)
     allowed = min(policy.max_groups, by_share)
     warnings = []
     if len(planned) > by_share:
         warnings.append(
-            f"{len(planned)} of {found} groups could be deleted, more than max_share {policy.max_share:g} allows: the "
-            f"{allowed} longest idle are planned. Check that the consumers of this cluster are not merely down"
+            f"{len(planned)} of {found} groups are stale, more than max_share {policy.max_share:g} allows: the "
+            f"{allowed} longest idle are planned. Check that this cluster's consumers are not merely down"
         )
     if len(planned) > policy.max_groups:
-        warnings.append(f"{len(planned)} groups could be deleted; max_groups allows {policy.max_groups} in one plan")
-    reason = f"stale, and over the plan's cap of {allowed} group(s): it comes in a later plan"
+        warnings.append(f"{len(planned)} groups are stale; max_groups allows {policy.max_groups} per plan")
+    reason = f"stale, but over the plan's cap of {allowed} group(s): left for a later plan"
     over = [
         KeptGroup(group_id=g.group_id, verdict=KeptName.OVER_CAP.value, reason=reason) for g in longest_first[allowed:]
     ]

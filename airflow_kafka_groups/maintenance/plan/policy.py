@@ -1,4 +1,4 @@
-"""What a plan may hold: which groups, how long idle, how many at once, and for how long the plan may be used."""
+"""The policy of a plan: which groups, how long idle, how many at once, and how long the plan is usable."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ YEAR_SECONDS = 366 * DAY_SECONDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPolicy:
-    """Limit what a plan may delete; raises ``ConfigurationError`` for a value that makes no sense.
+    """The limits of a plan. Raises ``ConfigurationError`` for invalid values.
 
-    :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds. Default a week.
-    :param min_observations: in how many complete snapshots it must have been seen so, at least 2. Default 2.
-    :param include: patterns of the groups to consider, see ``patterns``. Default all.
-    :param exclude: patterns of groups to keep. Default none.
-    :param protected: patterns of platform groups to keep. Default ``DEFAULT_PROTECTED``.
-    :param max_groups: the most groups one plan deletes. Default 500.
-    :param max_share: the largest share of all groups found that one plan deletes, above 0 and at most 1. Default 0.5.
-    :param max_plan_age_seconds: how old the snapshot may be when the plan is applied, in seconds. Default a day.
-    :param allow_hidden_topics: plan also where this user may not describe topics in general, so that groups may have
-        offsets that nobody here has seen or backed up. Default false.
+    :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds. Default: a week.
+    :param min_observations: number of complete snapshots that show it so. Minimum and default 2.
+    :param include: patterns of the groups to consider, see ``patterns``. Default: all.
+    :param exclude: patterns of groups to keep. Default: none.
+    :param protected: patterns of platform groups to keep. Default: ``DEFAULT_PROTECTED``.
+    :param max_groups: maximum number of groups per plan. Default 500.
+    :param max_share: maximum share of all groups per plan, above 0 and at most 1. Default 0.5.
+    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, in seconds. Default: a day.
+    :param allow_hidden_topics: plan even if this user may not describe all topics, so that groups may have offsets that
+        are neither visible nor backed up. Default false.
     """
 
     min_idle_seconds: float = WEEK_SECONDS
@@ -48,25 +48,27 @@ class PlanPolicy:
         for name in ("min_idle_seconds", "max_plan_age_seconds"):
             object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
         if self.max_plan_age_seconds > YEAR_SECONDS:
-            raise ConfigurationError("max_plan_age_seconds", self.max_plan_age_seconds, "give at most a year, 31622400")
+            raise ConfigurationError(
+                "max_plan_age_seconds", self.max_plan_age_seconds, "must be at most a year, 31622400"
+            )
         share = check_number("max_share", self.max_share)
         if not 0 < share <= 1:
-            raise ConfigurationError("max_share", self.max_share, "give a share above 0 and at most 1, such as 0.5")
+            raise ConfigurationError("max_share", self.max_share, "must be above 0 and at most 1, such as 0.5")
         object.__setattr__(self, "max_share", share)
         if not isinstance(self.allow_hidden_topics, bool):
-            raise ConfigurationError("allow_hidden_topics", self.allow_hidden_topics, "give true or false")
-        check_integer("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
+            raise ConfigurationError("allow_hidden_topics", self.allow_hidden_topics, "must be true or false")
+        check_integer("max_groups", self.max_groups, 1, "must be an integer of at least 1")
         check_integer(
-            "min_observations", self.min_observations, 2, "give 2 or more: one observation proves no idle time"
+            "min_observations", self.min_observations, 2, "must be 2 or more: one observation proves no idle time"
         )
 
     @property
     def groups(self) -> GroupFilter:
-        """Give the three lists of patterns as one filter, with what is protected always."""
+        """The three lists of patterns as one filter, including the groups that are always protected."""
         return GroupFilter(self.include, self.exclude, (*ALWAYS_PROTECTED, *self.protected))
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return the policy as JSON values."""
         return {
             "include": list(self.include),
             "exclude": list(self.exclude),
@@ -81,7 +83,7 @@ class PlanPolicy:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PlanPolicy:
-        """Read ``to_json()`` back; an unknown or missing key raises ``TypeError``."""
+        """Parse the result of ``to_json()``. Raises ``TypeError`` for an unknown or missing key."""
         if missing := set(cls.__slots__) - set(data):
             raise TypeError(f"the policy lacks {', '.join(sorted(missing))}")
         values: dict[str, Any] = {

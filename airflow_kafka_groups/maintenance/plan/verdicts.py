@@ -48,18 +48,18 @@ class Verdict:
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
-    """Read every verdict about a snapshot, sorted by group id.
+    """Read all verdicts about a snapshot, sorted by group id.
 
-    Raises ``SnapshotError`` when the job has not finished (no summary), its summary is about something else, a file
-    cannot be read or a group is judged twice.
+    Raises ``SnapshotError`` if the job has not finished (no summary), its summary is about another snapshot, a file
+    cannot be read, or a group is judged twice.
     """
     path = layout.verdict_summary(snapshot_id)
     if not path.exists():
-        raise SnapshotError(f"snapshot {snapshot_id} is not judged: there is no {path}; run the Spark job first")
+        raise SnapshotError(f"snapshot {snapshot_id} is not judged: {path} does not exist; run the Spark job first")
     summary = read_json(path, "the summary of the Spark job", SnapshotError, formatted=False)
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
-            raise SnapshotError(f"{path} is not about snapshot {snapshot_id} of cluster {layout.cluster!r}")
+            raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
     rows: dict[str, Verdict] = {}
     for file in _parquet_files(layout.verdicts(snapshot_id)):
         for row in _read(file):
@@ -69,7 +69,7 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
             rows[verdict.group_id] = verdict
     if len(rows) != summary.get("groups"):
         raise SnapshotError(
-            f"{path} speaks of {summary.get('groups')} groups and there are {len(rows)}: run the job again"
+            f"{path} has {summary.get('groups')} groups, but there are verdicts of {len(rows)}: run the job again"
         )
     return [rows[group_id] for group_id in sorted(rows)]
 

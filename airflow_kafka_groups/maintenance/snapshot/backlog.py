@@ -1,7 +1,7 @@
-"""One group's fetched offsets as the small JSON that a Spark job reads, and the job's result as a change to commit.
+"""The offsets of one group as JSON for a Spark job, and the job's result as a change to commit.
 
-docs/formats.md has both files. Nothing is decided here about retention or missing commits: the job does that, with the
-ends of the logs as they are when it starts.
+docs/formats.md specifies both files. Retention and missing commits are handled by the job, with the log ends at its
+start.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _COLUMNS = ["group_id", "topic", "partition", "committed_offset", "leader_epoch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedBacklog:
-    """Be one group's offsets, written for a job.
+    """The offsets of one group, written for a job.
 
-    :param offsets: how many offsets lie between its commits and the ends; ``None`` if an end is not known.
+    :param offsets: the number of offsets between its commits and the log ends; ``None`` if an end is unknown.
     """
 
     backlog_id: str
@@ -42,7 +42,7 @@ class FetchedBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedBacklog:
-    """Be what a job processed: the change to commit, and where each partition then stands."""
+    """The result of a job: the change to commit, and the resulting offset of each partition."""
 
     change: Change
     targets: dict[str, dict[str, dict[str, int]]]
@@ -51,12 +51,12 @@ class ProcessedBacklog:
 def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime) -> FetchedBacklog:
     """Write the offsets of one group of a snapshot.
 
-    :param layout: where the cluster's files are.
+    :param layout: the paths of the cluster's files.
     :param snapshot_id: the snapshot.
-    :param group_id: the group; it must have been Empty, and wholly readable.
-    :param now: the time, for the id.
+    :param group_id: the group; it must have been Empty and readable without errors.
+    :param now: the time for the id.
 
-    Raises ``SnapshotError`` when the snapshot says anything else about the group.
+    Raises ``SnapshotError`` if the snapshot shows the group otherwise.
     """
     snapshot = SnapshotReader(layout, snapshot_id)
     group = next(snapshot.groups([group_id]), None)
@@ -97,21 +97,21 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
 
 
 def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
-    """Read what a job processed.
+    """Read the result of a job.
 
     :param path: the job's result.
-    :param backlog_id: whose result it has to be.
+    :param backlog_id: the id that it must have.
 
-    Raises ``MaintenanceError`` when there is none, it is another one's, or the job has committed by itself.
+    Raises ``MaintenanceError`` if it is missing, has another id, or the job has already committed.
     """
     content = read_json(path, "the result of the Spark job", MaintenanceError)
     if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
         raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
     if content.get("committed"):
-        raise MaintenanceError(f"{path} says that the job has committed by itself: run it with --no-commit")
+        raise MaintenanceError(f"according to {path}, the job has already committed: run it with --no-commit")
     try:
         before, after = _commits(content["before"]), _commits(content["to_commit"])
-        targets: dict[str, dict[str, int]] = {}  # partitions as texts: JSON has no other keys
+        targets: dict[str, dict[str, int]] = {}  # partitions are strings, as JSON keys must be
         for row in content["ends"]:
             targets.setdefault(row["topic"], {})[str(row["partition"])] = row["offset"]
         change = Change(group_id=content["group_id"], before=before, after=after)
@@ -130,7 +130,7 @@ def _commits(rows: Collection[dict[str, Any]]) -> Commits:
 
 
 def _rows(layout: Layout, snapshot_id: str, names: Collection[str], group_id: str) -> list[dict[str, Any]]:
-    """Read the group's rows with the ends of the logs; the files were checked before."""
+    """Read the group's rows with the log ends; the files were checked before."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

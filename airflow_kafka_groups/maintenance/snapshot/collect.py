@@ -1,9 +1,9 @@
-"""Take a snapshot: every group with its state and committed offsets, as Parquet, for Spark and for the plan.
+"""Taking a snapshot: every group with its state and committed offsets, as Parquet, for Spark and for the plan.
 
-In this order: list groups (with the brokers that did not answer), describe those whose state or member count the
-listing does not tell, stream the committed offsets into columns, ask each partition seen for its log start and end,
-write the rows, and write the manifest last. Whatever could not be read is in the rows as an error: nothing is dropped.
-Share and streams groups are listed and never asked for offsets, which live elsewhere.
+The steps: list groups (and the brokers that did not answer), describe those whose state or member count the listing
+lacks, stream the committed offsets into columns, list the log start and end of each partition, write the rows, and
+write the manifest last. Whatever could not be read is a row with an error: nothing is dropped. Share and streams groups
+are listed, but their offsets are not requested because they are stored elsewhere.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ async def take_snapshot(
     """Take a snapshot and write it below ``layout``.
 
     :param group_ids: only these groups; ids that do not exist are in the summary's ``not_found``.
-    :param include: patterns of the groups to take, see ``patterns``. Default all.
-    :param exclude: patterns of the groups to leave out. Default none.
-    :param airflow_run: the run id that is noted in the manifest.
-    :param now: gives the time.
+    :param include: patterns of the groups, see ``patterns``. Default: all.
+    :param exclude: patterns of the groups to leave out. Default: none.
+    :param airflow_run: the run id for the manifest.
+    :param now: the clock.
     :param progress: called with (stage, done, total).
 
-    Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails, or there is
-    a snapshot of a later time (``SnapshotError``); without its manifest, what was written is not a snapshot.
+    Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails, or a
+    snapshot with a later time exists (``SnapshotError``); files without a manifest are not a snapshot.
     """
     wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
@@ -135,9 +135,9 @@ def _write(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
 
 
 def _require_after_the_newest(layout: Layout, now: datetime) -> None:
-    """Refuse to write a history that runs backwards: by a clock that is behind, groups would have been idle for long.
+    """Raise ``SnapshotError`` if this machine's clock is behind the newest snapshot.
 
-    Such a snapshot sorts before the true ones, where nobody could tell it from an old one.
+    With a wrong clock, groups would seem to have been idle for long, and the snapshot would sort among older ones.
     """
     ids = snapshot_ids(layout)
     if ids and ids[-1] > f"{time_prefix(now + _CLOCK_SLACK)}~":
@@ -150,7 +150,7 @@ def _require_after_the_newest(layout: Layout, now: datetime) -> None:
 async def _gather_facts(
     admin: GroupAdmin, listings: GroupListings, wanted: list[str] | None, groups: GroupFilter, progress: Progress
 ) -> tuple[dict[str, GroupFacts], list[str]]:
-    """Give what is known of every group in scope, and the ids asked for that do not exist."""
+    """Return the facts about every group in scope, and the requested ids that do not exist."""
     ids = list(listings) if wanted is None else wanted
     selected = [group_id for group_id in ids if wanted is not None or groups.selects(group_id)]
     facts = {group_id: _from_listing(group_id, listings.get(group_id)) for group_id in selected}
@@ -197,12 +197,12 @@ def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:
 
 
 def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFacts:
-    """Add what the listing does not say: the members, and the state if it has none.
+    """Add what the listing lacks: the members, and the state if it has none.
 
-    A type that the listing left unknown stays so: only some groups are described, and a type that came and went with
-    the state would look like another group to whoever compares snapshots.
+    A type that the listing lacks remains unknown: only some groups are described, and a type that appeared and
+    disappeared with the state would look like another group when snapshots are compared.
     """
-    if facts.coordinator is None:  # it was not listed
+    if facts.coordinator is None:  # not in the listing
         facts = replace(
             facts,
             group_type=described.type.value,
@@ -226,7 +226,7 @@ def _is_absent(result: GroupResult[GroupDescription]) -> bool:
 async def _gather_offsets(
     admin: GroupAdmin, facts: dict[str, GroupFacts], table: GroupTable, now: Clock, progress: Progress
 ) -> dict[str, str]:
-    """Put every group into the columns; give the groups that could not be read, with the reason."""
+    """Add every group to the columns; return the groups that could not be read, with the reason."""
     failed: dict[str, str] = {}
     asked = []
     for group_id, fact in facts.items():
@@ -257,7 +257,7 @@ def _add_result(table: GroupTable, facts: GroupFacts, result: GroupResult[GroupO
 
 
 async def _gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progress) -> int:
-    """Ask each partition once for its start and once for its end; give how many have none."""
+    """List the log start and end of each partition once; return the number of partitions without them."""
     partitions = table.partitions()
     found: list[array[int]] = []
     for stage, spec in (("log starts", OffsetSpec.earliest()), ("log ends", OffsetSpec.latest())):
@@ -271,7 +271,7 @@ async def _gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progr
 
 
 async def list_log_offsets(admin: GroupAdmin, partitions: list[TopicPartition], spec: OffsetSpec) -> array[int]:
-    """Give one offset for each partition; -1 where the topic is gone or the broker gave an error."""
+    """Return one offset per partition; -1 if the topic does not exist or the broker returned an error."""
     answers = await admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}
     values = array("q")
     for key in partitions:

@@ -1,4 +1,4 @@
-"""Read snapshots back, and trust none that is missing, incomplete, damaged or another one than it says."""
+"""Reading and verifying snapshots: missing, incomplete, damaged or misplaced ones are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = [column.name for column in SNAPSHOT_COLUMNS if column.name not in ("l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotGroup:
-    """Be one group as a snapshot saw it; ``errors`` is empty when all of it could be read."""
+    """A group in a snapshot. ``errors`` is empty if it could be read completely."""
 
     group_id: str
     group_type: str
@@ -36,7 +36,7 @@ class SnapshotGroup:
 
 
 def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
-    """Read a snapshot's manifest; raises ``SnapshotError`` when there is none, it is damaged or of another cluster."""
+    """Read a snapshot's manifest. Raises ``SnapshotError`` if it is missing, damaged or of another cluster."""
     path = layout.manifest(snapshot_id)
     if not path.exists() and layout.snapshot_data(snapshot_id).exists():
         raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
@@ -45,12 +45,12 @@ def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise SnapshotError(f"the manifest {path} is damaged: {type(exc).__name__}: {exc}") from exc
     if manifest.snapshot_id != snapshot_id or manifest.cluster != layout.cluster:
-        raise SnapshotError(f"{path} is about snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}")
+        raise SnapshotError(f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}")
     return manifest
 
 
 def snapshot_ids(layout: Layout) -> list[str]:
-    """Give the ids of all snapshots that have a manifest, oldest first."""
+    """Return the ids of all snapshots with a manifest, oldest first."""
     if not layout.manifests.exists():
         return []
     names = [path.name for path in layout.manifests.iterdir()]
@@ -58,9 +58,9 @@ def snapshot_ids(layout: Layout) -> list[str]:
 
 
 def latest_manifest(layout: Layout) -> SnapshotManifest:
-    """Give the newest snapshot that is complete; raises ``SnapshotError`` when there is none.
+    """Return the newest complete snapshot. Raises ``SnapshotError`` if there is none.
 
-    A damaged manifest stops the search: silently taking an older picture would hide that something is wrong.
+    A damaged manifest stops the search: using an older snapshot would hide the problem.
     """
     incomplete = 0
     for snapshot_id in reversed(snapshot_ids(layout)):
@@ -73,10 +73,10 @@ def latest_manifest(layout: Layout) -> SnapshotManifest:
 
 
 class SnapshotReader:
-    """Read the groups of one snapshot; its files are checked against the manifest when it is made.
+    """A reader of one snapshot. Its files are checked against the manifest on construction.
 
-    :param layout: where the cluster's files are.
-    :param snapshot_id: which snapshot.
+    :param layout: the paths of the cluster's files.
+    :param snapshot_id: the snapshot.
     """
 
     def __init__(self, layout: Layout, snapshot_id: str) -> None:
@@ -85,12 +85,12 @@ class SnapshotReader:
         for name, rows in self.manifest.files:
             found = self._open(name, lambda file: file.metadata.num_rows)
             if found != rows:
-                raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows and should have {rows}")
+                raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows instead of {rows}")
 
     def groups(self, group_ids: Collection[str] | None = None) -> Iterator[SnapshotGroup]:
-        """Give each group (or those asked for) once, with all its offsets; groups are sorted by id.
+        """Yield each group, or each of the given ones, once with all its offsets, sorted by id.
 
-        Raises ``SnapshotError`` when rows are not what this package writes.
+        Raises ``SnapshotError`` for rows that this package does not write.
         """
         wanted = None if group_ids is None else set(group_ids)
         for name, _ in self.manifest.files:
@@ -148,7 +148,7 @@ class SnapshotReader:
 
 
 def read_offset_rows(group_id: str, rows: list[dict[str, Any]]) -> GroupOffsets:
-    """Build a group's offsets from rows of a snapshot or a backup; rows without an offset do not count."""
+    """Build a group's offsets from rows of a snapshot or a backup. Rows without an offset are ignored."""
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["committed_offset"] is not None:

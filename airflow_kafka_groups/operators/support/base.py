@@ -1,4 +1,4 @@
-"""What all operators share: the connection and its hook."""
+"""The base classes of all operators: the connection, its hook and the storage."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 5.0
 _BAR = 20
 FIRST_FAILURES = 20
-"""How many failures go to XCom: enough to see what is wrong, small whatever the number of groups."""
+"""The number of failures in an XCom: enough for diagnosis, and small for any number of groups."""
 
 
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
-    """Be the base of the operators that talk to a cluster.
+    """The base class of operators that access a cluster.
 
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
     """
 
     ui_color = "#d4e6f0"
@@ -39,17 +39,17 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:
-        """Give the hook of the connection; first used after the connection's id is rendered."""
+        """The hook of the connection; first used after the connection's id is rendered."""
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         return KafkaGroupsHook(self.kafka_groups_conn_id)
 
 
 class StoredOperator(KafkaGroupsOperator):
-    """Be the base of the operators that keep files.
+    """The base class of operators that store files.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     """
 
     storage_path = Argument(read_storage_path)
@@ -62,18 +62,18 @@ class StoredOperator(KafkaGroupsOperator):
         self._progress_logged_at = 0.0
 
     def layout(self) -> Layout:
-        """Give the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
+        """Return the paths of the cluster's files. Raises ``ConfigurationError`` for an invalid path or name."""
         from airflow_kafka_groups.hooks.storage import open_layout
 
         return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
 
     @property
     def cluster_name(self) -> str:
-        """Name the cluster to people and in metrics: its folder, or the connection's id."""
+        """The name of the cluster in messages and metrics: its folder, or the connection's id."""
         return str(self.cluster or self.kafka_groups_conn_id)
 
     def log_progress(self, stage: str, done: int, total: int) -> None:
-        """Log how far a stage is: at its end, and every few seconds before."""
+        """Log the progress of a stage: at its end, and every few seconds before."""
         now = time.monotonic()
         if done >= total or now - self._progress_logged_at >= PROGRESS_SECONDS:
             self._progress_logged_at = now
@@ -83,5 +83,5 @@ class StoredOperator(KafkaGroupsOperator):
 
 
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:
-    """Give the first few failures with their reasons, ordered by group."""
+    """Return the first failures with their reasons, ordered by group."""
     return {group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]}

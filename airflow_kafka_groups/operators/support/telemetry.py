@@ -1,6 +1,6 @@
-"""What others see of a task: metrics through Airflow's stats, counts in asset events, lineage.
+"""Metrics through Airflow's stats, counts in asset events, and lineage.
 
-None of it may fail a task: what was deleted has to be told even where a metric cannot be sent.
+None of it may fail a task: the outcome of a deletion must be reported even if a metric cannot be sent.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAX_LINEAGE_TOPICS = 1_000
 
 
 def gauges(cluster: str, values: Mapping[str, float | None]) -> None:
-    """Send gauges ``kafka_groups.<cluster>.<name>``, with the cluster as a tag, too; ``None`` is left out."""
+    """Send gauges ``kafka_groups.<cluster>.<name>``, tagged with the cluster. ``None`` is omitted."""
     _send("gauge", cluster, values)
 
 
 def counters(cluster: str, values: Mapping[str, float | None]) -> None:
-    """Add to the counters ``kafka_groups.<cluster>.<name>``; 0 and ``None`` are left out."""
+    """Add to the counters ``kafka_groups.<cluster>.<name>``. 0 and ``None`` are omitted."""
     _send("incr", cluster, {name: value for name, value in values.items() if value})
 
 
@@ -39,15 +39,15 @@ def _send(kind: str, cluster: str, values: Mapping[str, float | None]) -> None:
 
         for name, value in values.items():
             if value is not None:
-                # Plain statsd knows no tags: the name alone has to tell clusters apart.
+                # Plain statsd has no tags, so the name must distinguish clusters.
                 stat = f"{PREFIX}.{cluster.replace('.', '_')}.{name}"
                 getattr(Stats, kind)(stat, int(value), tags={"cluster": cluster})
     except Exception:
         log.warning("metrics could not be sent", exc_info=True)
 
 
-def tell_outlets(operator: BaseOperator, context: Context, facts: Mapping[str, Any]) -> None:
-    """Put a few facts into the event of every asset that the task has as an outlet: ``event.extra``."""
+def update_asset_events(operator: BaseOperator, context: Context, facts: Mapping[str, Any]) -> None:
+    """Add facts to the event of every asset that is an outlet of the task: ``event.extra``."""
     from airflow.sdk import Asset
 
     events = context.get("outlet_events")
@@ -57,16 +57,16 @@ def tell_outlets(operator: BaseOperator, context: Context, facts: Mapping[str, A
                 events[outlet].extra.update(facts)
 
 
-def tell_deletion(operator: StoredOperator, context: Context, report: DeletionReport, audit_path: str) -> None:
-    """Count what became of the groups of a deletion; a dry run is told to outlets and not counted."""
+def emit_deletion(operator: StoredOperator, context: Context, report: DeletionReport, audit_path: str) -> None:
+    """Emit metrics for a deletion. A dry run emits asset events only."""
     if not report.dry_run:
         counters(operator.cluster_name, {f"deletion.{name}": count for name, count in report.counts.items()})
     facts = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": audit_path}
-    tell_outlets(operator, context, {**facts, **report.counts})
+    update_asset_events(operator, context, {**facts, **report.counts})
 
 
 def file_lineage(path: str, rows: int | None) -> Any:
-    """Give the OpenLineage dataset of a file that was written, named as OpenLineage names files."""
+    """Return the OpenLineage dataset of a written file, named by OpenLineage's naming convention."""
     from airflow.providers.common.compat.openlineage.facet import OutputDataset, OutputStatisticsOutputDatasetFacet
 
     namespace, name = dataset_name(path)
@@ -75,7 +75,7 @@ def file_lineage(path: str, rows: int | None) -> Any:
 
 
 def dataset_name(path: str) -> tuple[str, str]:
-    """Give OpenLineage's namespace and name of a path or URL; the connection id in it is no part of them."""
+    """Return OpenLineage's namespace and name of a path or URL, without a connection id in it."""
     parts = urlsplit(path)
     if not parts.scheme or parts.scheme == "file":
         return "file", parts.path
@@ -84,7 +84,7 @@ def dataset_name(path: str) -> tuple[str, str]:
 
 
 def topics_lineage(hook: KafkaGroupsHook, topics: Iterable[str]) -> list[Any]:
-    """Give the OpenLineage datasets of topics: those whose offsets were read; the first 1,000 by name."""
+    """Return the OpenLineage datasets of topics whose offsets were read, the first 1,000 by name."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
     host, port = hook.client_config().bootstrap_servers[0]
@@ -92,9 +92,9 @@ def topics_lineage(hook: KafkaGroupsHook, topics: Iterable[str]) -> list[Any]:
 
 
 def offsets_lineage(hook: KafkaGroupsHook, data: str, rows: int | None) -> Any:
-    """Give the lineage of a Parquet file of committed offsets: from the topics in it to the file.
+    """Return the lineage of a Parquet file of committed offsets: from its topics to the file.
 
-    :param data: the file, or a folder with one or more.
+    :param data: the file, or a folder of files.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
 
@@ -104,7 +104,7 @@ def offsets_lineage(hook: KafkaGroupsHook, data: str, rows: int | None) -> Any:
 
 
 def _topics_of(data: str) -> set[str]:
-    """Read the topics of a file of offsets. Lineage without them is better than none."""
+    """Read the topics of a file of offsets. On errors the lineage has no topics."""
     import pyarrow.parquet as pq
 
     from airflow_kafka_groups.hooks.storage import open_path
@@ -119,4 +119,4 @@ def _topics_of(data: str) -> set[str]:
                     topics.update(batch.column(0).unique().to_pylist())
     except Exception:
         log.warning("the topics of %s could not be read for the lineage", data, exc_info=True)
-    return {topic for topic in topics if topic}  # a group without offsets has a row without a topic
+    return {topic for topic in topics if topic}  # a group without offsets has one row without a topic

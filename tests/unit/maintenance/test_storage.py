@@ -95,7 +95,7 @@ def test_storage_that_loses_bytes_is_noticed() -> None:
         def read_bytes(self) -> bytes:
             return b""
 
-    with pytest.raises(MaintenanceError, match="does not hold what was written"):
+    with pytest.raises(MaintenanceError, match="differs from what was written"):
         storage.write_json(Forgetful(), "a.json", {})  # type: ignore[arg-type]
 
 

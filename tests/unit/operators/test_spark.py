@@ -180,7 +180,7 @@ def test_what_the_connection_forbids_is_not_committed(
     [
         ({"backlog_id": "other"}, "is not the result of process_group_backlog for b"),
         ({"job": "lag_report"}, "is not the result of process_group_backlog for b"),
-        ({"committed": 1}, "has committed by itself"),
+        ({"committed": 1}, "has already committed"),
         ({"before": None}, "is damaged"),
         ({"format": 2}, "has the format 2"),
     ],
@@ -276,6 +276,6 @@ def test_a_driver_elsewhere_gets_the_file_shipped(
 
 
 def test_a_job_that_does_not_exist_is_told_before_anything_is_written(spark_hook: type[FakeSparkHook]) -> None:
-    with pytest.raises(ConfigurationError, match="is no job of this package, and no path"):
+    with pytest.raises(ConfigurationError, match="is neither a job of this package nor a path"):
         KafkaSparkSubmitOperator(task_id="t", application="no_such_job").execute({})
     assert spark_hook.made == []

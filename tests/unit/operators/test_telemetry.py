@@ -148,7 +148,7 @@ def test_lag_is_measured_and_told(admin: FakeAdmin, received: Callable[[], dict[
         "lagging": 1,
         "unknown": 1,
         "lagging_groups": {"b": 6},
-        "unknown_groups": {"gone-topic": "its topic was made anew, or an end is not known"},
+        "unknown_groups": {"gone-topic": "its topic was recreated, or a log end is unknown"},
     }
     name = "kafka_groups_default.lag"
     assert received() == {
@@ -191,5 +191,5 @@ def test_a_group_that_lags_fails_the_task_if_it_has_to(admin: FakeAdmin) -> None
 
     arguments: dict[str, Any] = {"task_id": "t", "group_ids": ["a", "b"], "fail_if_lagging": True}
     assert ListGroupLagOperator(max_lag=6, **arguments).execute({})["lagging"] == 0
-    with pytest.raises(GroupsFailedError, match="lag 6, at most 5 wanted"):
+    with pytest.raises(GroupsFailedError, match="lag 6, must be at most 5"):
         ListGroupLagOperator(max_lag=5, **arguments).execute({})

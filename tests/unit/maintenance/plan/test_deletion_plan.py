@@ -166,8 +166,8 @@ def test_plans_are_never_overwritten_and_stay_in_their_cluster(tmp_path: Path) -
         ({"kafka_cluster_id": None}, "check the connection"),
         ({"kafka_cluster_id": ""}, "check the connection"),
         ({"now": NOW + timedelta(days=1)}, "expired"),
-        ({"approved_digest": "b" * 64}, "not the one that was approved"),
-        ({"approved_digest": ""}, "not the one that was approved"),
+        ({"approved_digest": "b" * 64}, "not the approved one"),
+        ({"approved_digest": ""}, "not the approved one"),
     ],
 )
 def test_a_plan_applies_here_and_now_or_not_at_all(changes: dict[str, Any], message: str) -> None:

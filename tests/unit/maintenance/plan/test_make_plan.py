@@ -63,10 +63,10 @@ async def test_a_plan_may_be_empty(tmp_path: Path) -> None:
         ({"idle_seconds": 3_599.9}, "the policy requires 3600 s"),
         ({"idle_since": NOW - timedelta(minutes=59)}, "the policy requires 3600 s"),
         ({"idle_since": NOW + timedelta(days=1)}, "the policy requires 3600 s"),
-        ({"idle_seconds": None}, "does not say how long"),
-        ({"idle_seconds": float("nan")}, "does not say how long"),
-        ({"idle_seconds": float("inf")}, "does not say how long"),
-        ({"idle_since": None}, "does not say how long"),
+        ({"idle_seconds": None}, "lacks the group's idle time"),
+        ({"idle_seconds": float("nan")}, "lacks the group's idle time"),
+        ({"idle_seconds": float("inf")}, "lacks the group's idle time"),
+        ({"idle_since": None}, "lacks the group's idle time"),
         ({"observations": 1}, "the policy requires 2"),
         ({"observed_at": NOW - timedelta(days=1)}, "another observation"),
     ],
@@ -105,7 +105,7 @@ async def test_an_empty_group_with_a_member_is_a_contradiction_and_kept(tmp_path
     admin.without_states = True
     reader = await snapshot(admin, layout_in(tmp_path))
     plan = make_plan(judge(reader), reader, POLICY, LATER)
-    assert [group.reason for group in plan.kept] == ["it had members, or nobody said that it had none"]
+    assert [group.reason for group in plan.kept] == ["it had members, or their number is unknown"]
 
 
 async def test_a_group_without_visible_offsets_is_kept(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) ->
     admin = FakeAdmin()
     admin.cluster = None
     reader = await snapshot(admin, layout_in(tmp_path))
-    with pytest.raises(PlanError, match="which Kafka cluster"):
+    with pytest.raises(PlanError, match="lacks the id of its Kafka cluster"):
         make_plan([], reader, POLICY, LATER)
 
 

@@ -85,9 +85,9 @@ async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
     ("rows", "summary", "message"),
     [
         ([verdict_row()], None, "not judged"),
-        ([verdict_row()], {"snapshot_id": "another"}, "not about snapshot"),
-        ([verdict_row()], {"cluster": "another"}, "not about snapshot"),
-        ([verdict_row()], {"groups": 2}, "speaks of 2 groups and there are 1"),
+        ([verdict_row()], {"snapshot_id": "another"}, "not belong to snapshot"),
+        ([verdict_row()], {"cluster": "another"}, "not belong to snapshot"),
+        ([verdict_row()], {"groups": 2}, "has 2 groups, but there are verdicts of 1"),
         ([], {}, "empty"),
         ([verdict_row(), verdict_row()], {}, "judged twice"),
         ([{"group_id": "g"}], {}, "lacks a column"),
