@@ -84,6 +84,7 @@ bench: $(STAMP) ## Measure against other clients, side by side in one run
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.membership
 	@$(BIN)/python -m tests.bench.triggers
+	@$(BIN)/python -m tests.bench.streaming
 
 bench-quick: $(STAMP) ## Measure the 10,000-group part only
 	@$(BIN)/python -m tests.bench --quick

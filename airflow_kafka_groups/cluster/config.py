@@ -12,10 +12,6 @@ from airflow_kafka_groups.cluster.servers import Servers, format_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.transport.security import SecurityConfig
 
-_BATCH = 200
-_LARGE_BATCH = 400
-_MANY_GROUPS = 20_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
@@ -61,10 +57,6 @@ class ClientConfig:
     def servers(self) -> str:
         """The bootstrap servers as one string, as errors name them."""
         return format_servers(self.bootstrap_servers)
-
-    def groups_in_request(self, groups: int) -> int:
-        """Return the number of groups in one request of a call for ``groups`` groups."""
-        return self.batch_size or (_LARGE_BATCH if groups >= _MANY_GROUPS else _BATCH)
 
     @classmethod
     def from_librdkafka(

@@ -4,15 +4,23 @@ A group lives in one partition of ``__consumer_offsets``, and that partition's l
 ``abs(groupId.hashCode()) % partitions``. Kafka's own ``Utils.abs`` gives 0 for the smallest integer; it is not
 ``& 0x7fffffff`` (with that, half of 50,000 groups came back NOT_COORDINATOR).
 Kafka-compatible brokers may hash otherwise, so an answer here is a guess that the broker confirms or refuses.
+
+The hash is ``hash * 31 + unit`` over the UTF-16 units of an id, in 32 bits. For thousands of ids that is much of what a
+call computes, so many are hashed side by side: each has a lane of five bytes in one long integer, and one step of
+arithmetic takes all of them a unit further. 32 bits times 31, and a unit, fit into 40; a mask then cuts each lane back
+to 32. It takes a quarter of the time of one id after the other.
 """
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import mul
 from typing import cast
 
-from airflow_kafka_groups.cluster.java_hash import java_hash, java_hashes
 from airflow_kafka_groups.models import BrokerId, GroupId
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -50,3 +58,74 @@ class OffsetsTopic:
         if None in self.leaders:
             return {group_id: leader for group_id, leader in guesses.items() if leader is not None}
         return cast("dict[GroupId, BrokerId]", guesses)
+
+
+_LANE = 5
+_LANES = 8192
+"""Texts hashed side by side: the integers stay in the processor's nearer caches."""
+
+_FEW = 8
+_WIDEST = 96
+"""Longer texts are hashed on their own: all of those beside them would be filled up to their length."""
+
+
+@lru_cache(1000)
+def _powers(count: int) -> tuple[int, ...]:
+    """Give 31 to the power of each place, the last one's being 1."""
+    return tuple(pow(31, place, 2**32) for place in reversed(range(count)))
+
+
+def java_hash(text: str) -> int:
+    """Compute Java's ``String.hashCode``."""
+    if text.isascii():
+        units: bytes | memoryview = text.encode("ascii")
+    else:
+        units = memoryview(text.encode("utf-16-" + sys.byteorder[0] + "e", "surrogatepass")).cast("H")
+    # The powers of 31 come from a table: one call of C for a whole name instead of a step of Python for each letter.
+    value: int = sum(map(mul, units, _powers(len(units)))) & 0xFFFFFFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+def java_hashes(texts: Sequence[str]) -> list[int]:
+    """Compute Java's ``String.hashCode`` of each text, in their order."""
+    found: list[int] = []
+    for start in range(0, len(texts), _LANES):
+        found += _side_by_side(texts[start : start + _LANES])
+    return found
+
+
+def _side_by_side(texts: Sequence[str]) -> list[int]:
+    if len(texts) < _FEW:
+        return [java_hash(text) for text in texts]
+    alone = [place for place, text in enumerate(texts) if len(text) > _WIDEST or not text.isascii()]
+    if alone:
+        texts = list(texts)
+        others = {place: java_hash(texts[place]) for place in alone}
+        for place in alone:
+            texts[place] = ""
+    width = max(map(len, texts))
+    # Filled up on the left with zeros, which a hash passes over.
+    units = "".join([text.rjust(width, "\0") for text in texts]).encode("ascii")
+    size = _LANE * len(texts)
+    mask = int.from_bytes(b"\xff\xff\xff\xff\0" * len(texts), "little")
+    hashes = 0
+    for place in range(width):
+        lanes = bytearray(size)
+        lanes[::_LANE] = units[place::width]
+        hashes = (hashes & mask) * 31 + int.from_bytes(lanes, "little")
+    found = _signed((hashes & mask).to_bytes(size, "little"))
+    if alone:
+        for place, value in others.items():
+            found[place] = value
+    return found
+
+
+def _signed(lanes: bytes) -> list[int]:
+    """Read the lower four bytes of each lane as a signed number."""
+    packed = bytearray(len(lanes) // _LANE * 4)
+    for byte in range(4):
+        packed[byte::4] = lanes[byte::_LANE]
+    numbers = array("i", bytes(packed))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tolist()

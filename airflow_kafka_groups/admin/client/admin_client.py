@@ -14,9 +14,8 @@ from typing import Self, overload
 
 from airflow_kafka_groups.admin.client import changes, listing, operations
 from airflow_kafka_groups.admin.client.arguments import group_ids_of, one_or_many, partition_specs_of
-from airflow_kafka_groups.admin.client.calls import Calls
+from airflow_kafka_groups.admin.client.calls import Calls, Progress
 from airflow_kafka_groups.admin.client.change_policy import ChangePolicy
-from airflow_kafka_groups.admin.engine.runner import Progress
 from airflow_kafka_groups.admin.handlers.describe_groups import (
     DescribeClassicGroupsHandler,
     DescribeModernGroupsHandler,
@@ -170,7 +169,7 @@ class AdminClient:
         ``DEAD``. Groups that fail are in ``.failed``.
         """
         wanted = group_ids_of(group_ids)
-        calls, size = self._calls, self._calls.config.groups_in_request
+        calls, size = self._calls, self._calls.batch_size
         # Descriptions are short: larger requests cost less, and still overlap.
         classic = DescribeClassicGroupsHandler(include_authorized_operations, _DESCRIBE_BATCHES * size(len(wanted)))
         results = await calls.ask_coordinators(wanted, classic)
@@ -234,7 +233,7 @@ class AdminClient:
 
     def _offsets_handler(self, groups: GroupSpecs, require_stable: bool) -> tuple[list[str], ListGroupOffsetsHandler]:
         wanted, specs = one_or_many(groups)
-        batch_size = self._calls.config.groups_in_request(len(wanted))
+        batch_size = self._calls.batch_size(len(wanted))
         return wanted, ListGroupOffsetsHandler(specs, require_stable, batch_size)
 
     async def list_consumer_group_lag(self, groups: GroupSpecs) -> GroupResults[GroupLag]:

@@ -10,6 +10,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetAndMetadata, OffsetSpec, TopicPartition
 
 _MAX_ID_BYTES = 32767  # a Kafka string has a two-byte length
+_MANY = 200_000
+_PARTS = 4
 _SURELY_SHORT = _MAX_ID_BYTES // 4  # a character has at most four bytes
 
 
@@ -20,7 +22,7 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
     """
     if isinstance(group_ids, str | bytes):
         raise ConfigurationError(name, group_ids, "give a list of ids; for one, a list with that one")
-    unique = list(dict.fromkeys(group_ids))
+    unique = _unique(group_ids)
     if set(map(type, unique)) == {str} and max(map(len, unique)) <= _SURELY_SHORT:  # as nearly always
         return unique
     for group_id in unique:
@@ -29,6 +31,22 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
         if len(group_id.encode("utf-8", "replace")) > _MAX_ID_BYTES:
             raise ConfigurationError(name, group_id, f"an id has at most {_MAX_ID_BYTES} bytes")
     return unique
+
+
+def _unique(group_ids: Iterable[str]) -> list[str]:
+    """Return the ids without duplicates, in their order.
+
+    A dict of millions of them takes more memory than the engine does. So a long list is searched for duplicates in
+    parts, and is copied as it is when there are none.
+    """
+    if isinstance(group_ids, list) and len(group_ids) > _MANY:
+        for part in range(_PARTS):
+            some = [group_id for group_id in group_ids if hash(group_id) % _PARTS == part]
+            if len(set(some)) < len(some):
+                break
+        else:
+            return group_ids.copy()
+    return list(dict.fromkeys(group_ids))
 
 
 def one_or_many(

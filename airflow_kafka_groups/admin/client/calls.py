@@ -13,7 +13,6 @@ from typing import cast
 from airflow_kafka_groups.admin.client.change_policy import AllowAll, ChangePolicy
 from airflow_kafka_groups.admin.engine import runner
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.admin.engine.gc_pause import collection_paused
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import Outcome, V
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
@@ -28,6 +27,13 @@ from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 
+Progress = Callable[[int, int], None]
+"""Called with (groups done, groups in all) each time something came."""
+
+_STREAM_WINDOW = 50_000
+_BATCH = 200
+_LARGE_BATCH = 400
+_MANY_GROUPS = 20_000
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
 
 
@@ -66,7 +72,7 @@ class Calls:
         """
         refused = self.refusals(group_ids) if handler.changes_groups else {}
         allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
-        results = await self._gather(allowed, self._coordinator_driver(allowed, handler, guess))
+        results = await self._gather(allowed, self._coordinator_driver(allowed, handler, guess=guess))
         if not refused:
             return results
         return GroupResults(
@@ -75,16 +81,24 @@ class Calls:
         )
 
     async def stream_coordinators(
-        self, group_ids: list[str], handler: AdminHandler[str, V], progress: runner.Progress | None
+        self, group_ids: list[str], handler: AdminHandler[str, V], progress: Progress | None
     ) -> AsyncGenerator[Outcome[str, V], None]:
-        """Ask the coordinators of groups without changing any, and yield each group as its answer arrives."""
+        """Ask the coordinators of groups without changing any, and yield each group as its answer arrives.
+
+        The engine gets a window of the groups at a time: what it keeps of each is more than the id.
+        """
         if handler.changes_groups:
             raise TypeError(f"{handler.api} changes groups; it goes through ask_coordinators")
-        driver = self._coordinator_driver(group_ids, handler, None)
-        stream = runner.stream(driver, self.cluster, progress)
-        async with aclosing(stream) as outcomes:
-            async for outcome in outcomes:
-                yield outcome
+        deadline = self._deadline()
+        for start in range(0, len(group_ids), _STREAM_WINDOW):
+            window = group_ids[start : start + _STREAM_WINDOW]
+            driver = self._coordinator_driver(window, handler, deadline=deadline)
+            async with aclosing(runner.batches(driver, self.cluster)) as batches:
+                async for batch in batches:
+                    for outcome in batch:
+                        yield outcome
+                    if progress is not None:
+                        progress(start + len(window) - driver.remaining, len(group_ids))
 
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
         """Find the coordinator of each key."""
@@ -137,6 +151,10 @@ class Calls:
         version = version if newest is None else min(version, newest)
         return await connection.send(api, version, build(version), self.config.request_timeout)
 
+    def batch_size(self, groups: int) -> int:
+        """Return how many groups a request takes in a call for so many groups."""
+        return self.config.batch_size or (_LARGE_BATCH if groups >= _MANY_GROUPS else _BATCH)
+
     def guess_coordinators(
         self, group_ids: list[str], partitions: Mapping[str, int] | None = None
     ) -> dict[str, BrokerId]:
@@ -165,14 +183,19 @@ class Calls:
         return asyncio.get_running_loop().time() + self.config.api_timeout
 
     def _coordinator_driver(
-        self, group_ids: list[str], handler: AdminHandler[str, V], guess: Mapping[str, BrokerId] | None
+        self,
+        group_ids: list[str],
+        handler: AdminHandler[str, V],
+        *,
+        guess: Mapping[str, BrokerId] | None = None,
+        deadline: float | None = None,
     ) -> AdminDriver[str, V]:
         return AdminDriver(
             group_ids,
             brokers=list(self.cluster.metadata.brokers),
             lookup=FindCoordinatorHandler(),
             handler=handler,
-            deadline=self._deadline(),
+            deadline=self._deadline() if deadline is None else deadline,
             mapping=self.guess_coordinators(group_ids) if guess is None else guess,
             limits=self._limits,
         )
@@ -181,7 +204,7 @@ class Calls:
         """Drive a call to its end and return the results in the order in which their keys were asked for."""
         results = dict.fromkeys(keys, cast("GroupResult[V]", None))
         asked, outcomes = len(results), 0
-        with collection_paused():
+        with runner.collection_paused():
             async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
                     outcomes += len(batch)

@@ -18,8 +18,7 @@ from airflow_kafka_groups.admin.handlers.change_group_offsets import (
 from airflow_kafka_groups.admin.handlers.delete_groups import BATCHES_IN_ONE, DeleteGroupsHandler
 from airflow_kafka_groups.admin.handlers.tombstone_size import DEFAULT_PARTITIONS, TombstoneSizes
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.cluster.java_hash import java_hashes
-from airflow_kafka_groups.cluster.routing import partitions_of_hashes
+from airflow_kafka_groups.cluster.routing import java_hashes, partitions_of_hashes
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     IncompleteListingError,
@@ -61,7 +60,7 @@ async def delete_groups(
             emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes)
     done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
     ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
-    batch_size = BATCHES_IN_ONE * calls.config.groups_in_request(len(ready))
+    batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
     handler = DeleteGroupsHandler(sizes.without(emptied), batch_size)
     deleted = await calls.ask_coordinators(ready, handler, guess=guess)
     for group_id in emptied.keys() & deleted.keys():

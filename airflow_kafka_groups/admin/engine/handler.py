@@ -8,7 +8,7 @@ again, how to split a request, whether to send it again when its answer is lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, K, V
 from airflow_kafka_groups.exceptions import KafkaGroupsError
@@ -17,6 +17,14 @@ from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
 
 K_contra = TypeVar("K_contra", contravariant=True)
+
+
+class KeySizes(Protocol[K_contra]):
+    """The sizes of keys, where a broker can do only so much for one request."""
+
+    def fit(self, keys: Sequence[K_contra]) -> int:
+        """Return how many of these keys, from the first on, fit into one request; at least one."""
+        ...
 
 
 class AdminHandler(Protocol[K, V]):
@@ -42,8 +50,9 @@ class AdminHandler(Protocol[K, V]):
         """The most keys of one request."""
         ...
 
-    def fit(self, keys: Sequence[K]) -> int:
-        """Return how many of these keys, from the first on, fit into one request; at least one."""
+    @property
+    def sizes(self) -> KeySizes[K] | None:
+        """What limits a request besides the number of keys; ``None`` for nothing."""
         ...
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
@@ -63,23 +72,20 @@ class AdminHandler(Protocol[K, V]):
         ...
 
 
-class ReadingHandler(Generic[K_contra]):
+class ReadingHandler:
     """The defaults of a handler that reads: send again after a loss, any keys together, try until the deadline."""
 
     __slots__ = ()
     changes_groups: ClassVar[bool] = False
     resend_after_loss: ClassVar[bool] = True
-
-    def fit(self, keys: Sequence[K_contra]) -> int:
-        """Return how many of these keys fit into one request: all of them."""
-        return len(keys)
+    sizes: KeySizes[Any] | None = None
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a key fails: never before the deadline."""
         return None
 
 
-class ChangingHandler(ReadingHandler[K_contra]):
+class ChangingHandler(ReadingHandler):
     """The defaults of a handler that changes groups: never sent again when the answer was lost."""
 
     __slots__ = ()

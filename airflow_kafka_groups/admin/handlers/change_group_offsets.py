@@ -22,7 +22,7 @@ from airflow_kafka_groups.protocol.group_apis import offset_commit, offset_delet
 
 
 @dataclass(frozen=True, slots=True)
-class AlterGroupOffsetsHandler(ChangingHandler[str]):
+class AlterGroupOffsetsHandler(ChangingHandler):
     """OffsetCommit from outside a group.
 
     :param offsets: what to commit for which group.
@@ -46,7 +46,7 @@ class AlterGroupOffsetsHandler(ChangingHandler[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroupOffsetsHandler(ChangingHandler[str]):
+class DeleteGroupOffsetsHandler(ChangingHandler):
     """OffsetDelete.
 
     :param partitions: which partitions of which group.

@@ -27,7 +27,7 @@ took a tenth longer than one, five half as long again. ``TombstoneSizes`` splits
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroupsHandler(ChangingHandler[str]):
+class DeleteGroupsHandler(ChangingHandler):
     """DeleteGroups.
 
     :param sizes: how much each group makes a broker write.
@@ -37,10 +37,6 @@ class DeleteGroupsHandler(ChangingHandler[str]):
     sizes: TombstoneSizes = field(default_factory=TombstoneSizes)
     batch_size: int = BATCHES_IN_ONE * 200
     api: ClassVar[Api] = DELETE_GROUPS
-
-    def fit(self, keys: Sequence[str]) -> int:
-        """Return how many of these groups fit into one request by what they make the broker write."""
-        return self.sizes.fit(keys)
 
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Build one request for all the groups; every version takes many."""

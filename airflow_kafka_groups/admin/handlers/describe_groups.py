@@ -24,7 +24,7 @@ _new = tuple.__new__  # what a named tuple's own constructor calls, at half the 
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeClassicGroupsHandler(ReadingHandler[str]):
+class DescribeClassicGroupsHandler(ReadingHandler):
     """DescribeGroups, for classic groups.
 
     :param include_authorized_operations: also ask what this user may do with each group.
@@ -47,7 +47,7 @@ class DescribeClassicGroupsHandler(ReadingHandler[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeModernGroupsHandler(ReadingHandler[str]):
+class DescribeModernGroupsHandler(ReadingHandler):
     """The describe API of one of the newer group types.
 
     :param api: ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe.

@@ -18,7 +18,7 @@ from airflow_kafka_groups.protocol.group_apis import find_coordinator
 
 
 @dataclass(frozen=True, slots=True)
-class FindCoordinatorHandler(ReadingHandler[str]):
+class FindCoordinatorHandler(ReadingHandler):
     """FindCoordinator, asked of any broker.
 
     :param key_type: what the keys are.

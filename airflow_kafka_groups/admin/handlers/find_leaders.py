@@ -17,7 +17,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
 @dataclass(frozen=True, slots=True)
-class FindLeadersHandler(ReadingHandler[TopicPartition]):
+class FindLeadersHandler(ReadingHandler):
     """Metadata, asked of any broker for the leaders of partitions."""
 
     api: ClassVar[Api] = METADATA

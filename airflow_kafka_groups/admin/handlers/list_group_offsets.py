@@ -26,7 +26,7 @@ _UNSTABLE_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroupOffsetsHandler(ReadingHandler[str]):
+class ListGroupOffsetsHandler(ReadingHandler):
     """OffsetFetch.
 
     :param specs: which partitions of which group; a group that is not in it is asked for all.

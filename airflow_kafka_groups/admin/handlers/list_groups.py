@@ -20,7 +20,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroupsHandler(ReadingHandler[BrokerId]):
+class ListGroupsHandler(ReadingHandler):
     """ListGroups. The keys are the brokers themselves, one a request.
 
     :param states: only groups in these states; all when empty. Filtered by the broker from v4 on.

@@ -17,7 +17,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
 @dataclass(frozen=True, slots=True)
-class ListOffsetsHandler(ReadingHandler[TopicPartition]):
+class ListOffsetsHandler(ReadingHandler):
     """ListOffsets, asked of partition leaders.
 
     :param specs: which offset of which partition.

@@ -165,10 +165,3 @@ def test_certificates_are_checked_unless_it_is_switched_off() -> None:
 def test_a_ca_file_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location.*nowhere\.pem"):
         parse(security_protocol="SSL", ssl_ca_location="nowhere.pem").security.ssl_context()
-
-
-def test_large_calls_take_larger_requests_unless_told_otherwise() -> None:
-    config = parse()
-    assert [config.groups_in_request(groups) for groups in (1, 19_999, 20_000)] == [200, 200, 400]
-    told = ClientConfig.from_librdkafka({"bootstrap.servers": "b1"}, batch_size=50)
-    assert told.groups_in_request(20_000) == 50

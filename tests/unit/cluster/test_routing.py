@@ -5,8 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.cluster.java_hash import java_hash, java_hashes
-from airflow_kafka_groups.cluster.routing import OffsetsTopic, offsets_partition, offsets_partitions
+from airflow_kafka_groups.cluster.routing import (
+    OffsetsTopic,
+    java_hash,
+    java_hashes,
+    offsets_partition,
+    offsets_partitions,
+)
 
 
 def test_hashes_are_javas() -> None:

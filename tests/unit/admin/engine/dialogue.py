@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.admin.engine.handler import KeySizes
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
@@ -29,9 +30,7 @@ class ToyHandler:
     resend_after_loss: bool = True
     batch_size: int = 10
     tries: int | None = None
-
-    def fit(self, keys: Sequence[str]) -> int:
-        return len(keys)
+    sizes: KeySizes[str] | None = None
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         return self.tries

@@ -38,11 +38,11 @@ class TestTooMuch:
         assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": MOVED}
 
     def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
-        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), handler=HandlerWithBudget(budget=20))
+        talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), handler=ToyHandler(sizes=ToySizes(budget=20)))
         assert talk.asks() == [("ask", 1, "aAbB"), ("ask", 1, "cC")], "10 each: two of a bucket fit"
 
     def test_a_key_that_is_heavier_than_the_budget_goes_alone(self) -> None:
-        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=HandlerWithBudget(budget=5))
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(sizes=ToySizes(budget=5)))
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b"), ("ask", 1, "c")]
 
     def test_requests_are_of_equal_size_rather_than_with_a_small_one_at_the_end(self) -> None:
@@ -61,8 +61,8 @@ SINGLE = ToyHandler(batch_size=1)
 
 
 @dataclass(frozen=True)
-class HandlerWithBudget(ToyHandler):
-    budget: int = 0
+class ToySizes:
+    budget: int
 
     def fit(self, keys: Sequence[str]) -> int:
         sizes = range(len(keys), 0, -1)

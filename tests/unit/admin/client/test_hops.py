@@ -1,0 +1,89 @@
+"""How many files of the package one call crosses: a reader has to follow it through each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import airflow_kafka_groups
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.protocol.apis import ALL_APIS, METADATA, Api
+from airflow_kafka_groups.protocol.codec import encode_body
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.responses import decode_response
+from airflow_kafka_groups.transport.base import OnAnswer
+from tests.fakes import answers
+from tests.fakes.cluster import FakeCluster
+from tests.unit.admin.client.faults import client
+
+PACKAGE = str(Path(airflow_kafka_groups.__file__).parent)
+GROUPS = ["a", "b", "c"]
+MOST_FILES = 18
+MOST_FILES_WITH_THE_SOCKET = 21
+"""With the connection itself: its two files, and the codec of request headers."""
+
+
+class ScriptedConnection:
+    """A connection whose broker knows two answers."""
+
+    versions = ApiVersions({api.key: (api.min_version, api.max_version) for api in ALL_APIS})
+    usable = True
+
+    def __init__(self) -> None:
+        topics = {OFFSETS_TOPIC: [1] * 50}
+        fetched = answers.offset_fetch(9, dict.fromkeys(GROUPS, ErrorCode.none), {("t", 0): (5, ErrorCode.none)})
+        self._metadata = answers.decoded(answers.metadata(METADATA.max_version, {1: 9092}, topics))
+        self._fetched = b"\x00\x00\x00\x00\x00" + encode_body(fetched)
+
+    async def send(self, api: Api, version: int, request: Any, timeout: float) -> Any:
+        assert api is METADATA
+        return self._metadata
+
+    def submit(self, api: Api, version: int, request: Any, timeout: float, on_answer: OnAnswer) -> asyncio.Handle:
+        answer = decode_response(api, version, self._fetched)
+        return asyncio.get_running_loop().call_soon(on_answer, answer, None)
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def files_crossed(call: Callable[[], Awaitable[Any]]) -> set[str]:
+    """Make a call and return the package's files in which it called a function."""
+    files: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(PACKAGE):
+            caller = frame.f_back
+            if caller is None or "/fakes/" not in caller.f_code.co_filename:
+                files.add(name.removeprefix(PACKAGE))
+
+    sys.setprofile(note)
+    try:
+        results = await call()
+    finally:
+        sys.setprofile(None)
+    assert sorted(results.succeeded) == GROUPS
+    return files
+
+
+async def test_listing_offsets_crosses_few_files() -> None:
+    async def connect(host: str, port: int) -> ScriptedConnection:
+        return ScriptedConnection()
+
+    async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": "127.0.0.1:9092"}), connect) as admin:
+        files = await files_crossed(lambda: admin.list_consumer_group_offsets(GROUPS))
+    assert len(files) <= MOST_FILES, sorted(files)
+    assert "/admin/engine/driver.py" in files
+
+
+async def test_listing_offsets_over_a_socket_crosses_few_files() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+        files = await files_crossed(lambda: admin.list_consumer_group_offsets(GROUPS))
+    assert len(files) <= MOST_FILES_WITH_THE_SOCKET, sorted(files)

@@ -1,0 +1,55 @@
+"""Streams of more groups than the engine is given at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.admin.client import calls
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from tests.fakes.raw_cluster import PARTITIONS_OF_GROUP, RawCluster
+
+WINDOW = 100
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "_STREAM_WINDOW", WINDOW)
+
+
+@asynccontextmanager
+async def client(*, batched: bool = True, **overrides: Any) -> AsyncIterator[AdminClient]:
+    async with RawCluster(batched=batched) as cluster:
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}, **overrides)
+        async with AdminClient(config) as admin:
+            yield admin
+
+
+@pytest.mark.parametrize("batched", [True, False])
+async def test_a_stream_in_windows_has_every_group_once(batched: bool) -> None:
+    group_ids = [f"group-{number:04d}" for number in range(5 * WINDOW + 7)]
+    told: list[tuple[int, int]] = []
+    async with client(batched=batched) as admin:
+        stream = admin.stream_consumer_group_offsets(
+            [*group_ids, *group_ids], progress=lambda done, total: told.append((done, total))
+        )
+        seen = [(result.group_id, len(result.unwrap())) async for result in stream]
+    assert sorted(seen) == [(group_id, PARTITIONS_OF_GROUP) for group_id in group_ids]
+    assert told == sorted(told)
+    assert told[-1] == (len(group_ids), len(group_ids))
+
+
+async def test_the_windows_of_a_stream_share_one_deadline() -> None:
+    errors: list[KafkaGroupsError | None] = []
+    async with client(api_timeout=1.0) as admin:
+        async for result in admin.stream_consumer_group_offsets([f"g{number}" for number in range(3 * WINDOW)]):
+            if not errors:
+                await asyncio.sleep(1.1)  # whoever reads the stream is slow
+            errors.append(result.error)
+    assert len(errors) == 3 * WINDOW
+    assert all("was not done in time" in str(error) for error in errors[WINDOW:])
