@@ -1,1 +1,1 @@
-"""The Airflow connection as an AdminClient."""
+"""The Airflow hook: a connection as an AdminClient."""

@@ -23,7 +23,7 @@ M = TypeVar("M", bound=StrEnum)
 
 
 def read_strings(field: str, value: Any) -> list[str]:
-    """Read a list of non-empty texts, given as a list or as the text of a JSON list.
+    """Read a list of non-empty strings, passed as a list or a JSON string.
 
     Raises ``ConfigurationError`` for anything else.
     """
@@ -33,14 +33,14 @@ def read_strings(field: str, value: Any) -> list[str]:
             parsed = json.loads(value)
         except ValueError:
             raise ConfigurationError(
-                field, value, 'must be a list, or the text of a JSON list such as ["orders"] (in a template: | tojson)'
+                field, value, 'must be a list, or a JSON list such as ["orders"] (in a template: | tojson)'
             ) from None
     if isinstance(parsed, str | bytes | dict) or not isinstance(parsed, Iterable):
-        raise ConfigurationError(field, value, "must be a list of texts")
+        raise ConfigurationError(field, value, "must be a list of strings")
     items = list(parsed)
     for item in items:
         if not isinstance(item, str) or not item:
-            raise ConfigurationError(field, item, "every item must be a non-empty text")
+            raise ConfigurationError(field, item, "every item must be a non-empty string")
     return items
 
 
@@ -66,12 +66,12 @@ def read_group_ids_once(field: str, value: Any) -> list[str]:
 
 
 def read_patterns(field: str, value: Any) -> tuple[str, ...]:
-    """Read patterns (``connect-*``, ``re:…``), as a list or the text of a JSON list; refuse what cannot be used."""
+    """Read patterns (``connect-*``, ``re:…``), passed as a list or a JSON string. Raises ``ConfigurationError``."""
     return check_patterns(field, read_strings(field, value))
 
 
 def read_number(field: str, value: Any, *, minimum: float = 0, maximum: float | None = None) -> float:
-    """Read a finite number that may have been rendered to text. Raises ``ConfigurationError`` outside the bounds."""
+    """Read a finite number, possibly rendered to a string. Raises ``ConfigurationError`` outside the bounds."""
     try:
         number = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -83,11 +83,11 @@ def read_number(field: str, value: Any, *, minimum: float = 0, maximum: float | 
 
 
 def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | None = None) -> int:
-    """Read a whole number that may have been rendered to text."""
+    """Read an integer, possibly rendered to a string."""
     number = read_number(field, value, minimum=minimum, maximum=maximum)
     if number != int(number):
-        raise ConfigurationError(field, value, "must be a whole number")
-    return value if isinstance(value, int) else int(number)  # a float holds no offset above 2**53 exactly
+        raise ConfigurationError(field, value, "must be an integer")
+    return value if isinstance(value, int) else int(number)  # a float does not represent offsets above 2**53 exactly
 
 
 def optional(read: Callable[[str, Any], T]) -> Callable[[str, Any], T | None]:
@@ -119,7 +119,7 @@ def read_switch(field: str, value: Any) -> bool:
 
 
 def read_flag(field: str, value: Any) -> bool:
-    """Read a switch that may have been rendered to text ("True"). Anything unclear is an error, never a default."""
+    """Read a boolean, possibly rendered to a string ("True"). Anything else is an error, never a default."""
     if isinstance(value, bool):
         return value
     known = {"true": True, "false": False}
@@ -179,7 +179,7 @@ def read_milliseconds(field: str, value: Any) -> int:
 
 
 def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartition, int]]:
-    """Read ``{group: {topic: {partition: offset}}}``, as mappings or as JSON text; the numbers may be texts."""
+    """Read ``{group: {topic: {partition: offset}}}``, as mappings or a JSON string; numbers may be strings."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -197,7 +197,7 @@ def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartit
 
 def _level(field: str, value: Any) -> list[tuple[Any, Any]]:
     if not isinstance(value, Mapping) or not value:
-        raise ConfigurationError(field, value, "must be a mapping that is not empty")
+        raise ConfigurationError(field, value, "must be a non-empty mapping")
     return list(value.items())
 
 

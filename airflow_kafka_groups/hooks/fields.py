@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 
 _PEM_MARK = "-----BEGIN"
-_LOOKS_LIKE = 0.85  # of 1: one letter wrong in eight
+_LOOKS_LIKE = 0.85  # a similarity from 0 to 1: about one wrong letter in eight
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 
@@ -61,7 +61,7 @@ def group_prefix_of(value: Any) -> str:
     """Read a prefix of a group's name."""
     text = text_of("lease_group_prefix", value)
     if not _PREFIX.fullmatch(text):
-        raise ConfigurationError("lease_group_prefix", value, "use at most 100 letters, digits, dots, _ or -")
+        raise ConfigurationError("lease_group_prefix", value, "must be at most 100 letters, digits, dots, _ or -")
     return text
 
 

@@ -1,7 +1,7 @@
-"""What a connection forbids: any change where it is read-only, and changes of protected groups.
+"""The restrictions of a connection: read-only, and protected groups.
 
-The client asks this policy before every request that changes a group, so that a ``@task`` function, a shell and an
-operator are held by the same rule.
+The client applies this policy before every request that changes a group, so that ``@task`` functions, shells and
+operators are subject to the same rule.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ConnectionPolicy:
 class GuardedAdminClient(AdminClient):
     """The ``AdminClient`` of a connection, under its policy.
 
-    What is not about groups (topic ids, the offsets retention) it asks through ``ClusterAdmin``.
+    Topic ids and the offsets retention are requested through ``ClusterAdmin``.
 
     :param config: where and how to connect.
     :param settings: the connection's settings.
-    :param connect: opens a connection; a test passes its own. Default: the real one.
+    :param connect: opens a connection. Default: the real one. Replaced in tests.
     """
 
     def __init__(self, config: ClientConfig, settings: ConnectionSettings, connect: Connector | None = None) -> None:

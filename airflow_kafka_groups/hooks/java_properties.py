@@ -1,7 +1,7 @@
-"""A connection as properties of Kafka's Java client, which Spark and Kafka's own tools use.
+"""A connection as properties of Kafka's Java client, used by Spark and Kafka's own tools.
 
-Certificates and keys are embedded (PEM): executors need no files. The result holds every secret of the connection: it
-is written to a file that only its owner can read, and shown nowhere.
+Certificates and keys are embedded (PEM), so that executors need no files. The result contains all secrets of the
+connection: it is only written to a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SECURITY = "org.apache.kafka.common.security"
 
 
 def java_properties(settings: ConnectionSettings) -> dict[str, str]:
-    """Translate a connection; ``kafka_groups.…`` properties carry its restrictions.
+    """Translate a connection to Java properties; ``kafka_groups.…`` properties contain its restrictions.
 
-    Raises ``ConfigurationError`` naming what Java's client cannot do, or the file that cannot be read. No message holds
-    a secret.
+    Raises ``ConfigurationError`` naming a setting that Java's client does not support, or a file that cannot be read.
+    No message contains a secret.
     """
     made = to_java(ClientConfig.parse(settings.properties, **settings.limits))
     if settings.read_only:
@@ -44,11 +44,11 @@ def java_properties(settings: ConnectionSettings) -> dict[str, str]:
 
 
 def to_java(config: ClientConfig) -> dict[str, str]:
-    """Return the properties of a Java client that reaches the same cluster in the same way."""
+    """Return the properties of a Java client that connects to the same cluster with the same security."""
     security = config.security
-    # What Java's client does by itself is left to it: a client id names metrics, which must not collide.
+    # Defaults are omitted: a client id names metrics, which must not collide.
     default = ClientConfig(bootstrap_servers=config.bootstrap_servers)
-    api_timeout = max(config.api_timeout, config.request_timeout)  # Java refuses less
+    api_timeout = max(config.api_timeout, config.request_timeout)  # Java requires at least the request timeout
     given = {
         "client.id": (config.client_id, default.client_id),
         "request.timeout.ms": (round(config.request_timeout * 1000), round(default.request_timeout * 1000)),
@@ -64,7 +64,7 @@ def to_java(config: ClientConfig) -> dict[str, str]:
 
 
 def render_properties(properties: Mapping[str, str]) -> str:
-    """Write a Java properties file."""
+    """Return the content of a Java properties file."""
     return "".join(f"{name}={_escaped(value)}\n" for name, value in sorted(properties.items()))
 
 
@@ -111,7 +111,7 @@ def _oidc(oauth: OAuthConfig) -> dict[str, str]:
         raise ConfigurationError(
             "oauth_cb",
             None,
-            f"a token callback in Python cannot follow to Spark: use {TOKEN_URL}, or write the job's properties file "
+            f"a Python token callback is not available in Spark: use {TOKEN_URL}, or write the job's properties file "
             "yourself",
         )
     options = {"clientId": endpoint.client_id, "clientSecret": endpoint.client_secret, "scope": endpoint.scope}
@@ -128,7 +128,7 @@ def _tls(security: SecurityConfig) -> dict[str, str]:
         raise ConfigurationError(
             "enable.ssl.certificate.verification",
             "false",
-            "Java's client always verifies the brokers' certificates: give their CA (ssl.ca.location) instead",
+            "Java's client always verifies the brokers' certificates: set their CA (ssl.ca.location) instead",
         )
     made = {"ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else ""}
     if tls.cipher_suites:
@@ -145,7 +145,7 @@ def _tls(security: SecurityConfig) -> dict[str, str]:
 
 
 def _private_key(text: str, password: str | None) -> str:
-    """Return the key in the only form that Java's client reads (PKCS#8), without its password."""
+    """Return the key as PKCS#8, the only format that Java's client reads, without its password."""
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
@@ -177,7 +177,7 @@ def _jaas(module: str, options: Mapping[str, str | None]) -> str:
 
 
 def _expression(pattern: str) -> str:
-    """Return a protected pattern as a regular expression, as ``maintenance.patterns`` reads it."""
+    """Return a protected pattern as a regular expression, interpreted as in ``maintenance.patterns``."""
     return pattern.removeprefix("re:") if pattern.startswith("re:") else f"(?!\\Z){translate(pattern)}"
 
 

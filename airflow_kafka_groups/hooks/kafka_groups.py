@@ -1,4 +1,4 @@
-"""The Airflow connection as an AdminClient, with a sync face for ``@task`` functions and operators.
+"""The Airflow hook: a connection as an AdminClient, with synchronous methods for ``@task`` functions and operators.
 
 In a ``@task``::
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECRET_NAME = re.compile(r"passw|secret|passphrase|jaas|private.?key|key\.pem|oauthbearer\.config|token$", re.I)
-"""What is not to be shown, by librdkafka's names, Java's and our own."""
+"""Names of secret properties: librdkafka's, Java's and our own."""
 _ASSIGNED = re.compile(r"""=\s*["']?([^\s"',;]{5,})""")
 
 
 class KafkaGroupsHook(BaseHook):
-    """Talk to a cluster's consumer groups through an Airflow connection.
+    """The hook for a cluster's consumer groups.
 
-    Connections of the type ``kafka_groups`` have a form; those of the official Kafka provider (type ``kafka``, extra =
-    librdkafka properties) work unchanged.
+    Connections of type ``kafka_groups`` have a form; those of the official Kafka provider (type ``kafka``, extra =
+    librdkafka properties) also work.
 
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default``.
     """
 
     conn_name_attr = "kafka_groups_conn_id"
@@ -71,16 +71,16 @@ class KafkaGroupsHook(BaseHook):
 
     @property
     def settings(self) -> ConnectionSettings:
-        """Read the connection, once.
+        """The settings of the connection, read once.
 
-        Raises ``ConfigurationError`` when there is no such connection or a field cannot be used.
+        Raises ``ConfigurationError`` if the connection does not exist or a field is invalid.
         """
         if self._settings is None:
             self._settings = read_connection(self._connection())
         return self._settings
 
     def client_config(self) -> ClientConfig:
-        """Build the client's configuration. Raises ``ConfigurationError`` naming the field that cannot be used."""
+        """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
         from airflow_kafka_groups.cluster.config import ClientConfig
         from airflow_kafka_groups.hooks.tokens import airflow_token_source
 
@@ -90,40 +90,41 @@ class KafkaGroupsHook(BaseHook):
     def get_conn(self) -> GuardedAdminClient:
         """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
 
-        It refuses changes on a read-only connection and to protected groups.
+        It refuses changes on a read-only connection and of protected groups.
         """
         from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
         return GuardedAdminClient(self.client_config(), self.settings)
 
     def write_spark_properties(self, path: Path) -> Path:
-        """Write the connection as a properties file for the Spark jobs' ``--kafka-properties``; give its path.
+        """Write the connection as a properties file for the Spark jobs' ``--kafka-properties``; return its path.
 
-        Only its owner can read it (mode 0600). It holds the connection's secrets: delete it when the job is done.
+        Only its owner can read it (mode 0600). It contains the connection's secrets: delete it after the job.
 
-        :param path: a file on this machine that must not exist yet.
+        :param path: a local file that must not exist yet.
 
-        Raises ``ConfigurationError`` naming what Kafka's Java client cannot do.
+        Raises ``ConfigurationError`` naming a setting that Kafka's Java client does not support.
         """
         from airflow_kafka_groups.hooks.java_properties import java_properties, write_properties
 
         return write_properties(java_properties(self.settings), path)
 
     def write_source_settings(self, path: Path) -> Path:
-        """Write the connection as a file for the option ``config.file`` of the Spark source; give its path.
+        """Write the connection as a file for the option ``config.file`` of the Spark source; return its path.
 
-        Only its owner can read it (mode 0600). It holds the connection's secrets: delete it when the job is done.
+        Only its owner can read it (mode 0600). It contains the connection's secrets: delete it after the job.
 
-        :param path: a file that must not exist yet, on this machine or a folder that the executors have, too.
+        :param path: a file that must not exist yet, local or in a folder that executors share.
 
-        Raises ``ConfigurationError`` naming what no file can carry, such as tokens that Python makes in Airflow.
+        Raises ``ConfigurationError`` naming a setting that a file cannot contain, such as tokens from Python code in
+        Airflow.
         """
         from airflow_kafka_groups.hooks.source_settings import write_source_settings
 
         return write_source_settings(self.settings, path)
 
     async def aget_conn(self) -> GuardedAdminClient:
-        """Build the same client inside an event loop that must not be held up, such as a triggerer's."""
+        """Build the same client without blocking the event loop, e.g. of a triggerer."""
         from airflow.providers.common.compat.connection import get_async_connection
         from asgiref.sync import sync_to_async
 
@@ -132,22 +133,22 @@ class KafkaGroupsHook(BaseHook):
                 connection = await get_async_connection(conn_id)
             await sync_to_async(_mask_secrets)(connection)
             self._settings = read_connection(connection)
-        return await sync_to_async(self.get_conn)()  # what gives tokens may read a connection of its own
+        return await sync_to_async(self.get_conn)()  # the token source may read a connection
 
     @asynccontextmanager
     async def async_client(self) -> AsyncIterator[GuardedAdminClient]:
-        """Give a connected ``AdminClient`` and close it afterwards."""
+        """Provide a connected ``AdminClient``, and close it afterwards."""
         async with self.get_conn() as admin:
             yield admin
 
     def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
         """Run an async function with a connected client, and close the client.
 
-        Works inside a running event loop too (in a thread of its own, while the caller waits).
+        Also works inside a running event loop, in a separate thread while the caller waits.
 
-        :param function: gets the client, returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
+        :param function: takes the client and returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
         """
-        client = self.get_conn()  # in the caller's thread: only there Airflow's connections can be read
+        client = self.get_conn()  # in the caller's thread, the only one that can read Airflow's connections
 
         async def main() -> T:
             async with client as admin:
@@ -160,10 +161,10 @@ class KafkaGroupsHook(BaseHook):
             return pool.submit(context.run, lambda: asyncio.run(main())).result()
 
     def lease(self, *, owner: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
-        """Build the lease of this cluster, for ``async with``: the right to delete, which one run has at a time.
+        """Build the lease of this cluster for ``async with``: the right to delete, held by one run at a time.
 
-        :param owner: how this run is named to the others, e.g. its run id.
-        :param wait_seconds: how long a lease that another holds is waited for.
+        :param owner: the name of this run as shown to others, e.g. its run id.
+        :param wait_seconds: seconds to wait for a lease held by another run.
 
         Entering raises ``LeaseNotAcquiredError`` naming the holder.
         """
@@ -179,7 +180,7 @@ class KafkaGroupsHook(BaseHook):
         types: Iterable[GroupType | str] = (),
         group_id_pattern: str | None = None,
     ) -> GroupListings:
-        """List groups of all brokers. Brokers that did not answer are in ``.errors``: short is not empty."""
+        """List groups of all brokers. Brokers that did not answer are in ``.errors``."""
         return self.run(lambda admin: admin.list_groups(states=states, types=types, group_id_pattern=group_id_pattern))
 
     def find_coordinators(
@@ -203,7 +204,7 @@ class KafkaGroupsHook(BaseHook):
         return self.run(lambda admin: admin.list_consumer_group_offsets(wanted, require_stable=require_stable))
 
     def delete_consumer_groups(self, group_ids: Iterable[str]) -> GroupResults[None]:
-        """Delete groups, without plan or backup. Groups that fail (or are protected) are in ``.failed``.
+        """Delete groups without a plan or backup. Groups that fail or are protected are in ``.failed``.
 
         Raises ``ConfigurationError`` on a read-only connection.
         """
@@ -212,22 +213,22 @@ class KafkaGroupsHook(BaseHook):
     def offsets_retention(self) -> OffsetsRetention:
         """Return how long the brokers keep the offsets of a group without members (``offsets.retention.minutes``).
 
-        It needs DescribeConfigs on the cluster: a broker that does not tell is in ``.errors``, and ``.minutes`` is then
+        It requires DescribeConfigs on the cluster. Brokers that do not answer are in ``.errors``; ``.minutes`` is then
         ``None``.
         """
         return self.run(lambda admin: admin.offsets_retention())
 
     def test_connection(self) -> tuple[bool, str]:
-        """Connect, authenticate, look around; say what was found, what is allowed, or in one sentence what is wrong.
+        """Connect and authenticate; return a description of the cluster and of this user's rights, or what is wrong.
 
-        Nothing is changed, and nothing is tried: what is allowed, the brokers are asked.
+        Nothing is changed: the brokers are asked for the rights.
         """
         from airflow.sdk.exceptions import AirflowException
 
-        from airflow_kafka_groups.hooks.probe import look_around
+        from airflow_kafka_groups.hooks.probe import describe_connection
 
         try:
-            found = self.run(lambda admin: look_around(admin, self.settings.lease_group_id))
+            found = self.run(lambda admin: describe_connection(admin, self.settings.lease_group_id))
             return True, f"{found} This connection is read-only." if self.settings.read_only else found
         except KafkaGroupsError as exc:
             return False, str(exc)
@@ -242,7 +243,7 @@ class KafkaGroupsHook(BaseHook):
 
     @contextmanager
     def _explained(self) -> Iterator[str]:
-        """Give the connection's id to look it up with, and say what to do when there is none."""
+        """Provide the connection's id. Raises ``ConfigurationError`` with a remedy for a missing connection."""
         from airflow.sdk.exceptions import AirflowNotFoundException
 
         conn_id: Any = self.kafka_groups_conn_id
@@ -268,23 +269,23 @@ def _in_running_loop() -> bool:
 
 
 def _mask_secrets(connection: Any) -> None:
-    """Tell Airflow's log masking which values are secret, nested and PEM ones included."""
+    """Register the connection's secrets with Airflow's log masking, including nested and PEM ones."""
     from airflow.sdk.log import mask_secret
 
-    # Not Connection.extra_dejson: on broken JSON it logs a traceback, which may show the extra itself.
+    # Not Connection.extra_dejson: for invalid JSON it logs a traceback, which may contain the extra.
     extra = _json_object(connection.extra)
-    mask_secret(extra)  # by key name; what no name gives away follows
+    mask_secret(extra)  # by key name; values under other names follow
     for holder in (extra, _json_object(extra.get("properties"))):
         for name, value in holder.items():
             if isinstance(value, str) and value and _SECRET_NAME.search(name):
                 mask_secret(value)
-                # Also in parts: a log shows a key line by line, and what a JAAS text holds without the text around it.
+                # Also in parts: logs show keys line by line, and option values of a JAAS string without the rest.
                 for part in (*value.splitlines()[1:-1], *_ASSIGNED.findall(value)):
                     mask_secret(part)
 
 
 def _json_object(value: Any) -> dict[str, Any]:
-    """Give a mapping or the text of one; an empty one for anything else, which is refused elsewhere."""
+    """Return a mapping or a parsed JSON object; an empty one for anything else, which is refused elsewhere."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -1,4 +1,4 @@
-"""The Test button: what a connection can do, in a few sentences. It asks brokers, and changes nothing."""
+"""The Test button: describes the cluster and this user's rights, without changing anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.protocol.api_versions import ApiVersions
 
-GROUPS_LOOKED_AT = 50
+SAMPLE_GROUPS = 50
 _HIDDEN_TOPICS = (
     " Brokers leave topics that this user may not describe out of a group's offsets, and so out of backups: allow "
     "Describe on all topics."
@@ -26,34 +26,34 @@ _FORGOTTEN = (
 )
 
 
-async def look_around(admin: GuardedAdminClient, lease_group_id: str) -> str:
-    """Connect to every broker, list the groups, ask what may be done with the first of them and what brokers keep.
+async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) -> str:
+    """Connect to every broker, list the groups, and return the rights for the first groups and the offsets retention.
 
-    :param lease_group_id: the group that stands for the right to delete.
+    :param lease_group_id: the group that represents the lease.
     """
     from airflow_kafka_groups.admin.client.access import describe_access
 
     cluster = await admin.describe_cluster()
     groups = await admin.list_groups()
-    said = f"{_brokers(cluster)}; {counted(groups, 'group')} visible"
+    text = f"{_brokers(cluster)}; {counted(groups, 'group')} visible"
     if groups.errors:
-        said += f" ({counted(groups.errors, 'broker')} did not answer the listing)"
-    sample = sorted(groups)[:GROUPS_LOOKED_AT]
+        text += f" ({counted(groups.errors, 'broker')} did not answer the listing)"
+    sample = sorted(groups)[:SAMPLE_GROUPS]
     try:
         access = await describe_access(admin, sample, lease_group_id)
     except KafkaGroupsError as error:
-        return f"Connected to cluster {cluster.cluster_id}: {said}. What may be done is not known: {error}."
+        return f"Connected to cluster {cluster.cluster_id}: {text}. What may be done is not known: {error}."
     if access.lists_all is False:
-        said += " (only those that this user may describe: there may be more)"
+        text += " (only those that this user may describe: there may be more)"
     lacking = "" if access.sees_all_topics else _HIDDEN_TOPICS
     if access.lease is False:
         lacking += f" A deletion needs Read on the group {lease_group_id}, which this user has not."
     kept = await _offsets_kept(admin)
-    return f"Connected to cluster {cluster.cluster_id}: {said}. {_allowed(access, sample)}{lacking} {kept}"
+    return f"Connected to cluster {cluster.cluster_id}: {text}. {_allowed(access, sample)}{lacking} {kept}"
 
 
 def counted(things: Sized, name: str) -> str:
-    """Say how many there are: "1 broker", "3 brokers"."""
+    """Return a count with its noun: "1 broker", "3 brokers"."""
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
@@ -67,11 +67,11 @@ async def _offsets_kept(admin: GuardedAdminClient) -> str:
         return f"How long brokers keep the offsets of idle groups is not known: {why}."
     source = ", Kafka's default" if retention.is_default else ""
     source += ", the smallest of different values" if retention.differs else ""
-    said = (
+    text = (
         f"Brokers keep the offsets of a group without members for {_duration(minutes)} "
         f"(offsets.retention.minutes={minutes}{source})."
     )
-    return said + (_FORGOTTEN if minutes * 60 <= WEEK_SECONDS else "")
+    return text + (_FORGOTTEN if minutes * 60 <= WEEK_SECONDS else "")
 
 
 def _duration(minutes: int) -> str:
@@ -83,11 +83,11 @@ def _duration(minutes: int) -> str:
 
 def _brokers(cluster: ClusterDescription) -> str:
     versions = list(cluster.api_versions.values())
-    said = counted(cluster.brokers, "broker")
+    text = counted(cluster.brokers, "broker")
     if cluster.errors:
         first = next(iter(cluster.errors.values()))
-        said += f" ({len(cluster.errors)} cannot be reached, first: {first})"
-    return f"{said}, {_releases(versions)}, {_batching(versions)}" if versions else said
+        text += f" ({len(cluster.errors)} cannot be reached, first: {first})"
+    return f"{text}, {_releases(versions)}, {_batching(versions)}" if versions else text
 
 
 def _releases(versions: Iterable[ApiVersions]) -> str:
@@ -118,9 +118,9 @@ def _allowed(access: Access, sample: list[str]) -> str:
         "delete": [group.delete for group in access.groups.values()],
         "restore": [group.restore for group in access.groups.values()],
     }
-    said = [f"{name} {_how_many(answers)}" for name, answers in rights.items()]
+    text = [f"{name} {_how_many(answers)}" for name, answers in rights.items()]
     of = "the only group" if len(access.groups) == 1 else f"the {len(access.groups)} groups looked at"
-    return f"Allowed with {of}: {', '.join(said)}."
+    return f"Allowed with {of}: {', '.join(text)}."
 
 
 def _how_many(answers: list[bool | None]) -> str:

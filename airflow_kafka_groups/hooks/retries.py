@@ -1,4 +1,4 @@
-"""Which failures a retry can mend. Airflow 3.3 asks a task's retry policy; an older one retries all failures alike."""
+"""The failures that a retry cannot solve. Airflow 3.3 uses a task's retry policy; older versions retry all failures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FINAL: dict[type[Exception], str] = {
     LeaseLostError: "what was deleted until then is in the audit record: look before the rest is",
     MaintenanceError: "a file or plan is not fit for this, and will not be",
 }
-"""Failures that another try would only meet again, or must not follow blindly, and why."""
+"""Failures that would repeat, or must not be retried without a check, with the reason."""
 
 
 def set_retry_policy(task: Any) -> None:
-    """Let a task's retries end at once where they cannot help, unless it has a retry policy of its own.
+    """Stop a task's retries at failures in ``FINAL``, unless it has its own retry policy.
 
-    :param task: an operator or sensor; one of an Airflow without retry policies (before 3.3) is left as it is.
+    :param task: an operator or sensor. Without effect on Airflow before 3.3, which has no retry policies.
     """
     if getattr(task, "retry_policy", False) is None:
         task.retry_policy = _policy()

@@ -106,12 +106,12 @@ class ConnectionSettings:
         return bool(self.protected_groups) and GroupFilter(protected=self.protected_groups).protects(group_id)
 
     def require_writable(self) -> None:
-        """Raise ``ConfigurationError`` when the connection is read-only."""
+        """Raise ``ConfigurationError`` if the connection is read-only."""
         if self.read_only:
             raise ConfigurationError(
                 f"connection {self.conn_id!r}",
                 None,
-                "is read-only, so nothing may be changed through it: use another connection, or turn its read_only off",
+                "is read-only: use another connection, or turn off its read_only",
             )
 
     def protected_error(self, group_id: str) -> ConfigurationError:
@@ -122,7 +122,7 @@ class ConnectionSettings:
 def read_connection(connection: ConnectionLike) -> ConnectionSettings:
     """Translate a connection of type ``kafka_groups`` or ``kafka`` (the official provider's).
 
-    Raises ``ConfigurationError`` naming the field, what it holds (unless it is a secret) and the remedy.
+    Raises ``ConfigurationError`` naming the field, its value (unless it is a secret) and the remedy.
     """
     extra = _extra_of(connection)
     if connection.conn_type == OFFICIAL_CONN_TYPE:
@@ -137,7 +137,7 @@ def read_connection(connection: ConnectionLike) -> ConnectionSettings:
 
 
 def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
-    # Connection.extra_dejson reads broken JSON as {}: that would lose read_only and protected_groups without a word.
+    # Connection.extra_dejson reads invalid JSON as {}: that would silently lose read_only and protected_groups.
     try:
         extra = json.loads(connection.extra) if connection.extra else {}
     except ValueError:

@@ -1,7 +1,7 @@
 """A connection as the file that the Spark data source ``kafka_groups`` reads on executors (``config.file``).
 
-The names are librdkafka's, as in the connection. Certificates and keys are embedded: executors need no other files. The
-result holds every secret of the connection: it is written to a file that only its owner can read, and shown nowhere.
+The names are librdkafka's, as in the connection. Certificates and keys are embedded, so that executors need no other
+files. The result contains all secrets of the connection: it is only written to a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from airflow_kafka_groups.transport.security import TOKEN_URL
 
 
 def source_settings(settings: ConnectionSettings) -> dict[str, str]:
-    """Return what the source needs of a connection, with the texts of the files it names.
+    """Return the settings that the source needs, including the content of referenced files.
 
-    Raises ``ConfigurationError`` naming what no file can carry, or the setting or file that cannot be used. No message
-    holds a secret.
+    Raises ``ConfigurationError`` naming a setting that a file cannot contain or that is invalid. No message contains a
+    secret.
     """
     config = ClientConfig.parse(settings.properties, **settings.limits)
     _check_portable(config)
@@ -34,7 +34,7 @@ def source_settings(settings: ConnectionSettings) -> dict[str, str]:
         "request.timeout.ms": f"{config.request_timeout * 1000:g}",
         "default.api.timeout.ms": f"{config.api_timeout * 1000:g}",
     }
-    # What the source would refuse on an executor is refused here.
+    # Fail here if the source would refuse the settings on an executor.
     ClientConfig.from_librdkafka(made, token_source=airflow_token_source).security.ssl_context()
     return made
 

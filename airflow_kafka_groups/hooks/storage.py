@@ -1,4 +1,4 @@
-"""Where an operator's files are: from a text (a path or a URL) to a path that maintenance can use."""
+"""Opening paths and URLs of an operator's files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def open_path(field: str, value: Any) -> StoragePath:
-    """Give the path of a text: ``/data/x`` and ``file:///data/x`` are local, any other URL is an ``ObjectStoragePath``.
+    """Return a path: ``/data/x`` and ``file:///data/x`` are local, any other URL is an ``ObjectStoragePath``.
 
     Credentials of object stores come from an Airflow connection: ``s3://my_aws_conn@bucket/folder``. Raises
-    ``ConfigurationError`` for a relative path: tasks run in different working folders.
+    ``ConfigurationError`` for a relative path, because tasks run in different working folders.
     """
     text = read_text(field, value)
     parts = urlsplit(text)
@@ -34,7 +34,7 @@ def _open_object_store(field: str, text: str) -> StoragePath:
 
     try:
         path = ObjectStoragePath(text)
-        _ = path.fs  # here, in the task's own thread, and not in the event loop: it reads an Airflow connection
+        _ = path.fs  # in the task's own thread, not in the event loop: it reads an Airflow connection
     except (ValueError, ImportError) as exc:
         raise ConfigurationError(
             field,
@@ -45,10 +45,10 @@ def _open_object_store(field: str, text: str) -> StoragePath:
 
 
 def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:
-    """Give the layout of one cluster's files.
+    """Return the layout of one cluster's files.
 
     :param storage_path: the folder above all clusters.
-    :param cluster: the cluster's folder; ``None`` to take the connection's id.
+    :param cluster: the cluster's folder; ``None`` for the connection's id.
     :param conn_id: the connection's id.
     """
     from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, cluster_folder

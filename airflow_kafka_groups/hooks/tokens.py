@@ -49,13 +49,13 @@ def is_google(servers: str) -> bool:
 
 
 def _allowed(path: str) -> Callable[[str], Any]:
-    """Import a callback by its path, if Airflow's configuration allows it, as the official provider does."""
+    """Import a callback by its path if Airflow's configuration allows it, as the official provider does."""
     from airflow.providers.common.compat.module_loading import import_string
     from airflow.sdk import conf
 
     listed = str(conf.get("apache_kafka", "callback_allowlist", fallback="") or "")
     if path not in {name.strip() for name in listed.split(",")}:
-        raise ConfigurationError("oauth_cb", path, "is not allowed: [apache_kafka] callback_allowlist does not name it")
+        raise ConfigurationError("oauth_cb", path, "is not allowed: add it to [apache_kafka] callback_allowlist")
     try:
         found: Callable[[str], Any] = import_string(path)
     except ImportError as error:

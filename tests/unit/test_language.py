@@ -10,7 +10,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "airflow_kafka_groups"
 CHECKED = (
+    "contracts",
     "exceptions.py",
+    "hooks",
     "links.py",
     "maintenance/__init__.py",
     "maintenance/backup",

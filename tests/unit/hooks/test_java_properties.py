@@ -62,7 +62,7 @@ def test_kerberos_and_oidc() -> None:
     oidc |= {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.token.endpoint.url": "https://id/token"}
     made = translate({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", **oidc})
     assert 'clientId="client.id" clientSecret="client.secret" scope="scope";' in made["sasl.jaas.config"]
-    with pytest.raises(ConfigurationError, match="a token callback in Python cannot follow to Spark"):
+    with pytest.raises(ConfigurationError, match="a Python token callback is not available in Spark"):
         translate({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": "a.b"})
 
 
