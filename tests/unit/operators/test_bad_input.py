@@ -25,6 +25,7 @@ from airflow_kafka_groups.operators.offset_changes import (
 )
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from airflow_kafka_groups.sensors.groups import GroupsStalledSensor
@@ -169,6 +170,14 @@ def test_a_copy_of_a_task_renders_by_itself() -> None:
     nothing = copy.copy(original)
     with pytest.raises(ConfigurationError, match="rendered to nothing"):
         nothing.group_ids = None
+
+
+@pytest.mark.safety
+def test_settings_that_may_hold_secrets_are_refused_without_being_shown() -> None:
+    operator = KafkaSparkSubmitOperator(task_id="t", application="lag_report", spark="{{ params.spark }}")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="spark: must be a mapping") as refused:
+        operator.render_template_fields({"params": {"spark": "conf=s3cr3t"}})
+    assert "s3cr3t" not in str(refused.value)
 
 
 def test_an_offset_too_large_for_a_float_is_read_exactly() -> None:
