@@ -10,6 +10,8 @@ from typing import Any
 from airflow_kafka_groups.contracts.formats import FORMAT, check_format
 from airflow_kafka_groups.contracts.ids import parse_time
 
+_RETENTION = "offsets_retention_minutes"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifest:
@@ -19,6 +21,8 @@ class SnapshotManifest:
     :param sees_all_topics: whether the user may describe all topics: brokers leave out the offsets of the others.
     :param scope: the patterns, and ``group_ids`` for a snapshot of named groups only.
     :param files: names and numbers of rows.
+    :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
+        known of each.
     """
 
     snapshot_id: str
@@ -35,6 +39,7 @@ class SnapshotManifest:
     rows: int
     scope: Mapping[str, Any]
     files: tuple[tuple[str, int], ...]
+    offsets_retention_minutes: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as docs/formats.md shows it."""
@@ -68,6 +73,8 @@ class SnapshotManifest:
             rows=_count(data, "rows"),
             scope=dict(data["scope"]),
             files=tuple((_text(file, "name"), _count(file, "rows")) for file in data["files"]),
+            # An older snapshot has none.
+            offsets_retention_minutes=None if data.get(_RETENTION) is None else _count(data, _RETENTION),
         )
         manifest._check()
         return manifest

@@ -13,7 +13,7 @@ from airflow_kafka_groups.operators.support.base import StoredOperator, first_fa
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
 
 
@@ -67,7 +67,7 @@ class ListGroupOffsetsOperator(StoredOperator):
 
         layout = self.layout()
 
-        async def snapshot(admin: AdminClient) -> SnapshotSummary:
+        async def snapshot(admin: GuardedAdminClient) -> SnapshotSummary:
             return await take_snapshot(
                 admin,
                 layout,
@@ -75,6 +75,7 @@ class ListGroupOffsetsOperator(StoredOperator):
                 include=self.include,
                 exclude=self.exclude,
                 airflow_run=str(context.get("run_id", "")),
+                offsets_retention_minutes=await self._offsets_retention(admin) if self.group_ids is None else None,
                 progress=self.log_progress,
             )
 
@@ -82,6 +83,17 @@ class ListGroupOffsetsOperator(StoredOperator):
         self._report(context, summary)
         self._check(summary)
         return {**summary.to_json(), "failed": first_failures(dict(summary.failed))}
+
+    async def _offsets_retention(self, admin: GuardedAdminClient) -> int | None:
+        """Return the brokers' offsets retention in minutes; ``None``, and a line in the log, if it is not known."""
+        try:
+            retention = await admin.offsets_retention()
+        except KafkaGroupsError as error:
+            self.log.info("The brokers' offsets retention is not known: %s", error)
+            return None
+        for broker_id, why in retention.errors.items():
+            self.log.info("The offsets retention of broker %s is not known: %s", broker_id, why)
+        return retention.minutes
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Return the lineage from the topics to the snapshot's files; ``None`` if there is no snapshot."""

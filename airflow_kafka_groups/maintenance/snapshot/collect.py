@@ -53,6 +53,7 @@ async def take_snapshot(
     include: Iterable[str] = EVERYTHING,
     exclude: Iterable[str] = (),
     airflow_run: str = "",
+    offsets_retention_minutes: int | None = None,
     now: Clock = utc_now,
     progress: Progress = ignore_progress,
 ) -> SnapshotSummary:
@@ -62,6 +63,7 @@ async def take_snapshot(
     :param include: patterns of the groups, see ``patterns``. Default: all.
     :param exclude: patterns of the groups to leave out. Default: none.
     :param airflow_run: the run id for the manifest.
+    :param offsets_retention_minutes: the brokers' retention, for the manifest. Default: not known.
     :param now: the clock.
     :param progress: called with (stage, done, total).
 
@@ -101,6 +103,7 @@ async def take_snapshot(
         rows=rows,
         scope=scope if wanted is None else {**scope, "group_ids": wanted},
         files=((SNAPSHOT_FILE, rows),),
+        offsets_retention_minutes=offsets_retention_minutes,
     )
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(

@@ -26,7 +26,9 @@ MANIFEST = SnapshotManifest(
     rows=5,
     scope={"include": ["*"], "exclude": []},
     files=(("a.parquet", 2), ("b.parquet", 3)),
+    offsets_retention_minutes=10_080,
 )
+OPTIONAL = ("format", "sees_all_topics", "offsets_retention_minutes")
 CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 
 
@@ -41,7 +43,13 @@ def test_an_older_manifest_did_not_ask_whether_all_topics_are_seen() -> None:
     assert SnapshotManifest.from_json(older).sees_all_topics is False
 
 
-@pytest.mark.parametrize("name", [name for name in CONTENT if name not in ("format", "sees_all_topics")])
+def test_an_older_manifest_does_not_know_the_offsets_retention() -> None:
+    older = {name: value for name, value in CONTENT.items() if name != "offsets_retention_minutes"}
+    assert SnapshotManifest.from_json(older).offsets_retention_minutes is None
+    assert SnapshotManifest.from_json({**older, "offsets_retention_minutes": None}).offsets_retention_minutes is None
+
+
+@pytest.mark.parametrize("name", [name for name in CONTENT if name not in OPTIONAL])
 def test_no_field_may_be_missing(name: str) -> None:
     with pytest.raises(KeyError, match=name):
         SnapshotManifest.from_json({key: value for key, value in CONTENT.items() if key != name})
@@ -58,6 +66,7 @@ def test_no_field_may_be_missing(name: str) -> None:
         ({"groups": True}, "groups is True"),
         ({"failed_groups": "0"}, "failed_groups is '0'"),
         ({"rows": -1}, "rows is -1"),
+        ({"offsets_retention_minutes": "7 days"}, "offsets_retention_minutes is '7 days'"),
         ({"rows": 6}, "5 rows by their own count, 6 in all"),
         ({"missing_brokers": {"1": "timed out"}}, "calls itself complete"),
         ({"files": None}, "not iterable"),

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, RequestTimeoutError, SnapshotError
+from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    ConfigurationError,
+    GroupsFailedError,
+    RequestTimeoutError,
+    SnapshotError,
+)
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
@@ -15,6 +22,11 @@ from tests.fakes.groups import FakeGroup, broker_error
 def execute(storage: Path | str, **arguments: Any) -> dict[str, Any]:
     operator = ListGroupOffsetsOperator(task_id="t", storage_path=str(storage), **arguments)
     return operator.execute({"run_id": "run 1"})
+
+
+def manifest_of(summary: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(summary["manifest"]).read_text())
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +96,25 @@ def test_bad_input_is_a_clear_error_before_a_broker_is_asked(
         execute(arguments.pop("storage_path", tmp_path), **arguments)
     assert admin.calls == []
     assert list(tmp_path.rglob("*.json")) == []
+
+
+DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
+
+
+@pytest.mark.parametrize(
+    ("retention", "expected"),
+    [
+        (OffsetsRetention(by_broker={1: 10_080, 2: 60}, errors={}), 60),
+        (OffsetsRetention(by_broker={1: 10_080}, errors={2: DENIED}), None),
+        (DENIED, None),
+    ],
+)
+def test_the_manifest_has_the_offsets_retention_if_every_broker_tells(
+    admin: FakeAdmin, tmp_path: Path, retention: OffsetsRetention | BrokerError, expected: int | None
+) -> None:
+    admin.retention = retention
+    assert manifest_of(execute(tmp_path))["offsets_retention_minutes"] == expected
+
+
+def test_a_snapshot_of_named_groups_asks_for_no_retention(admin: FakeAdmin, tmp_path: Path) -> None:
+    assert manifest_of(execute(tmp_path, group_ids=["a1"]))["offsets_retention_minutes"] is None
