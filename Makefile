@@ -57,7 +57,7 @@ OLDEST := build/airflow-3.2
 $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
 	@echo "Setting up $(OLDEST) …"
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
-	@$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --constraint constraints-airflow-3.2.txt --compile-bytecode \
+	@$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --constraint constraints-airflow-3.2.txt \
 	  "apache-airflow==3.2.0" --editable . --group tests apache-airflow-providers-apache-spark "pyspark-client==4.2.0"
 	@touch $@
 

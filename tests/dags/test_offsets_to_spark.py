@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,4 +110,4 @@ def test_spark_processes_the_backlog_and_shows_no_secret(
         assert PASSWORD not in json.dumps(text), place
     stored = "".join(path.read_text() for path in (tmp_path / "storage").rglob("*.json"))
     assert PASSWORD not in stored
-    assert not list(Path("/tmp").glob("kafka-groups-*/kafka.properties"))
+    assert not list(Path(tempfile.gettempdir()).glob("kafka-groups-*/kafka.properties"))

@@ -24,10 +24,23 @@ _STOP_TIMEOUT_S = 30.0
 _INTERRUPTED = 130
 
 
+class Interruptions:
+    """How often the user has asked for the end. Counted, not raised: no process is lost half started."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._add)  # a shell's background job would ignore SIGINT
+
+    def _add(self, *_: object) -> None:
+        self.count += 1
+
+
 class Runner:
     """The lanes of one run."""
 
     def __init__(self, lanes: Sequence[Lane], capacity: float, screen: Screen) -> None:
+        self._interruptions = Interruptions()
         self._schedule = Schedule(lanes, capacity)
         self._screen = screen
         self._reaper = Reaper()
@@ -38,16 +51,16 @@ class Runner:
         """Run everything and print the summary; return the exit code."""
         FOLDER.mkdir(parents=True, exist_ok=True)
         try:
-            while not self._schedule.is_finished:
+            while not self._schedule.is_finished and not self._interruptions.count:
                 self._start_lanes()
                 self._look_at_lanes()
                 self._screen.show(self._running())
                 time.sleep(_POLL_S)
-        except KeyboardInterrupt:
-            self._screen.say("Interrupted: ending all lanes …")
-            self._failed += [lane.lane.name for lane in self._running()]
-            self._failed += [lane.name for lane in self._schedule.waiting]
-            return _INTERRUPTED
+            if self._interruptions.count:
+                self._screen.say("Interrupted: ending all lanes …")
+                self._failed += [lane.lane.name for lane in self._running()]
+                self._failed += [lane.name for lane in self._schedule.waiting]
+                return _INTERRUPTED
         finally:
             self._stop()
             (FOLDER / "summary.txt").write_text(self._screen.summary(self._lanes, self._failed))
@@ -74,14 +87,13 @@ class Runner:
 
     def _stop(self) -> None:
         """End what runs: as Ctrl-C does at first, and by force after a while or a second Ctrl-C."""
-        try:
-            for lane in self._running():
-                lane.interrupt()
-            deadline = time.monotonic() + _STOP_TIMEOUT_S
-            while [lane for lane in self._running() if lane.poll() is None] and time.monotonic() < deadline:
-                time.sleep(_POLL_S)
-        except KeyboardInterrupt:
-            pass
+        for lane in self._running():
+            lane.interrupt()
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        while [lane for lane in self._running() if lane.poll() is None]:
+            if time.monotonic() > deadline or self._interruptions.count > 1:
+                break
+            time.sleep(_POLL_S)
         for lane in self._running():
             lane.kill()
         self._reaper.close()
@@ -98,8 +110,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         lanes = choose(LANES, arguments.lanes or [lane.name for lane in LANES])
     except ValueError as error:
         parser.error(str(error))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)  # a shell's background job would ignore SIGINT
     return Runner(lanes, arguments.capacity, Screen()).run()
 
 
@@ -107,10 +117,6 @@ def default_capacity() -> float:
     """Return the loads that may run at once: more than there are processors, since lanes wait for brokers as well."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return processors * 1.5
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

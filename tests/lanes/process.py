@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,7 +20,8 @@ class LaneProcess:
     """A lane that runs.
 
     Ctrl-C in a terminal reaches only the runner, which decides what to do; and whatever happens to the runner, the
-    reaper kills the lanes, whose own reapers then kill their brokers.
+    reaper kills the lanes, whose own reapers then kill their brokers. Each lane has a temporary folder of its own, so
+    that a test that looks for leftovers finds those of its own lane only; that of a lane that passes is removed.
 
     :param folder: where ``<lane>.log`` and the records of its tests are written.
     """
@@ -35,6 +38,7 @@ class LaneProcess:
         self._commands = list(lane.commands)
         self._process: subprocess.Popen[bytes] | None = None
         self._exit_code: int | None = None
+        self._temporary = tempfile.mkdtemp(prefix=f"lane-{lane.name}-")
         self._started = time.monotonic()
         for path in (self.log, self._records_path):
             path.unlink(missing_ok=True)
@@ -59,6 +63,8 @@ class LaneProcess:
                 return None
             if code != 0 or not self._commands:
                 self._exit_code, self.ended_after = code, self.seconds
+                if code == 0:
+                    shutil.rmtree(self._temporary, ignore_errors=True)
         return self._exit_code
 
     def interrupt(self) -> None:
@@ -72,7 +78,8 @@ class LaneProcess:
         self._signal(signal.SIGKILL)
 
     def _start(self, command: tuple[str, ...]) -> None:
-        environment = os.environ | {RECORDS_VARIABLE: str(self._records_path)} | dict(self.lane.environment)
+        own = {RECORDS_VARIABLE: str(self._records_path), "TMPDIR": self._temporary}
+        environment = os.environ | own | dict(self.lane.environment)
         nice = ("nice", "-n", str(self.lane.nice)) if self.lane.nice else ()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,16 @@ def test_nothing_is_left_of_a_lane_that_has_ended(tmp_path: Path, reaper: Reaper
         assert ended(process) < 0
         assert not (tmp_path / "second").exists(), "an interrupted lane starts nothing more"
     until(lambda: is_gone(child))
+
+
+def test_each_lane_has_a_temporary_folder_that_is_left_only_by_one_that_fails(tmp_path: Path, reaper: Reaper) -> None:
+    for script, is_left in (("echo $TMPDIR; touch $TMPDIR/a", False), ("echo $TMPDIR; touch $TMPDIR/a; false", True)):
+        process = start(tmp_path, reaper, script)
+        assert (ended(process) != 0) is is_left
+        folder = Path(process.log.read_text().strip())
+        assert folder.name.startswith("lane-one-")
+        assert folder.exists() is is_left
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_records_of_a_run_before_are_not_taken_for_this_ones(tmp_path: Path, reaper: Reaper) -> None:

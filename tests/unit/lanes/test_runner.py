@@ -86,9 +86,10 @@ def test_an_interrupted_run_ends_every_lane_and_says_that_they_failed(tmp_path: 
 
 
 def test_a_killed_runner_takes_its_lanes_along(tmp_path: Path) -> None:
-    with start(tmp_path, ("a", "", "echo $$ > a.pid; exec sleep 60")) as process:
+    lanes = [("a", "", "echo $$ > a.pid; exec sleep 60"), ("b", "", "echo started > b")]
+    with start(tmp_path, *lanes) as process:
         pid = tmp_path / "a.pid"
-        until(lambda: is_written(pid))
+        until(lambda: is_written(pid) and is_written(tmp_path / "b"))  # b starts when the reaper knows a
         process.kill()
         process.wait()
         until(lambda: is_gone(pid))
