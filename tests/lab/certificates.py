@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.lab.ports import HOST
 
-_LIFE = timedelta(hours=1)
+_LIFE = timedelta(days=1)  # longer than any run of the tests: they are made when the tests are collected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

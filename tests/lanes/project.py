@@ -17,7 +17,7 @@ SHARES: dict[str, tuple[str, ...]] = {
     "spark": ("tests/spark",),
     "brokers": ("tests/integration", "tests/dags/test_connection.py"),  # both need clusters of all versions
     "airflow": ("tests/dags",),
-    "clusters": ("tests/spark/clusters",),
+    "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
     "browser": ("tests/ui",),
     "unit": ("tests/unit",),
 }
@@ -61,7 +61,7 @@ LANES = (
     _tests("brokers", needs=("setup", "jars"), load=0.5, nice=0),
     _tests("airflow", needs=("setup", "jars")),
     _tests("browser", needs=("setup", "jars", *(lane.name for lane in _BROWSER))),
-    _tests("clusters", needs=("setup", "jars")),
+    _tests("submit", needs=("setup", "jars")),
     Lane(name="oldest-setup", commands=(("make", "build/airflow-3.2/.installed"),), needs=("setup",), load=0.5),
     Lane(
         name="oldest",

@@ -48,10 +48,10 @@ def test_the_first_command_that_fails_ends_the_lane(tmp_path: Path, reaper: Reap
 
 
 def test_processor_time_is_counted_with_that_of_children(tmp_path: Path, reaper: Reaper) -> None:
-    burn = f"{sys.executable} -c 'import time; x = time.process_time\nwhile x() < 0.3: pass'"
+    burn = f"{sys.executable} -c 'import time; x = time.process_time\nwhile x() < 0.1: pass'"
     process = start(tmp_path, reaper, burn, burn)
     assert ended(process) == 0
-    assert 0.6 <= process.cpu_seconds < TIMEOUT_S
+    assert 0.2 <= process.cpu_seconds < TIMEOUT_S
 
 
 @pytest.mark.parametrize("how", ["end", "interrupt", "kill"])
@@ -64,7 +64,8 @@ def test_nothing_is_left_of_a_lane_that_has_ended(tmp_path: Path, reaper: Reaper
     if how == "end":
         assert ended(process) == 0
     else:
-        process.interrupt() if how == "interrupt" else process.kill()
+        end = process.interrupt if how == "interrupt" else process.kill
+        until(lambda: (end(), process.poll())[1] is not None)  # a shell may lose a signal right before it execs
         assert ended(process) < 0
         assert not (tmp_path / "second").exists(), "an interrupted lane starts nothing more"
     until(lambda: is_gone(child))
