@@ -11,11 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.properties import uses_zookeeper
 
-# Three idle brokers take a tenth of a processor with the defaults, for no-op records and empty fetches twice a second.
-_RESTFUL = {"replica.fetch.wait.max.ms": 2500}
-_RESTFUL_KRAFT = {"metadata.max.idle.interval.ms": 5000}
 _SHARED = {"kafka43": ("4.3.1", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
 
 
@@ -29,8 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _run(name: str) -> Iterator[KafkaCluster]:
     version, brokers = _SHARED[name]
-    config = _RESTFUL if uses_zookeeper(version) else _RESTFUL | _RESTFUL_KRAFT
-    with KafkaCluster(version=version, brokers=brokers, config=config) as cluster:
+    with KafkaCluster(version=version, brokers=brokers) as cluster:
         yield cluster
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,14 @@ def reaper() -> Iterator[Reaper]:
     made = Reaper()
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Handle SIGINT as the runner does: in a shell's background job it is ignored, and would be in every lane."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def ended(process: LaneProcess) -> int:
@@ -65,7 +74,7 @@ def test_nothing_is_left_of_a_lane_that_has_ended(tmp_path: Path, reaper: Reaper
         assert ended(process) == 0
     else:
         end = process.interrupt if how == "interrupt" else process.kill
-        until(lambda: (end(), process.poll())[1] is not None)  # a shell may lose a signal right before it execs
+        until(lambda: (end(), process.poll())[1] is not None)  # a shell may lose one right before it execs
         assert ended(process) < 0
         assert not (tmp_path / "second").exists(), "an interrupted lane starts nothing more"
     until(lambda: is_gone(child))
