@@ -1,1 +1,1 @@
-"""Jobs and transforms shipped by spark-submit; they import pyspark, the standard library and themselves only."""
+"""Spark jobs and transforms, shipped by spark-submit; they import pyspark, the standard library and ``contracts``."""

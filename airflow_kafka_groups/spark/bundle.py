@@ -1,8 +1,8 @@
-"""A zip of the jobs' modules for ``--py-files``: for clusters whose driver has no copy of this package installed.
+"""A zip of the jobs' modules for ``--py-files``, for clusters whose driver does not have this package.
 
-``python -m airflow_kafka_groups.spark.bundle jobs.zip [JOB]``; the application to submit is printed: that of
-``judge_staleness``, or of the job named. ``… bundle package.zip --whole`` packs the whole package: what the data source
-``kafka_groups`` needs of it on driver and executors.
+``python -m airflow_kafka_groups.spark.bundle jobs.zip [JOB]`` also prints the application to submit:
+``judge_staleness`` or the given job. ``… bundle package.zip --whole`` includes the complete package, which the data
+source ``kafka_groups`` needs on driver and executors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def application_path(job: str) -> Path:
-    """Give the file to hand to spark-submit.
+    """Return the file to pass to spark-submit.
 
     :param job: name of a job, e.g. ``judge_staleness``.
     """
@@ -27,10 +27,10 @@ def application_path(job: str) -> Path:
 
 
 def write_bundle(target: Path, *, whole: bool = False) -> Path:
-    """Write the zip for ``--py-files``: the empty root, ``contracts`` and ``spark``; the same bytes each time.
+    """Write the zip for ``--py-files``: the empty root, ``contracts`` and ``spark``. Its bytes are reproducible.
 
     :param target: path of the zip; its folder must exist.
-    :param whole: pack the whole package instead. Default false.
+    :param whole: include the complete package instead. Default false.
     """
     folders = (_PACKAGE,) if whole else (_PACKAGE / "contracts", _PACKAGE / "spark")
     modules = sorted({_PACKAGE / "__init__.py", *(path for folder in folders for path in folder.rglob("*.py"))})

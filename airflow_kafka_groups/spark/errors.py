@@ -1,11 +1,11 @@
-"""What the jobs raise: they stand alone on a Spark cluster, so this is not the package's own tree.
+"""The errors of the jobs. Jobs run alone on a Spark cluster, so they do not use the package's error tree.
 
 ::
 
-    JobError                   the job cannot go on: exit code 1
-    ├── ArgumentError          bad input, named with its value and the remedy: exit code 2 (also a ValueError)
-    ├── StorageError           a file or folder cannot be reached
-    └── SnapshotError          a snapshot is missing, empty, incomplete or half written
+    JobError                   the job cannot continue: exit code 1
+    ├── ArgumentError          bad input, with its value and the remedy: exit code 2 (also a ValueError)
+    ├── StorageError           a file or folder cannot be accessed
+    └── SnapshotError          a snapshot is missing, empty or incomplete
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
-"""What Spark raises: translated ones, and what comes from the JVM as it is."""
+"""Spark's errors: translated ones, and raw ones from the JVM."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 class JobError(Exception):
-    """Be the base of every error a job explains by itself."""
+    """The base class of errors that a job explains itself."""
 
     exit_code = 1
 
 
 class ArgumentError(JobError, ValueError):
-    """Refuse an argument before anything is read or written.
+    """An invalid argument, detected before anything is read or written.
 
-    :param argument: its name, as the user typed it.
-    :param value: what was given.
+    :param argument: its name, as typed by the user.
+    :param value: its value.
     :param remedy: what to do about it, as a sentence.
     """
 
@@ -42,17 +42,17 @@ class ArgumentError(JobError, ValueError):
 
 
 class StorageError(JobError):
-    """Say that a file or a folder cannot be reached, and why."""
+    """A file or folder that cannot be accessed; the message says why."""
 
 
 class SnapshotError(JobError):
-    """Say that a snapshot cannot be judged by, and what to do about it."""
+    """A snapshot that cannot be judged; the message has the remedy."""
 
 
 def first_line(exc: BaseException) -> str:
-    """Give the line of Spark's long messages that says what happened.
+    """Return the line of Spark's long message that says what happened.
 
-    :param exc: what Spark raised.
+    :param exc: Spark's error.
     """
     text = exc.java_exception.toString() if isinstance(exc, Py4JJavaError) else exc
     lines = [line for line in str(text).splitlines() if line.strip()]
@@ -64,7 +64,7 @@ def first_line(exc: BaseException) -> str:
 
 
 def _raised_in_python(lines: list[str]) -> str:
-    """Give the last line of the last Python traceback: what a worker raised; empty if there is none."""
+    """Return the last line of the last Python traceback, i.e. the worker's error; empty if there is none."""
     begins = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
     after = lines[begins[-1] + 1 :] if begins else []
     return next((line.strip() for line in after if not line.startswith(" ")), "")

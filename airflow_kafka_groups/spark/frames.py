@@ -8,4 +8,4 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 Transform: TypeAlias = Callable[[DataFrame], DataFrame]
-"""What ``DataFrame.transform`` takes: a DataFrame in, a DataFrame out, nothing read or written."""
+"""The type of ``DataFrame.transform``'s argument: no reads or writes."""

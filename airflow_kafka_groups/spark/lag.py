@@ -1,9 +1,8 @@
-"""How far groups are behind: in messages out of a snapshot's rows, and in seconds by the records' own timestamps.
+"""Lag of groups: in messages from a snapshot's rows, and in seconds from the records' timestamps.
 
-Messages are end minus committed, never negative and never guessed: the column ``flag`` says why there is no number.
-Seconds are the age of the first record the group has not read, ``lag_seconds_method`` says by what: a producer's clock
-(``CreateTime``) or the broker's (``LogAppendTime``). DataFrames in, DataFrames out; the timestamps come from
-``timestamps.py``.
+Messages are end minus committed, never negative and never guessed: the column ``flag`` explains a missing number.
+Seconds are the age of the first unread record; ``lag_seconds_method`` names its clock: the producer's (``CreateTime``)
+or the broker's (``LogAppendTime``). DataFrames in, DataFrames out; ``kafka/timestamps.py`` looks up the timestamps.
 """
 
 from __future__ import annotations
@@ -41,33 +40,33 @@ LAG_SCHEMA = table_schema(
 """One row for each group, topic and partition with a commit."""
 
 TIMESTAMP_SCHEMA = "topic string, partition int, first_offset long, timestamp_ms long, clock string"
-"""The timestamp of the first record at or after an offset; ``timestamp_ms`` is null where there is none."""
+"""The timestamp of the first record at or after an offset; ``timestamp_ms`` is null if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerRule:
-    """Say whose the groups are that begin with a prefix, or whose whole id matches a regular expression (Java's)."""
+    """The owner of groups whose id has a prefix, or matches a (Java) regular expression completely."""
 
     owner: str
     prefix: str | None = None
     regex: str | None = None
 
     def matches(self, group_id: Column) -> Column:
-        """Give the condition."""
+        """Return the condition."""
         return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(f"^(?:{self.regex})$")
 
 
 def parse_owners(text: str, path: str) -> tuple[OwnerRule, ...]:
-    """Read a list of rules, of which the first that matches holds.
+    """Parse a list of rules; the first matching rule applies.
 
     :param text: JSON such as ``[{"owner": "team-a", "prefix": "a."}, {"owner": "ops", "regex": "mon-[0-9]+"}]``.
-    :param path: where it came from, for messages.
+    :param path: its path, for messages.
     """
     try:
         rules = tuple(OwnerRule(**entry) for entry in json.loads(text))
         for rule in rules:
             if (rule.prefix is None) == (rule.regex is None):
-                raise ValueError(f"the rule of {rule.owner!r} has to have a prefix or a regex, and not both")
+                raise ValueError(f"the rule of {rule.owner!r} must have either a prefix or a regex")
             if not rule.owner:
                 raise ValueError("a rule has no owner")
             re.compile(rule.regex or "")
@@ -78,10 +77,10 @@ def parse_owners(text: str, path: str) -> tuple[OwnerRule, ...]:
 
 
 def partition_lag(rows: DataFrame, owners: Sequence[OwnerRule] = ()) -> DataFrame:
-    """Give each committed partition of a snapshot with its lag in messages.
+    """Return each committed partition of a snapshot with its lag in messages.
 
     :param rows: rows of one snapshot.
-    :param owners: whose groups they are; the first rule that matches holds.
+    :param owners: the owner rules; the first matching rule applies.
     """
     committed, start, end = F.col("committed_offset"), F.col("log_start"), F.col("log_end")
     unknown = committed.isNull() | start.isNull() | end.isNull()
@@ -109,9 +108,9 @@ def partition_lag(rows: DataFrame, owners: Sequence[OwnerRule] = ()) -> DataFram
 
 
 def with_seconds(lags: DataFrame, timestamps: DataFrame) -> DataFrame:
-    """Add the lag in seconds: how old the first unread record was when the group was observed.
+    """Add the lag in seconds: the age of the first unread record when the group was observed.
 
-    :param lags: what ``partition_lag`` gave.
+    :param lags: the result of ``partition_lag``.
     :param timestamps: rows of ``TIMESTAMP_SCHEMA``.
     """
     age = (F.unix_micros("observed_at") - F.col("timestamp_ms") * 1000) / 1_000_000
@@ -127,10 +126,10 @@ def with_seconds(lags: DataFrame, timestamps: DataFrame) -> DataFrame:
 
 
 def by(lags: DataFrame, *names: str) -> DataFrame:
-    """Add up the lag; ``partitions_without_lag`` counts those without a number, so that short is not small.
+    """Sum up the lag; ``partitions_without_lag`` counts those without a number.
 
     :param lags: rows of ``LAG_SCHEMA``.
-    :param names: what to add up by, e.g. ``"owner"``; nothing for one row over all.
+    :param names: the columns to group by, e.g. ``"owner"``; none for one row over all.
     """
     return lags.groupBy(*names).agg(
         F.countDistinct("group_id").alias("groups"),

@@ -1,4 +1,4 @@
-"""Say at the start of a job what would make it fail, or lie, later."""
+"""Checks at the start of a job for problems that would make it fail, or report wrong results, later."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pyspark.sql.utils import is_remote
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
 
 TESTED_SPARK = "4.2"
-"""Minor version of pyspark with which the jobs are tested."""
+"""The minor version of pyspark with which the jobs are tested."""
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-"""The Kafka connector on Maven Central; its version has to be Spark's."""
+"""The Kafka connector on Maven Central; its version must be Spark's."""
 
 DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
-"""What Python functions over Arrow batches need where the driver runs: pyspark asks for pandas there."""
+"""Packages that Python functions over Arrow batches need on the driver: pyspark requires pandas there."""
 
 WORKER_PACKAGES = ("pyarrow", "numpy")
-"""What they need on executors."""
+"""Packages that they need on executors."""
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -38,7 +38,7 @@ _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.pyt
 
 
 def version_warnings(python_side: str, cluster_side: str) -> list[str]:
-    """Compare the versions of Spark on both sides of the bridge with the one tested.
+    """Compare the Spark versions of both sides with each other and with the tested one.
 
     :param python_side: version of the Python package ``pyspark``.
     :param cluster_side: version of Spark that runs the session.
@@ -55,28 +55,28 @@ def version_warnings(python_side: str, cluster_side: str) -> list[str]:
 
 
 def prepare(spark: SparkSession) -> list[str]:
-    """Set the session to UTC and give the warnings about its versions.
+    """Set the session to UTC and return the warnings about its versions.
 
-    :param spark: the session the job runs in; one of Spark Connect is refused, since it cannot list a storage.
+    :param spark: the job's session; Spark Connect is refused, because it cannot list a storage.
     """
     if is_remote():
         raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    # PySpark asks for these by their bare names with nearly every column, and the JVM then looks for them in package
-    # after package, each time through all jars. Under their whole names they are found at once.
+    # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
+    # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
         java_import(spark._jvm, name)
     return version_warnings(pyspark.__version__, spark.version)
 
 
 def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow_on_workers: bool = False) -> list[str]:
-    """Prepare a session that has to read Kafka: as ``prepare`` does, and check that the connector fits.
+    """Prepare a session that reads Kafka: as ``prepare`` does, and check the connector.
 
-    :param spark: the session the job runs in.
+    :param spark: the job's session.
     :param python_on_workers: the job may run Python on executors: try it, and warn. Default false.
-    :param arrow_on_workers: the job runs Python with Arrow on executors: fail if it will not. Default false.
+    :param arrow_on_workers: the job runs Python with Arrow on executors: fail if that is not possible. Default false.
 
-    Raises ``JobError`` saying which jar is missing or of which version it is, or which Python lacks what.
+    Raises ``JobError`` naming a missing jar, a wrong version, or missing Python packages.
     """
     warnings = prepare(spark)
     versions = {jar: _jar_version(spark, name) for jar, name in _CONNECTOR_CLASSES.items()}
@@ -93,9 +93,9 @@ def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow
 
 
 def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[str]:
-    """Compare the connector's version with Spark's; another minor version is an error, another patch a warning.
+    """Compare the connector's version with Spark's: another minor version is an error, another patch version a warning.
 
-    :param connector: its version; empty where the jar does not say.
+    :param connector: its version; empty if the jar has none.
     :param cluster_side: version of Spark that runs the session.
     :param remedy: what to do about it.
     """
@@ -110,20 +110,20 @@ def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[s
 
 
 def worker_warnings(spark: SparkSession) -> list[str]:
-    """Run a line of Python on an executor; give what does not fit. Of use to jobs that run a user's own Python.
+    """Run a line of Python on an executor; return the problems. For jobs that run a user's Python code.
 
-    :param spark: the session the job runs in.
+    :param spark: the job's session.
     """
     problem = _worker_problem(spark, ())
     return [f"{problem}. Until then no Python function runs on the executors"] if problem else []
 
 
 def require_arrow(spark: SparkSession) -> None:
-    """Fail now, in a sentence, where Python functions over Arrow batches would fail later in a long traceback.
+    """Raise a short error now if Python functions over Arrow batches would fail later with a long traceback.
 
-    :param spark: the session the job runs in.
+    :param spark: the job's session.
 
-    Raises ``JobError`` naming the driver or the executors, the packages they lack and the remedy.
+    Raises ``JobError`` naming the driver or the executors, the missing packages and the remedy.
     """
     missing = [name for name in DRIVER_PACKAGES if find_spec(name) is None]
     if missing:
@@ -136,10 +136,10 @@ def require_arrow(spark: SparkSession) -> None:
 
 
 def _worker_problem(spark: SparkSession, packages: tuple[str, ...]) -> str | None:
-    """Look at the Python of an executor; give what is wrong with it and the remedy, ``None`` if it fits."""
+    """Check the Python of an executor; return the problem with the remedy, or ``None``."""
     here = ".".join(platform.python_version_tuple()[:2])
 
-    def look(_: int) -> tuple[str, str, list[str]]:  # runs on an executor, where this package need not be
+    def look(_: int) -> tuple[str, str, list[str]]:  # runs on an executor, where this package may be missing
         return sys.executable, platform.node(), [name for name in packages if find_spec(name) is None]
 
     try:
@@ -158,7 +158,7 @@ def _worker_problem(spark: SparkSession, packages: tuple[str, ...]) -> str | Non
 
 
 def _jar_version(spark: SparkSession, class_name: str) -> str | None:
-    """Give the version of the jar that a class comes from, empty if it does not say; ``None`` if there is no class."""
+    """Return the version of the jar with a class, empty if it has none; ``None`` if the class is missing."""
     jvm: Any = spark._jvm
     try:
         found = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader().loadClass(class_name)
@@ -169,10 +169,10 @@ def _jar_version(spark: SparkSession, class_name: str) -> str | None:
 
 
 def fit_shuffles(spark: SparkSession, rows: int) -> None:
-    """Cut shuffles to the size of the data, unless the user has: the default 200 costs a small history half its time.
+    """Fit the number of shuffle partitions to the data, unless the user set it: 200, the default, slows small data.
 
-    :param spark: the session the job runs in.
-    :param rows: snapshot rows that will be read.
+    :param spark: the job's session.
+    :param rows: the number of snapshot rows that will be read.
     """
     if not spark.sparkContext.getConf().contains(_SHUFFLE_PARTITIONS):
         parts = max(spark.sparkContext.defaultParallelism, 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)

@@ -1,4 +1,4 @@
-"""Run a job as a program: a session of its own, one line for people when it fails, the summary last, an exit code."""
+"""Running a job as a program: its own session, a one-line error message, the summary as last line, an exit code."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def run_program(
     say: Callable[[JobError], str] = str,
     shown: Callable[[Summary], Summary] = dict,
 ) -> int:
-    """Run a job in a session of its own and give the exit code, which is that of the error.
+    """Run a job in its own session and return the exit code.
 
     :param job: its name, for Spark and for messages.
     :param run: the job.
-    :param arguments: what its command line gave.
-    :param failed: what a failure of Spark left behind, as a sentence without its full stop.
-    :param say: gives the message of an error that the job explains by itself. Default: its text.
-    :param shown: gives what of the summary is printed. Default: all.
+    :param arguments: its parsed command line.
+    :param failed: the consequence of a Spark failure, as a sentence without its full stop.
+    :param say: returns the message for an error that the job explains itself. Default: its text.
+    :param shown: returns the part of the summary to print. Default: all.
     """
     spark = SparkSession.builder.appName(job).getOrCreate()
     try:
@@ -52,7 +52,7 @@ def run_program(
 
 
 def _brokers(spark: SparkSession, arguments: argparse.Namespace) -> list[str]:
-    """Give the brokers as the driver sees them, for a message; none where the job reads no Kafka or none answers."""
+    """Return the brokers' advertised addresses for a message; none if the job does not read Kafka or none answers."""
     path = getattr(arguments, "kafka_properties", None)
     if not path:
         return []

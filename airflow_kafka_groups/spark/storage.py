@@ -1,4 +1,4 @@
-"""Reach files through Hadoop's FileSystem, which is what Spark itself uses: file, s3a, gs, abfss and hdfs alike."""
+"""File access through Hadoop's FileSystem, as Spark does: file, s3a, gs, abfss and hdfs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_
 
 
 class Storage:
-    """Be the file system that holds a folder.
+    """The file system of a folder.
 
-    :param spark: the session; its Hadoop configuration says how to reach the storage.
+    :param spark: the session, whose Hadoop configuration is used.
     :param root: any path on that file system.
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        # By its whole name at once: name by name, the JVM looks for classes "org", "org.apache" ... in every jar.
+        # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
         self._path: Any = getattr(spark._jvm, "org.apache.hadoop.fs.Path")
         try:
             self._fs: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
@@ -27,23 +27,23 @@ class Storage:
 
     @property
     def is_local(self) -> bool:
-        """Say whether the files are on a disk of the machine, as far as their URI tells."""
+        """Whether the files are on a local disk, according to their URI."""
         return str(self._fs.getUri().getScheme()) == "file"
 
     def beside(self, path: str, name: str) -> str:
-        """Give the path of a file that lies in the same folder."""
+        """Return the path of a file in the same folder."""
         return str(self._path(self._path(path).getParent(), name).toString())
 
     def folders(self, folder: str) -> list[str]:
-        """List the names of the folders in a folder, sorted; none if it does not exist."""
+        """Return the sorted names of the folders in a folder; none if it does not exist."""
         return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory())
 
     def files(self, folder: str) -> list[str]:
-        """List the names of the files in a folder, sorted; none if it does not exist."""
+        """Return the sorted names of the files in a folder; none if it does not exist."""
         return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
 
     def files_below(self, folder: str) -> set[tuple[str, str]]:
-        """List all files below a folder as (their folder's name, name): one listing, cheap on object stores."""
+        """Return all files below a folder as (their folder's name, name), by one listing."""
         found: set[tuple[str, str]] = set()
         try:
             if not self._fs.exists(self._path(folder)):
@@ -68,14 +68,14 @@ class Storage:
             raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or folder."""
+        """Return whether a file or folder exists."""
         try:
             return bool(self._fs.exists(self._path(path)))
         except SPARK_ERRORS as exc:
             raise StorageError(f"{path} cannot be looked for: {first_line(exc)}") from exc
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file, replacing the one that is there."""
+        """Write a small file, replacing an existing one."""
         try:
             stream = self._fs.create(self._path(path), True)
             try:
@@ -86,7 +86,7 @@ class Storage:
             raise StorageError(f"{path} cannot be written: {first_line(exc)}") from exc
 
     def delete_file(self, path: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         try:
             self._fs.delete(self._path(path), False)
         except SPARK_ERRORS as exc:
@@ -102,14 +102,14 @@ class Storage:
 
 
 def require_shared(spark: SparkSession, path: str) -> None:
-    """Prove that executors see the local folder in which a job's output will be, where they are other machines.
+    """Verify that executors on other machines can access the local folder of a job's output.
 
-    Tasks that write to a disk of their own leave a folder that looks whole, and is empty where the driver looks.
+    Tasks that write to their own disks leave a folder that looks complete but is empty on the driver.
 
-    :param spark: the session; with a local master, or with a path on any other storage, nothing is tried.
-    :param path: the output. A small file beside it is written, read by an executor, and deleted.
+    :param spark: the session; with a local master, or a path on any other storage, nothing is tested.
+    :param path: the output. A small file next to it is written, read by an executor, and deleted.
 
-    Raises ``StorageError`` if executors do not see what the driver writes.
+    Raises ``StorageError`` if executors cannot read what the driver writes.
     """
     storage = Storage(spark, path)
     if not storage.is_local or str(spark.sparkContext.master).startswith("local"):

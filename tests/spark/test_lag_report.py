@@ -186,8 +186,8 @@ def test_an_offset_without_a_record_has_no_timestamp(
     [
         ("nonsense", "Expecting value"),
         ('{"a.": "team"}', "must be a mapping"),
-        ('[{"owner": "a"}]', "has to have a prefix or a regex, and not both"),
-        ('[{"owner": "a", "prefix": "a", "regex": "b"}]', "has to have a prefix or a regex, and not both"),
+        ('[{"owner": "a"}]', "must have either a prefix or a regex"),
+        ('[{"owner": "a", "prefix": "a", "regex": "b"}]', "must have either a prefix or a regex"),
         ('[{"owner": "", "prefix": "a"}]', "a rule has no owner"),
         ('[{"owner": "a", "regex": "("}]', "missing \\)"),
         ('[{"owner": "a", "prefixes": "a"}]', "unexpected keyword argument 'prefixes'"),

@@ -162,7 +162,7 @@ async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_a
         assert await batch(3) == [("moved", 5, 8)]
         reader.commit({"batch": 4})
         assert sorted(os.listdir(tmp_path)) == ["batch-3", "batch-4"]
-        with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: start the query anew"):
+        with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: restart the query"):
             await asyncio.to_thread(reader.read, Bucket(0, 1, 2, Chunk("c", ListedGroups())))
 
 

@@ -13,7 +13,7 @@ from tests.spark.histories import HOUR, expect, seen, verdicts
 
 pytestmark = pytest.mark.spark
 
-IDLE = "empty and unmoved for 2.0 h in 3 observation(s); asked for: 2.0 h in at least 2"
+IDLE = "idle for 2.0 h (3 snapshots); the policy requires 2.0 h and 2 snapshots"
 CONNECT = "protocol type connect: another program keeps its own state in this group"
 HIDDEN = "no committed offset is visible: a broker removes such a group by itself, so some may be hidden"
 
@@ -52,7 +52,7 @@ def test_each_kind_of_group_gets_its_verdict_and_reason(spark: SparkSession) -> 
 
 def test_a_group_that_moved_just_now_is_moving(spark: SparkSession) -> None:
     history = [seen(0), seen(1), seen(2, offsets={("t", 0): 11})]
-    reason = "offsets moved 0.0 s ago; asked for: 2.0 h without"
+    reason = "offsets moved 0.0 s ago; the policy requires 2.0 h without"
     expect(verdicts(spark, history), {"idle_seconds": 0.0, "verdict": "moving", "reason": reason})
 
 
@@ -81,7 +81,7 @@ def test_a_group_seen_exactly_as_often_as_asked_for_is_stale(spark: SparkSession
 
 
 def test_a_group_seen_once_is_settling(spark: SparkSession) -> None:
-    reason = "empty and unmoved for 0.0 s in 1 observation(s); asked for: 2.0 h in at least 2"
+    reason = "idle for 0.0 s (1 snapshots); the policy requires 2.0 h and 2 snapshots"
     expect(verdicts(spark, [seen(0)]), {"verdict": "settling", "reason": reason})
 
 
@@ -95,7 +95,7 @@ def test_times_are_written_for_people_and_rounded_down(spark: SparkSession) -> N
     policy = StalenessPolicy(min_idle_seconds=90)
     expect(
         verdicts(spark, [seen(0), seen(24 * 6.99)], policy=policy),
-        {"reason": "empty and unmoved for 6.9 days in 2 observation(s); asked for: 90.0 s in at least 2"},
+        {"reason": "idle for 6.9 days (2 snapshots); the policy requires 90.0 s and 2 snapshots"},
     )
 
 

@@ -47,6 +47,7 @@ CHECKED = (
     "operators/support/telemetry.py",
     "plugins",
     "sensors",
+    "spark",
     "triggers",
 )
 OPENING = re.compile(r"(Be|Give|Say|Tell|Know|Hold|Do)\b")

@@ -1,1 +1,1 @@
-"""What groups have not read: ranges, archives, processing, and the commit afterwards."""
+"""The unread records of groups: ranges, archives, processing, and the commit afterwards."""

@@ -1,9 +1,9 @@
-"""What doomed groups never read, as rows to keep: from snapshot rows to ranges, from records to an archive, and counts.
+"""The archive of records that groups planned for deletion never read: ranges, rows, and counts.
 
-Groups that read the same partition share one read of it: a record is read once, and written for every group whose range
-it lies in. The counts are held against the offsets: a range of 100 offsets has 100 records, unless compaction removed
-some or transactions left markers. Which of the two it is, nobody can tell from outside; that retention removed none
-*is* proven, because the log start is looked at once more after the read.
+Groups that read the same partition share one read: a record is read once, and written for every group whose range
+contains it. The counts are checked against the offsets: a range of 100 offsets has 100 records, unless compaction
+removed some or transactions left markers; these two cannot be distinguished. That retention removed none is verified by
+reading the log start again afterwards.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ARCHIVE_SCHEMA = table_schema(
     key="binary, null",
     value="binary, null",
 ).add("headers", HEADERS)
-"""One row for each group and record it had not read."""
+"""One row for each group and each record that it had not read."""
 
 _RANGE_SCHEMA = "group_id string, topic string, partition int, start long, end long"
 _SHOWN = 20
@@ -40,7 +40,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class PartitionCount:
-    """Be what was archived of one group and partition, beside what its offsets promise."""
+    """The number of archived records of one group and partition, and the range of its offsets."""
 
     group_id: str
     range: Range
@@ -49,11 +49,11 @@ class PartitionCount:
 
     @property
     def missing(self) -> int:
-        """Give how many offsets have no record."""
+        """The number of offsets without a record."""
         return self.range.offsets - self.records
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return the count as JSON values."""
         why = None
         if self.missing:
             why = "compaction or transaction markers" if self.compacted else "transaction markers or aborted records"
@@ -70,12 +70,12 @@ class PartitionCount:
 
 
 def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
-    """Give the commits of these groups out of a snapshot's rows.
+    """Return the commits of these groups from a snapshot's rows.
 
     :param rows: rows of one snapshot.
-    :param group_ids: the groups; every one of them has to be there, readable and without members.
+    :param group_ids: the groups; each must be in the snapshot, readable and without members.
 
-    Raises ``JobError`` naming the groups of which the snapshot does not know all.
+    Raises ``JobError`` naming the groups for which this is not so.
     """
     if "" in group_ids:
         raise JobError("the group with the empty id cannot be archived: its folder would have no name")
@@ -99,7 +99,7 @@ def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[P
 
 
 def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:
-    """Give one range for each partition that holds the ranges of all groups.
+    """Return one range per partition that contains the ranges of all groups.
 
     :param backlogs: by group.
     """
@@ -112,9 +112,9 @@ def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:
 
 
 def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
-    """Give each record once for every group in whose range it lies.
+    """Return each record once for every group whose range contains it.
 
-    :param records: records as Spark's Kafka source gives them.
+    :param records: records as returned by Spark's Kafka source.
     :param backlogs: by group.
     """
     rows = [(group_id, *each.partition, each.start, each.end) for group_id, each in _ranges(backlogs)]
@@ -125,11 +125,11 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
 
 
 def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
-    """Write the rows, a folder for each group and topic; the columns themselves stay in the files.
+    """Write the rows, one folder per group and topic; these columns also remain in the files.
 
     :param archive: rows of ``ARCHIVE_SCHEMA``.
     :param output: a folder that must not exist.
-    :param file_format: any that Spark writes, e.g. ``parquet``.
+    :param file_format: any format that Spark writes, e.g. ``parquet``.
     """
     named = archive.withColumns({"by_group": F.col("group_id"), "by_topic": F.col("topic")})
     writer = named.write.format(file_format).mode("errorifexists").partitionBy("by_group", "by_topic")
@@ -141,15 +141,15 @@ def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
 def check_archive(
     spark: SparkSession, output: str, file_format: str, backlogs: Mapping[str, Backlog], compacted: Collection[str]
 ) -> list[PartitionCount]:
-    """Read the archive back and hold it against the offsets.
+    """Read the archive back and compare it with the offsets.
 
     :param spark: the session.
     :param output: the folder that was written.
     :param file_format: its format.
     :param backlogs: by group.
-    :param compacted: topics whose clean-up policy compacts them.
+    :param compacted: topics whose clean-up policy includes compaction.
 
-    Raises ``JobError`` if it has rows of other groups or partitions, records outside of their range, or a record twice.
+    Raises ``JobError`` if it has rows of other groups or partitions, records outside their range, or duplicate records.
     """
     written = spark.read.format(file_format).schema(ARCHIVE_SCHEMA).load(output)
     found = {
@@ -177,9 +177,9 @@ def check_archive(
 
 
 def counts_of(counts: Sequence[PartitionCount]) -> dict[str, Any]:
-    """Give the numbers of an archive for a summary, those with missing records in full.
+    """Return the numbers of an archive for a summary, including every partition.
 
-    :param counts: what was archived of each group and partition.
+    :param counts: the counts of each group and partition.
     """
     gaps = [each for each in counts if each.missing]
     return {

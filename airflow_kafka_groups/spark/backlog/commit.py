@@ -1,7 +1,7 @@
-"""Commit what was processed, if nobody used the group meanwhile; on any doubt nothing is committed.
+"""Commits of processed offsets, only if the group was not used meanwhile; any doubt prevents the commit.
 
-In this order: the group is Empty (or does not exist, if it did not before), its commits are those that were there when
-the work began, the new offsets are committed (brokers refuse it while the group has members), and are read back.
+The steps: the group is Empty (or does not exist, if it did not before), its commits equal those at the start of the
+work, the new offsets are committed (brokers refuse this while the group has members), and are read back.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
 
 
 class NotCommittedError(JobError):
-    """Say why the offsets were not committed though the records are processed."""
+    """The offsets were not committed although the records are processed; the message says why."""
 
     exit_code = 3
 
 
 class CommitAdmin(Protocol):
-    """Be the part of ``KafkaAdmin`` that committing needs."""
+    """The part of ``KafkaAdmin`` that committing needs."""
 
     def state(self, group_id: str) -> GroupState:
-        """Describe the group."""
+        """Return the state of the group."""
 
     def known(self, group_id: str) -> set[Partition]:
-        """Give the partitions in which the group has commits."""
+        """Return the partitions in which the group has commits."""
 
     def committed(self, group_id: str, partitions: set[Partition], /) -> dict[Partition, Commit]:
-        """Give the commits of these partitions."""
+        """Return the commits of these partitions."""
 
     def alter(self, group_id: str, offsets: Mapping[Partition, int], /) -> None:
         """Commit offsets."""
@@ -40,9 +40,9 @@ class CommitAdmin(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Be what was seen of a group before the work began.
+    """The state of a group before the work began.
 
-    :param partitions: every partition of the topics it has commits in, and of those it shall have commits in.
+    :param partitions: every partition of the topics in which it has, or will have, commits.
     :param committed: the commits found in them.
     """
 
@@ -52,9 +52,9 @@ class Observed:
 
 
 def why_not_free(group_id: str, state: GroupState, *, exists: bool) -> str | None:
-    """Say why a group must not be committed for; ``None`` if nobody uses it.
+    """Return why the group's offsets must not be committed; ``None`` if it is unused.
 
-    :param state: how it is described now.
+    :param state: its current state.
     :param exists: whether it had commits.
     """
     if state.members:
@@ -65,7 +65,7 @@ def why_not_free(group_id: str, state: GroupState, *, exists: bool) -> str | Non
 
 
 def moved(before: Mapping[Partition, Commit], now: Mapping[Partition, Commit]) -> list[str]:
-    """Name what differs between two readings of a group's commits, for people."""
+    """Return the differences between two readings of a group's commits, for messages."""
     return [
         f"{where}: {_offset(before.get(where))} then, {_offset(now.get(where))} now"
         for where in sorted(before.keys() | now.keys())
@@ -74,10 +74,10 @@ def moved(before: Mapping[Partition, Commit], now: Mapping[Partition, Commit]) -
 
 
 def offsets_to_commit(backlog: Backlog, committed: Mapping[Partition, Commit]) -> dict[Partition, int]:
-    """Give the offsets that differ from what is committed.
+    """Return the offsets that differ from the committed ones.
 
-    :param backlog: what was processed.
-    :param committed: what was committed before.
+    :param backlog: the processed backlog.
+    :param committed: the commits before.
     """
     return {
         where: end for where, end in backlog.ends.items() if where not in committed or committed[where].offset != end
@@ -85,13 +85,13 @@ def offsets_to_commit(backlog: Backlog, committed: Mapping[Partition, Commit]) -
 
 
 def commit_backlog(admin: CommitAdmin, observed: Observed, backlog: Backlog) -> dict[Partition, int]:
-    """Commit the ends of a processed backlog; give what was committed.
+    """Commit the ends of a processed backlog; return the committed offsets.
 
     :param admin: a client.
-    :param observed: what the group was like before the work began.
-    :param backlog: what was processed.
+    :param observed: the group before the work began.
+    :param backlog: the processed backlog.
 
-    Raises ``NotCommittedError`` saying why; nothing is committed then, unless it says that nobody knows.
+    Raises ``NotCommittedError``; then nothing is committed, unless its message says that the result is unknown.
     """
     group_id = observed.group_id
     wanted = offsets_to_commit(backlog, observed.committed)

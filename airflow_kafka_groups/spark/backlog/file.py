@@ -1,6 +1,6 @@
-"""The small JSON by which a group's fetched offsets reach a job, and by which a job says what is to be committed.
+"""The JSON files that pass a group's fetched offsets to a job, and the offsets to commit back.
 
-``GroupOffsetsToSparkOperator`` writes the first; docs/formats.md has both. Text in, values out: no Spark here.
+``GroupOffsetsToSparkOperator`` writes the first; docs/formats.md specifies both. No Spark here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffsets:
-    """Be what was fetched of one group.
+    """The fetched offsets of one group.
 
     :param committed: its committed offsets.
-    :param ends: the ends of the logs at that time; to be read up to there.
+    :param ends: the log ends at that time, up to which the job reads.
     """
 
     backlog_id: str
@@ -31,10 +31,10 @@ class FetchedOffsets:
 
 
 def parse_fetched(text: str, path: str) -> FetchedOffsets:
-    """Read the file; whatever is not as docs/formats.md says is an error that names the file.
+    """Parse the file. Raises ``ArgumentError`` naming the file if it differs from docs/formats.md.
 
     :param text: the JSON.
-    :param path: where it came from, for messages.
+    :param path: its path, for messages.
     """
     try:
         content = json.loads(text)
@@ -64,7 +64,7 @@ def parse_fetched(text: str, path: str) -> FetchedOffsets:
 
 
 def commit_rows(commits: Mapping[Partition, Commit]) -> list[dict[str, Any]]:
-    """Give commits as JSON rows.
+    """Return commits as JSON rows.
 
     :param commits: by partition.
     """
@@ -82,11 +82,11 @@ def commit_rows(commits: Mapping[Partition, Commit]) -> list[dict[str, Any]]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise TypeError(f"{value!r} is not a text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError(f"{value!r} is not a number of 0 or more")
+        raise TypeError(f"{value!r} is not an integer of at least 0")
     return value

@@ -1,12 +1,12 @@
-"""Process exactly what a group has not read, then commit: the library behind the job ``process_group_backlog``.
+"""Processing of exactly the unread records of a group, followed by a commit: the library of ``process_group_backlog``.
 
 In a notebook or an application of your own::
 
     summary = process_backlog(spark, load_properties(spark, "kafka.properties"), "orders", my_function)
 
-1. *Look*: the group must not be in use; its commits and the ends of the logs say what to read (``ranges.py``).
-2. *Read and process*: one bounded DataFrame goes to the function. If it raises, nothing is committed.
-3. *Commit*: only if nobody used the group meanwhile (``commit.py``).
+1. *Look*: the group must not be in use; its commits and the log ends define what to read (``ranges.py``).
+2. *Read and process*: one bounded DataFrame is passed to the function. If it raises, nothing is committed.
+3. *Commit*: only if the group was not used meanwhile (``commit.py``).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Handler = Callable[[DataFrame], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogRequest:
-    """Say whose backlog, and how it is read.
+    """The group whose backlog is processed, and how it is read.
 
     :param group_id: the group.
-    :param topics: only these topics; none (default) is all in which the group has commits.
-    :param fetched: the offsets fetched before: the group must still be there, and the ends found then bound the read.
-    :param policy: what to do where the offsets do not say it; by default the work stops.
+    :param topics: only these topics; none (default) for all in which the group has commits.
+    :param fetched: offsets fetched before: the group must be unchanged, and their log ends limit the read.
+    :param policy: what to do when the offsets do not determine the range. By default the work stops.
     :param isolation_level: ``read_committed`` (default) or ``read_uncommitted``.
-    :param commit: commit afterwards. Default true; false leaves it to somebody else.
+    :param commit: commit afterwards. Default true.
     """
 
     group_id: str
@@ -72,16 +72,16 @@ def process_backlog(
     *,
     options: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Hand what the group has not read to a function, and commit when it returns; give the summary.
+    """Pass the unread records to a function, and commit when it returns; return the summary.
 
-    :param spark: the session; it has to have the Kafka connector.
-    :param properties: how to reach the cluster.
-    :param request: whose backlog; a group id is a request for all its topics.
-    :param handle: gets the records as Spark's Kafka source gives them, and has to run at least one Spark job on them.
+    :param spark: the session; it must have the Kafka connector.
+    :param properties: the connection to the cluster.
+    :param request: the request; a group id means all its topics.
+    :param handle: takes the records as returned by Spark's Kafka source, and must run at least one Spark job on them.
     :param options: further options of Spark's Kafka source.
 
-    Whatever the function raises is raised, and nothing is committed. Raises ``NotCommittedError`` when the records are
-    processed and the group was used meanwhile, ``JobError`` for all that is noticed before.
+    Raises whatever the function raises, without a commit, ``NotCommittedError`` if the records are processed but the
+    group was used meanwhile, and ``JobError`` for all problems noticed before.
     """
     asked = BacklogRequest(group_id=request) if isinstance(request, str) else request
     started = time.monotonic()
@@ -112,11 +112,11 @@ def process_backlog(
 
 
 def look(admin: KafkaAdmin, request: BacklogRequest, cluster_id: str) -> tuple[Observed, Backlog]:
-    """Give what the group is like, and what it has not read; raises ``JobError`` if it is in use.
+    """Return the state of the group and its unread ranges. Raises ``JobError`` if it is in use.
 
     :param admin: a client.
-    :param request: whose backlog.
-    :param cluster_id: the cluster the client speaks to.
+    :param request: the request.
+    :param cluster_id: the id of the client's cluster.
     """
     _check_cluster(request.fetched, cluster_id)
     group_id = request.group_id
@@ -178,7 +178,7 @@ def _check_unmoved(fetched: FetchedOffsets | None, observed: Observed) -> None:
 
 
 def _run(spark: SparkSession, handle: Handler, records: DataFrame) -> None:
-    """Call the function; one that never ran a Spark job has not read a record, and so cannot have processed any."""
+    """Call the function. Without a Spark job it cannot have read or processed any record."""
     context = spark.sparkContext
     job_group = f"backlog-{uuid.uuid4().hex[:8]}"
     context.setJobGroup(job_group, "process the backlog of a consumer group")

@@ -1,11 +1,11 @@
-"""What a group has not read: from its committed offsets and the ends of the logs to the ranges to read. No I/O.
+"""The unread ranges of a group, computed from its committed offsets and the log ends. No I/O.
 
-Every case that is not plainly "committed within the log" is a decision the user has made by name, or the job stops:
+Every case other than "committed within the log" must be decided by the user's policy, or the job stops:
 
-1. *no commit*: a partition of the topic in which the group committed nothing. Stop, or begin at its log's start or end.
-2. *data lost*: committed below the log start, so that retention removed records unread. Stop, or begin at the start.
-3. *beyond the end*: the topic was made anew or cut short. Stop, begin at its start, or leave the partition out.
-4. *missing topic*: the group remembers a topic (or partition) that is not there any more. Stop, or leave it out.
+1. *no commit*: the group committed nothing in a partition of the topic. Stop, or start at the log's start or end.
+2. *data lost*: the commit is below the log start: retention removed unread records. Stop, or start at the log start.
+3. *beyond the end*: the topic was recreated or truncated. Stop, start at the log start, or skip the partition.
+4. *missing topic*: a topic (or partition) with a commit no longer exists. Stop, or skip it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogPolicy:
-    """Say what to do where the answer is not in the offsets.
+    """What to do when the offsets do not determine the range.
 
     :param on_no_commit: ``fail``, ``from-start`` or ``from-end`` of the log.
     :param on_data_loss: ``fail`` or ``skip-to-start``.
@@ -49,17 +49,18 @@ POLICY_CHOICES = {
     "on_beyond_end": (FAIL, FROM_START, SKIP),
     "on_missing_topic": (FAIL, SKIP),
 }
-"""Every decision and its choices; the first one is the default."""
+"""The choices of every policy; the first one is the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Be what to read, and what to commit once it is processed.
+    """The ranges to read, and the offsets to commit after processing.
 
-    :param ranges: what to read, without empty ranges.
-    :param ends: the offset up to which each partition will have been processed; also of those with nothing to read.
-    :param lost: offsets that retention removed unread, by partition.
-    :param decided: what was decided by the policy, for people.
+    :param ranges: the ranges, without empty ones.
+    :param ends: the offset up to which each partition will have been processed, including partitions with nothing to
+        read.
+    :param lost: the number of offsets that retention removed unread, by partition.
+    :param decided: the decisions made by the policy, for messages.
     """
 
     ranges: tuple[Range, ...]
@@ -69,11 +70,11 @@ class Backlog:
 
     @property
     def offsets(self) -> int:
-        """Give how many offsets there are to read."""
+        """The number of offsets to read."""
         return sum(each.offsets for each in self.ranges)
 
     def counts(self) -> dict[str, Any]:
-        """Give the numbers of it for a summary."""
+        """Return the numbers for a summary."""
         return {
             "partitions": len(self.ends),
             "partitions_with_backlog": len(self.ranges),
@@ -92,13 +93,13 @@ def plan_backlog(
     until: Mapping[Partition, int] | None = None,
     missing: Collection[Partition] = (),
 ) -> Backlog:
-    """Say what to read of each partition.
+    """Return the range to read of each partition.
 
-    :param committed: the group's commits; a partition of ``logs`` without one has none.
-    :param logs: the ends of every partition of the group's topics.
+    :param committed: the group's commits.
+    :param logs: the log ends of every partition of the group's topics.
     :param policy: what to do in the cases above.
-    :param until: read no further than this, where it says; default to the end.
-    :param missing: partitions of ``committed`` that do not exist any more.
+    :param until: the maximum offset to read, by partition. Default: the log end.
+    :param missing: partitions of ``committed`` that no longer exist.
 
     Raises ``JobError`` naming the partitions and the option that decides, before anything is read.
     """
@@ -114,7 +115,7 @@ def plan_backlog(
             what = f"{where} is committed at {commit.offset}, and its log starts at {log.start}"
             plan.add(where, log, plan.decide("on_data_loss", where, what), commit)
         elif commit.offset > log.end:
-            what = f"{where} is committed at {commit.offset}, beyond its end {log.end}: the topic was made anew"
+            what = f"{where} is committed at {commit.offset}, beyond its end {log.end}: the topic was recreated"
             plan.add(where, log, plan.decide("on_beyond_end", where, what), commit)
         else:
             plan.add(where, log, None, commit)
@@ -122,7 +123,7 @@ def plan_backlog(
 
 
 class _Plan:
-    """Collect ranges, decisions and objections."""
+    """A collector of ranges, decisions and objections."""
 
     def __init__(self, policy: BacklogPolicy, until: dict[Partition, int]) -> None:
         self._policy = policy
@@ -134,7 +135,7 @@ class _Plan:
         self._objections: dict[str, list[str]] = {}
 
     def decide(self, name: str, where: Partition, what: str) -> str:
-        """Give what the policy says, and keep a note of it."""
+        """Return the policy's decision, and record it."""
         decision: str = getattr(self._policy, name)
         if decision == FAIL:
             self._objections.setdefault(name, []).append(what)
@@ -143,7 +144,7 @@ class _Plan:
         return decision
 
     def add(self, where: Partition, log: LogEnds, decision: str | None, commit: Commit | None) -> None:
-        """Add the range of one partition as it was decided."""
+        """Add the range of one partition according to the decision."""
         if decision in (FAIL, SKIP):
             return
         end = min(log.end, self._until.get(where, log.end))
@@ -152,15 +153,15 @@ class _Plan:
             start = commit.offset
         if decision == SKIP_TO_START and commit is not None:
             self._lost[where] = log.start - commit.offset
-        # What was to be read may have been removed meanwhile: an end below the start is nothing to read, and the
-        # commit never goes back.
+        # Retention may have removed records meanwhile: an end below the start means nothing to read, and the commit
+        # never moves back.
         end = max(end, start)
         self._ends[where] = end
         if end > start:
             self._ranges.append(Range(where, start, end))
 
     def result(self) -> Backlog:
-        """Give the backlog, or raise every objection at once."""
+        """Return the backlog, or raise all objections at once."""
         if self._objections:
             raise JobError("; ".join(_objection(name, found) for name, found in self._objections.items()))
         return Backlog(

@@ -1,1 +1,1 @@
-"""Thin mains: arguments, read, transform, write, a JSON summary."""
+"""Thin main programs: arguments, read, transform, write, a JSON summary."""

@@ -1,8 +1,8 @@
-"""Keep what doomed groups never read: ``spark-submit archive_backlog.py --base … --cluster … --plan-id …``.
+"""Archive unread records of groups to be deleted: ``spark-submit archive_backlog.py --base … --cluster … --plan-id …``.
 
-To be run before the groups are deleted. The last line on stdout is the summary as JSON, which is also written beside
-the archive, last of all: an archive without it is not whole. Exit code 0: archived; 1: the job failed; 2: an argument
-is not right.
+Run it before the groups are deleted. The last line on stdout is the summary as JSON, which is also written next to the
+archive, as the last file: an archive without it is incomplete. Exit code 0: archived; 1: the job failed; 2: invalid
+argument.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "archive_backlog"
-_POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only what has a commit is archived
+_POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only partitions with a commit are archived
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+    """Parse the command line. An error ends the program with exit code 2 and a remedy.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
     add = parser.add_argument
@@ -75,10 +75,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Archive, check and write the summary; give it.
+    """Archive, verify and write the summary; return it.
 
-    :param spark: the session to use; it is set to UTC.
-    :param arguments: what ``parse_arguments`` gave.
+    :param spark: the session; it is set to UTC.
+    :param arguments: the result of ``parse_arguments``.
     """
     started = time.monotonic()
     warnings = prepare_kafka(spark)
@@ -92,8 +92,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         snapshot_id = snapshot_id or planned
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1)
     snapshot = history.judged
-    # Each try has a folder of its own, so that a task that is repeated trips over no half-written one; the summary
-    # names the folder that counts.
+    # Each attempt has its own folder, so that an incomplete one does not stop a retry; the summary names the valid
+    # folder.
     name = f"{folder}/{paths.ARCHIVES}/{arguments.plan_id or snapshot.snapshot_id}"
     output = arguments.output or f"{name}-{uuid.uuid4().hex[:8]}"
     summary_path = f"{arguments.output or name}.json"
@@ -141,21 +141,21 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in a session of its own and give the exit code.
+    """Run the job in its own session and return the exit code.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     return run_program(JOB, run, parse_arguments(argv), failed="The archive is not whole", shown=_shown)
 
 
 def _shown(summary: dict[str, Any]) -> dict[str, Any]:
-    return {**summary, "partitions": len(summary["partitions"])}  # in full in the summary's file
+    return {**summary, "partitions": len(summary["partitions"])}  # the summary's file has all of them
 
 
 def _plan(
     admin: KafkaAdmin, arguments: argparse.Namespace, groups: Mapping[str, Mapping[Partition, Commit]]
 ) -> dict[str, Backlog]:
-    """Say what to read for each group: from its commit to the end as it is now."""
+    """Return what to read for each group: from its commit to the current end."""
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
     known = {where for commits in groups.values() for where in commits}
     existing = {
@@ -195,7 +195,7 @@ def _check_cluster(found: str, expected: str | None) -> None:
 
 
 def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
-    """Prove that retention removed nothing of the ranges while they were read."""
+    """Verify that retention removed no records of the ranges while they were read."""
     logs = admin.log_ends([each.partition for each in ranges], read_committed=False)
     for each in ranges:
         if logs[each.partition].start > each.start:

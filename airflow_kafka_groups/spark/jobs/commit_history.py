@@ -1,8 +1,8 @@
-"""Read when each group committed last: ``spark-submit commit_history.py --kafka-properties … --output …``.
+"""Find the last commit of each group: ``spark-submit commit_history.py --kafka-properties … --output …``.
 
-Decodes ``__consumer_offsets`` itself, and writes the newest commit of each group, topic and partition, and a row for
-each group: since when it is quiet, on the first day and without a history. It changes nothing in Kafka and joins no
-group. The last line on stdout is the summary as JSON. Exit code 0: read; 1: the job failed; 2: a wrong argument.
+Decodes ``__consumer_offsets``, and writes the newest commit of each group, topic and partition, and for each group
+since when it is quiet, without any snapshot history. It changes nothing in Kafka and joins no group. The last line on
+stdout is the summary as JSON. Exit code 0: read; 1: the job failed; 2: invalid argument.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "commit_history"
 TOPIC = "__consumer_offsets"
-# Spark's Kafka source leaves internal topics out without a word, unless it looks for offsets in its older way.
+# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching.
 _INTERNAL_TOPICS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 _RIGHTS = (
     f"The user needs Describe and Read on the topic {TOPIC}, and Read on groups whose names begin with spark-kafka- "
@@ -46,9 +46,9 @@ _RIGHTS = (
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+    """Parse the command line. An error ends the program with exit code 2 and a remedy.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
     parser.add_argument(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
@@ -63,10 +63,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Read and decode the log, write the tables and the summary, and give the summary.
+    """Read and decode the log, write the tables and the summary, and return the summary.
 
-    :param spark: the session to use; it is set to UTC.
-    :param arguments: what ``parse_arguments`` gave.
+    :param spark: the session; it is set to UTC.
+    :param arguments: the result of ``parse_arguments``.
     """
     started = time.monotonic()
     warnings = prepare_kafka(spark, arrow_on_workers=True)
@@ -114,16 +114,16 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in a session of its own and give the exit code.
+    """Run the job in its own session and return the exit code.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     return run_program(JOB, run, parse_arguments(argv), failed=f"Nothing was written that counts. {_RIGHTS}")
 
 
 @contextmanager
 def _internal_topics(spark: SparkSession) -> Iterator[None]:
-    """Let Spark's source see internal topics; the setting is put back, since it changes how others read."""
+    """Let Spark's source read internal topics. The setting is restored because it affects other reads."""
     before = spark.conf.get(_INTERNAL_TOPICS, None)
     spark.conf.set(_INTERNAL_TOPICS, "true")
     try:
@@ -136,7 +136,7 @@ def _internal_topics(spark: SparkSession) -> Iterator[None]:
 
 
 def _counts(scanned: DataFrame, offsets: int) -> dict[str, int]:
-    """Add up what the tasks counted; a log with offsets in it that gave no record was not readable."""
+    """Add up the tasks' counts. A log with offsets but no record was not readable."""
     rows = scanned.where("kind = 'count'").groupBy("name").agg(F.sum("number").alias("number")).collect()
     counts = {row["name"]: row["number"] for row in sorted(rows) if row["number"]}
     if offsets and not counts.get(RECORDS):

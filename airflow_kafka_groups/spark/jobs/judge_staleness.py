@@ -1,8 +1,8 @@
 """Judge which groups of a cluster are stale: ``spark-submit judge_staleness.py --base … --cluster …``.
 
-Reads the snapshots of one cluster and writes one verdict for each group, as docs/formats.md says. The last line on
-stdout is the summary as JSON. Exit code 0: judged; 1: the job failed, and nothing can be planned by it; 2: an argument
-is not right. The verdicts count only when the summary file is there: it is deleted first and written last.
+Reads the snapshots of one cluster and writes one verdict per group, see docs/formats.md. The last line on stdout is the
+summary as JSON. Exit code 0: judged; 1: the job failed, and its output cannot be planned from; 2: invalid argument. The
+verdicts are valid only with the summary file, which is deleted first and written last.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+    """Parse the command line. An error ends the program with exit code 2 and a remedy.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
     add = parser.add_argument
@@ -63,7 +63,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: not known)",
     )
-    add("--mode", choices=MODES, default="full", help="read the whole history (default), carry the state on, or both")
+    add("--mode", choices=MODES, default="full", help="read the whole history (default), continue a state, or both")
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
     add("--snapshot-id", help="snapshot to judge (default: the newest)")
     add("--output", help="folder of the verdicts (default BASE/CLUSTER/verdicts/SNAPSHOT_ID)")
@@ -77,17 +77,17 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Judge, write the verdicts and the summary, and give the summary.
+    """Judge, write the verdicts and the summary, and return the summary.
 
-    :param spark: the session to use; it is set to UTC.
-    :param arguments: what ``parse_arguments`` gave.
+    :param spark: the session; it is set to UTC.
+    :param arguments: the result of ``parse_arguments``.
     """
     started = time.monotonic()
     warnings = prepare(spark)
     for warning in warnings:
         print(f"{JOB}: warning: {warning}", file=sys.stderr)
     policy = _policy(arguments)
-    if arguments.output:  # what lies below --base has to be shared to be read
+    if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
     request = HistoryRequest(
         base=arguments.base,
@@ -98,7 +98,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         max_days=arguments.max_days,
     )
     with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside:
-        # The verdicts' columns are more than a thousand calls to the JVM: made while the state is.
+        # The verdicts' columns take more than a thousand calls to the JVM: built while the state is computed.
         decided = aside.submit(judge, policy, arguments.offsets_retention_minutes)
         with judged_history(spark, request, policy) as judged_by:
             history, groups = judged_by.history, judged_by.extent.groups
@@ -150,12 +150,12 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in a session of its own and give the exit code.
+    """Run the job in its own session and return the exit code.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     arguments = parse_arguments(argv)
-    # Where in Python each column was made is of use in a notebook only, and doubles the calls to the JVM.
+    # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
     SparkSession.builder.appName(JOB).config(_CALL_SITES, "false").getOrCreate()
     return run_program(JOB, run, arguments, failed="Nothing was judged")
 

@@ -1,7 +1,7 @@
-"""Report how far groups are behind, in messages and seconds: ``spark-submit lag_report.py --base … --cluster …``.
+"""Report how far groups lag, in messages and seconds: ``spark-submit lag_report.py --base … --cluster …``.
 
-By group, topic and owner, out of a snapshot. The last line on stdout is the summary as JSON, which is also written
-beside the tables, last of all. Exit code 0: reported; 1: the job failed; 2: an argument is not right.
+By group, topic and owner, from a snapshot. The last line on stdout is the summary as JSON, which is also written next
+to the tables, as the last file. Exit code 0: reported; 1: the job failed; 2: invalid argument.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _SHOWN = 20
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+    """Parse the command line. An error ends the program with exit code 2 and a remedy.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
     add = parser.add_argument
@@ -65,10 +65,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Report; write tables and summary, and give the summary.
+    """Write the tables and the summary, and return the summary.
 
-    :param spark: the session to use; it is set to UTC.
-    :param arguments: what ``parse_arguments`` gave.
+    :param spark: the session; it is set to UTC.
+    :param arguments: the result of ``parse_arguments``.
     """
     started = time.monotonic()
     warnings = prepare_kafka(spark) if arguments.kafka_properties else prepare(spark)
@@ -80,7 +80,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
     snapshot = history.judged
     output = arguments.output or f"{arguments.base}/{arguments.cluster}/{paths.LAG}/{snapshot.snapshot_id}"
-    if arguments.output:  # what lies below --base has to be shared to be read
+    if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, output)
     storage = Storage(spark, output)
     storage.delete_file(f"{output}.json")
@@ -123,9 +123,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in a session of its own and give the exit code.
+    """Run the job in its own session and return the exit code.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     return run_program(JOB, run, parse_arguments(argv), failed="Nothing was reported")
 

@@ -1,8 +1,7 @@
-"""Process exactly what a group has not read, then commit: ``spark-submit process_group_backlog.py --group …``.
+"""Process exactly the unread records of a group, then commit: ``spark-submit process_group_backlog.py --group …``.
 
 The last line on stdout is the summary as JSON. Exit code 0: processed (and committed); 1: the job failed, and nothing
-was committed; 2: an argument is not right; 3: processed and NOT committed, for example because the group was used
-meanwhile.
+was committed; 2: invalid argument; 3: processed but NOT committed, e.g. because the group was used meanwhile.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ Transform = Callable[[DataFrame], DataFrame | None]
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; whatever is wrong ends the program with exit code 2 and says what to give instead.
+    """Parse the command line. An error ends the program with exit code 2 and a remedy.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
     add = parser.add_argument
@@ -69,10 +68,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Process and commit; give the summary.
+    """Process and commit; return the summary.
 
-    :param spark: the session to use; it is set to UTC.
-    :param arguments: what ``parse_arguments`` gave.
+    :param spark: the session; it is set to UTC.
+    :param arguments: the result of ``parse_arguments``.
     """
     handle = handler(arguments)
     warnings = prepare_kafka(spark, python_on_workers=bool(arguments.transform))
@@ -92,7 +91,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     )
     if arguments.output:
         require_shared(spark, arguments.output)
-    if arguments.result:  # an older one must not pass for this one's
+    if arguments.result:  # an older result must not be mistaken for this one
         Storage(spark, arguments.result).delete_file(arguments.result)
     records = arguments.max_records_per_partition
     options = {"maxRecordsPerPartition": str(records)} if records else {}
@@ -111,9 +110,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def handler(arguments: argparse.Namespace) -> Handler:
-    """Build the function that gets the records; the user's own is imported here, before a broker is asked.
+    """Build the function that takes the records. The user's function is imported here, before a broker is accessed.
 
-    :param arguments: what ``parse_arguments`` gave.
+    :param arguments: the result of ``parse_arguments``.
     """
     transform = load_transform(arguments.transform) if arguments.transform else None
 
@@ -131,7 +130,7 @@ def handler(arguments: argparse.Namespace) -> Handler:
 def load_transform(name: str) -> Transform:
     """Import ``module:function``.
 
-    :param name: as the user typed it.
+    :param name: as typed by the user.
     """
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
@@ -147,9 +146,9 @@ def load_transform(name: str) -> Transform:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in a session of its own and give the exit code.
+    """Run the job in its own session and return the exit code.
 
-    :param argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name. Default: those of the process.
     """
     return run_program(JOB, run, parse_arguments(argv), failed="Nothing was committed", say=_say, shown=_shown)
 
@@ -161,7 +160,7 @@ def _say(exc: JobError) -> str:
 
 
 def _shown(summary: dict[str, Any]) -> dict[str, Any]:
-    lists = {name: len(summary[name]) for name in ("before", "ends", "to_commit")}  # in full in the result
+    lists = {name: len(summary[name]) for name in ("before", "ends", "to_commit")}  # the result has all of them
     return {**summary, **lists}
 
 

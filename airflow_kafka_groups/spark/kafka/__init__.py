@@ -1,1 +1,1 @@
-"""How a job reaches Kafka: properties, the connector's own client, bounded reads, timestamps."""
+"""The jobs' access to Kafka: properties, an admin client, bounded reads, timestamps."""

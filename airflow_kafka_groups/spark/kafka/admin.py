@@ -1,8 +1,8 @@
-"""Ask and change one group's offsets through the Kafka client that comes with Spark's connector.
+"""An admin client for one group's offsets, through the Kafka client of Spark's connector.
 
-The job's driver needs no other Kafka library, and its settings are those of the source. Java's client leaves partitions
-whose offset it cannot read out of its answer with no more than a warning, so offsets are asked for *by name*: what was
-asked for and is not in the answer is an error here, and never "no commit".
+The driver needs no other Kafka library, and the settings are the source's. Java's client only logs a warning for
+partitions whose offset it cannot read, and omits them; therefore offsets are requested *by name*, and a requested
+partition that is missing in the result is an error, never "no commit".
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 
 
 class GroupState(NamedTuple):
-    """Be the state of a group, ``DEAD`` if it does not exist, and how many members it has."""
+    """The state of a group, ``DEAD`` if it does not exist, and the number of its members."""
 
     state: str
     members: int
 
 
 class KafkaAdmin:
-    """Be an admin client in the driver's JVM; use it in ``with``.
+    """An admin client in the driver's JVM, as a context manager.
 
     :param spark: the session.
-    :param properties: how to reach the cluster.
+    :param properties: the connection to the cluster.
     """
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
@@ -62,16 +62,16 @@ class KafkaAdmin:
             self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
 
     def cluster_id(self) -> str:
-        """Give the cluster's id."""
+        """Return the cluster's id."""
         return str(self._get(lambda: self._admin.describeCluster().clusterId(), "the cluster does not answer"))
 
     def brokers(self) -> list[str]:
-        """Give the addresses that the brokers tell clients to connect to."""
+        """Return the brokers' advertised addresses."""
         nodes = self._get(lambda: self._admin.describeCluster().nodes(), "the cluster does not answer")
         return sorted(f"{node.host()}:{node.port()}" for node in self._jvm.java.util.ArrayList(nodes))
 
     def state(self, group_id: str) -> GroupState:
-        """Describe the group; one that does not exist is ``DEAD``."""
+        """Describe the group; a group that does not exist is ``DEAD``."""
         what = f"group {group_id!r} cannot be described"
         try:
             found = self._get(lambda: self._admin.describeConsumerGroups(self._list([group_id])).all(), what)
@@ -81,17 +81,17 @@ class KafkaAdmin:
             raise
         described = found.get(group_id)
         if described is None:
-            raise JobError(f"{what}: its coordinator said nothing about it")
+            raise JobError(f"{what}: its coordinator returned no result")
         return GroupState(str(described.state().name()), int(described.members().size()))
 
     def known(self, group_id: str) -> set[Partition]:
-        """Give the partitions in which the group has commits, as far as this user may see them."""
+        """Return the partitions in which the group has commits visible to this user."""
         return set(self._fetch(group_id, None))
 
     def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
-        """Give the commits of these partitions; one without a commit is not in the answer.
+        """Return the commits of these partitions; partitions without a commit are omitted.
 
-        Raises ``JobError`` if any cannot be read, for example because of an open transaction.
+        Raises ``JobError`` if any cannot be read, e.g. because of an open transaction.
         """
         wanted = sorted(set(partitions))
         found: dict[Partition, Commit | None] = {}
@@ -106,7 +106,7 @@ class KafkaAdmin:
         return {where: commit for where, commit in found.items() if commit is not None}
 
     def partitions(self, topics: Collection[str]) -> dict[str, list[Partition]]:
-        """Give all partitions of these topics; a topic that does not exist is not in the answer."""
+        """Return all partitions of these topics; topics that do not exist are omitted."""
         found = {}
         answers = self._admin.describeTopics(self._list(topics)).topicNameValues()
         for topic in topics:
@@ -120,9 +120,9 @@ class KafkaAdmin:
         return found
 
     def log_ends(self, partitions: Iterable[Partition], *, read_committed: bool = True) -> dict[Partition, LogEnds]:
-        """Give the log start and the end of each partition.
+        """Return the log start and end of each partition.
 
-        :param partitions: the partitions; all of them have to exist.
+        :param partitions: the partitions; all must exist.
         :param read_committed: end before the first open transaction. Default true.
         """
         wanted = sorted(set(partitions))
@@ -131,7 +131,7 @@ class KafkaAdmin:
         return {where: LogEnds(starts[where], ends[where]) for where in wanted}
 
     def compacted(self, topics: Collection[str]) -> set[str]:
-        """Give those of the topics whose clean-up policy compacts them."""
+        """Return the topics whose clean-up policy includes compaction."""
         configs = self._kafka.common.config.ConfigResource
         named = {topic: configs(configs.Type.TOPIC, topic) for topic in topics}
         answers = self._admin.describeConfigs(self._list(named.values())).values()
@@ -155,7 +155,8 @@ class KafkaAdmin:
 
     def _fetch(self, group_id: str, partitions: Iterable[Partition] | None) -> dict[Partition, Commit | None]:
         admin = self._kafka.clients.admin
-        # By name and stable for decisions; without names only to learn what there is, and then none can be left out.
+        # Decisions use names and stable offsets. Without names only the partitions are of interest, and none is
+        # omitted.
         spec = admin.ListConsumerGroupOffsetsSpec()
         options = admin.ListConsumerGroupOffsetsOptions().requireStable(partitions is not None)
         if partitions is not None:
@@ -214,7 +215,7 @@ def _commit(value: Any) -> Commit | None:
 
 
 def _why(exc: Py4JJavaError) -> str:
-    """Give the innermost cause: Java wraps it in ExecutionException and KafkaException."""
+    """Return the innermost cause: Java wraps it in ExecutionException and KafkaException."""
     error = exc.java_exception
     while (cause := error.getCause()) is not None:
         error = cause
@@ -225,6 +226,6 @@ def _why(exc: Py4JJavaError) -> str:
 
 
 def _innermost(message: str) -> str:
-    """Give the last cause named in a message that is a whole stack trace, as Java makes it when a log-in breaks off."""
+    """Return the last cause in a message that is a stack trace, as Java's is for a failed login."""
     causes = [line.removeprefix(_CAUSED_BY) for line in message.splitlines() if line.startswith(_CAUSED_BY)]
     return causes[-1] if causes else message

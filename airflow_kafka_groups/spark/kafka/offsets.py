@@ -1,4 +1,4 @@
-"""Name what the jobs count with: partitions, committed offsets, the ends of logs and ranges of offsets. Values only."""
+"""Values of the jobs: partitions, committed offsets, log ends and ranges of offsets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Partition(NamedTuple):
-    """Name one partition of a topic."""
+    """One partition of a topic."""
 
     topic: str
     partition: int
@@ -16,7 +16,7 @@ class Partition(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """Be a committed offset."""
+    """A committed offset."""
 
     offset: int
     leader_epoch: int | None = None
@@ -24,14 +24,14 @@ class Commit(NamedTuple):
 
 
 class LogEnds(NamedTuple):
-    """Be the offsets a partition's log begins and ends with; the end is exclusive."""
+    """The first and the end offset (exclusive) of a partition's log."""
 
     start: int
     end: int
 
 
 class Range(NamedTuple):
-    """Be the offsets ``[start, end)`` of one partition."""
+    """The offsets ``[start, end)`` of one partition."""
 
     partition: Partition
     start: int
@@ -39,5 +39,5 @@ class Range(NamedTuple):
 
     @property
     def offsets(self) -> int:
-        """Give how many offsets lie in it; compaction and transactions leave some without a record."""
+        """The number of offsets; compaction and transactions leave some without a record."""
         return self.end - self.start

@@ -82,11 +82,12 @@ class KafkaProperties:
 
 
 def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
-    """Read a properties file: a local one, or one that was shipped by ``--files``.
+    """Read a properties file: a local one, or one shipped by ``--files``.
 
+    :param spark: the session; Java's reader is used.
     :param path: the file's path, or its name if it was shipped.
 
-    Raises ``ArgumentError`` naming what is wrong, never showing a value.
+    Raises ``ArgumentError`` naming the problem without showing a value.
     """
     found = next((place for place in _places(path) if place.is_file()), None)
     if found is None:
@@ -94,7 +95,7 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
     properties = spark._jvm.java.util.Properties()  # type: ignore[union-attr]
     try:
         properties.load(spark._jvm.java.io.StringReader(found.read_text("utf-8")))  # type: ignore[union-attr]
-    except (OSError, UnicodeDecodeError, *SPARK_ERRORS):  # the cause may quote a line of it
+    except (OSError, UnicodeDecodeError, *SPARK_ERRORS):  # the cause may quote a line of the file
         raise ArgumentError(OPTION, path, "it cannot be read as a Java properties file") from None
     settings = {str(name): str(properties.getProperty(name)) for name in properties.stringPropertyNames()}
     return check_properties(settings, path)

@@ -1,7 +1,7 @@
-"""Read exact ranges of offsets with Spark's Kafka source.
+"""Reads of exact offset ranges with Spark's Kafka source.
 
-Partitions are assigned by name, because ``subscribe`` refuses offsets that do not name every partition; empty ranges
-are left out, because each costs a task; a broker waits 20 ms for more data instead of half a second in every task.
+Partitions are assigned by name, because ``subscribe`` requires offsets for every partition; empty ranges are omitted,
+because each costs a task; brokers wait 20 ms for more data instead of half a second in every task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _TUNING = {"kafka.fetch.max.wait.ms": "20"}
 _POLL = "kafkaConsumer.pollTimeoutMs"
 _NETWORK_TIMEOUT = "spark.network.timeout"
-_PATIENCE_MS = 30_000  # for a record; Spark's own two minutes, four times over, are a long wait for "unreachable"
+_PATIENCE_MS = (
+    30_000  # for a record; Spark's default of two minutes with four attempts is too long for unreachable brokers
+)
 _SHOWN = 10
 
 HEADERS = ArrayType(table_schema(key="string, null", value="binary, null"))
@@ -60,14 +62,14 @@ _CAUSES = (
         "at the addresses that the brokers advertise (advertised.listeners)",
     ),
 )
-"""What Spark's source says, and what it means."""
+"""Parts of Spark's messages, and their explanation."""
 
 
 def explain(exc: BaseException, brokers: Sequence[str] = ()) -> str:
-    """Say in a sentence why Spark failed, with the remedy where Kafka is the cause.
+    """Return why Spark failed in one sentence, with the remedy if Kafka is the cause.
 
-    :param exc: what Spark raised.
-    :param brokers: the addresses of the brokers, if they are known.
+    :param exc: Spark's error.
+    :param brokers: the brokers' addresses, if known.
     """
     text = str(exc)
     meaning = next((f" ({what})" for marks, what in _CAUSES if any(mark in text for mark in marks)), "")
@@ -76,9 +78,9 @@ def explain(exc: BaseException, brokers: Sequence[str] = ()) -> str:
 
 
 def source_options(ranges: Sequence[Range]) -> dict[str, str]:
-    """Give the options of Spark's Kafka source that bound a batch read to these ranges.
+    """Return the options of Spark's Kafka source that limit a batch read to these ranges.
 
-    :param ranges: one for each partition at most; empty ones are left out.
+    :param ranges: at most one per partition; empty ones are omitted.
     """
     chosen = [each for each in ranges if each.end > each.start]
     names = [each.partition for each in chosen]
@@ -108,15 +110,15 @@ def read_ranges(
     isolation_level: str = "read_committed",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Give the records of these ranges as Spark's Kafka source does, headers included.
+    """Return the records of these ranges as Spark's Kafka source does, including headers.
 
-    :param spark: the session; it has to have the connector.
-    :param properties: how to reach the cluster.
-    :param ranges: what to read, one range for each partition at most.
-    :param isolation_level: ``read_committed`` (default) leaves out what was written by transactions that were aborted.
+    :param spark: the session; it must have the connector.
+    :param properties: the connection to the cluster.
+    :param ranges: at most one range per partition.
+    :param isolation_level: ``read_committed`` (default) omits records of aborted transactions.
     :param options: further options of the source, e.g. ``maxRecordsPerPartition``.
 
-    What retention removes before it is read fails the read: nothing is left out without a word.
+    Records that retention removes before they are read fail the read: nothing is omitted silently.
     """
     wanted = list(ranges)
     if not any(each.offsets > 0 for each in wanted):

@@ -1,8 +1,8 @@
-"""Look up when records were written: the first one at or after an offset, for many partitions in each request.
+"""Timestamps of records: the first one at or after an offset, for many partitions at once.
 
-One consumer of the connector's Kafka client in the driver, without a group. Partitions are sought and polled together
-and paused once their record has come, so that a poll serves very many; a partition that many groups stopped at in
-different places takes a round for each place.
+Uses one consumer of the connector's Kafka client in the driver, without a group. Partitions are sought and polled
+together and paused after their record arrived, so that one poll serves many; a partition with several offsets takes one
+round per offset.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
 Timestamp = tuple[str, int, int, int | None, str]
-"""Topic, partition, offset asked for, milliseconds since 1970 (``None`` if there is no record), whose clock."""
+"""Topic, partition, requested offset, milliseconds since 1970 (``None`` without a record), whose clock."""
 
 _AT_ONCE = 1_000
 _SETTINGS = {
     "key.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
     "value.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
     "enable.auto.commit": "false",
-    "auto.offset.reset": "earliest",  # where retention has been quicker: the oldest record there is
+    "auto.offset.reset": "earliest",  # if retention was faster: the oldest existing record
     "allow.auto.create.topics": "false",
-    "max.partition.fetch.bytes": "65536",  # one record is wanted; a larger batch comes all the same, alone
+    "max.partition.fetch.bytes": "65536",  # one record is enough; a larger batch is still returned, alone
     "fetch.max.wait.ms": "100",
 }
 _NO_RECORD = "none"
@@ -41,15 +41,15 @@ def look_up(
     *,
     timeout_seconds: float = 60.0,
 ) -> list[Timestamp]:
-    """Give the timestamp of the first record at or after each offset.
+    """Return the timestamp of the first record at or after each offset.
 
     :param spark: the session.
-    :param properties: how to reach the cluster.
-    :param wanted: partitions and offsets; the offsets have to lie within the logs.
-    :param timeout_seconds: how long to wait for the records of up to 1,000 partitions. Default 60.
+    :param properties: the connection to the cluster.
+    :param wanted: partitions and offsets; the offsets must be within the logs.
+    :param timeout_seconds: seconds to wait for the records of up to 1,000 partitions. Default 60.
 
-    What has no record, or whose record did not come in time, has ``None``. Raises ``JobError`` if the client cannot be
-    used at all.
+    Offsets without a record, or whose record did not arrive in time, have ``None``. Raises ``JobError`` if the client
+    cannot be used.
     """
     rounds = _rounds(wanted)
     if not rounds:
@@ -72,7 +72,7 @@ def look_up(
 
 
 def _rounds(wanted: Iterable[tuple[Partition, int]]) -> list[dict[Partition, int]]:
-    """Divide what is wanted so that no round names a partition twice or is too large."""
+    """Split the offsets so that no round has a partition twice or is too large."""
     rounds: list[dict[Partition, int]] = []
     nth: dict[Partition, int] = {}
     levels: list[dict[Partition, int]] = []
@@ -100,7 +100,7 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeou
     while waiting and time.monotonic() < deadline:
         records = consumer.poll(jvm.java.time.Duration.ofMillis(500))
         done = [_first(records, named[where], where, waiting[where]) for where in _partitions(records)]
-        # Only markers or aborted records may be left of a log; the position then reaches the end without a record.
+        # Only markers or aborted records may remain; the position then reaches the end without a record.
         came = {Partition(row[0], row[1]) for row in done}
         for where in waiting.keys() - came:
             if consumer.position(named[where]) >= ends.get(named[where]):

@@ -1,1 +1,1 @@
-"""Read what the core wrote: snapshots with their manifests, and deletion plans."""
+"""Readers of the core's files: snapshots with their manifests, and deletion plans."""

@@ -1,7 +1,7 @@
-"""Find the snapshots of a cluster to judge by, and read their rows only if they are whole.
+"""The snapshots of a cluster that a judgement uses; their rows are read only if they are complete.
 
-A snapshot is its manifest, written last. Data without a manifest is ignored and told; a manifest whose data is not
-what it says stops the job, because a history with holes in it could make a group look idle.
+A snapshot is its manifest, written last. Data without a manifest is ignored and reported; a manifest that does not
+match its data stops the job, because a history with gaps could make a group look idle.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Be the snapshots to judge by, oldest first; the last one is judged.
+    """The snapshots of a judgement, oldest first; the last one is judged.
 
-    ``skipped`` names what was seen and not used, with the reason, newest first. ``listed`` are the ids of all
+    ``skipped`` names snapshots that were found but not used, with the reason, newest first. ``listed``: the ids of all
     manifests up to the judged one.
     """
 
@@ -42,12 +42,12 @@ class History:
 
     @property
     def judged(self) -> SnapshotManifest:
-        """Give the snapshot whose groups are judged."""
+        """The snapshot whose groups are judged."""
         return self.manifests[-1]
 
     @property
     def snapshot_ids(self) -> tuple[str, ...]:
-        """Give the ids, oldest first."""
+        """The snapshot ids, oldest first."""
         return tuple(manifest.snapshot_id for manifest in self.manifests)
 
 
@@ -61,16 +61,16 @@ def find_history(
     max_days: float = 0.0,
     after: Callable[[Sequence[str], str], str | None] | None = None,
 ) -> History:
-    """Choose the complete snapshots to judge by, and check that all their files are there.
+    """Select the complete snapshots of a judgement, and check that all their files exist.
 
     :param spark: the session.
-    :param base: folder that holds one folder for each cluster.
+    :param base: folder that contains one folder per cluster.
     :param cluster: name of the cluster.
-    :param snapshot_id: the snapshot to judge; the newest one by default. Later ones are not looked at.
-    :param max_snapshots: use at most so many complete snapshots, the judged one included.
-    :param max_days: use snapshots at most so many days older than the judged one; 0 is no limit.
-    :param after: gives, from the ids of all manifests and the one to judge, the snapshot after which to begin; the two
-        limits above then do not count. By default there is none.
+    :param snapshot_id: the snapshot to judge. Default: the newest. Later ones are ignored.
+    :param max_snapshots: maximum number of complete snapshots, including the judged one.
+    :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
+    :param after: takes the ids of all manifests and the one to judge, and returns the snapshot after which to start;
+        then the two limits above do not apply. Default: none.
     """
     folder = f"{base}/{cluster}"
     storage = Storage(spark, folder)
@@ -111,23 +111,23 @@ def find_history(
 
 
 def read_rows(spark: SparkSession, history: History) -> DataFrame:
-    """Read exactly the files that the manifests name, with the schema of the contract.
+    """Read exactly the files that the manifests name, with the specified schema.
 
     :param spark: the session.
-    :param history: what ``find_history`` chose.
+    :param history: the result of ``find_history``.
     """
     found = {manifest.snapshot_id: _paths(history, manifest) for manifest in history.manifests}
     with_files = [snapshot_id for snapshot_id, files in found.items() if files]
     if not with_files:
         return spark.createDataFrame([], SNAPSHOT_SCHEMA)
-    for snapshot_id in {with_files[0], with_files[-1]}:  # a column that is not there would be read as null
+    for snapshot_id in {with_files[0], with_files[-1]}:  # a missing column would be read as null
         _check_columns(spark, snapshot_id, found[snapshot_id][0])
     return spark.read.schema(SNAPSHOT_SCHEMA).parquet(*(path for files in found.values() for path in files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Be what was read: groups of the judged snapshot, and the times of the first and last observation, ISO 8601."""
+    """The extent of the data read: the groups of the judged snapshot, and the first and last observation (ISO 8601)."""
 
     groups: int
     oldest: str | None
@@ -135,13 +135,13 @@ class Extent:
 
 
 def check_rows(observed: DataFrame, history: History) -> Extent:
-    """Compare what was read of each snapshot with its manifest; anything else than equal is an error.
+    """Compare the rows of each snapshot with its manifest. Raises ``SnapshotError`` unless they are equal.
 
-    :param observed: what the transform ``observations`` made of the rows; cache it, it is counted here.
-    :param history: what ``find_history`` chose.
+    :param observed: the result of the transform ``observations``; cache it, because it is counted here.
+    :param history: the result of ``find_history``.
     """
     expected = {manifest.snapshot_id: manifest.rows for manifest in history.manifests}
-    # One job for all that is asked: the first touch of the rows is the costly one, and each further job has its price.
+    # One job for everything: the first access to the rows is the expensive one, and each further job adds overhead.
     counts = observed.groupBy("run_id").agg(*_counts())
     try:
         found = {row["run_id"]: row for row in counts.collect()}
@@ -169,15 +169,15 @@ def check_rows(observed: DataFrame, history: History) -> Extent:
 
 
 def watch_rows(observed: DataFrame, history: History) -> tuple[DataFrame, Callable[[], Extent]]:
-    """Count the rows of a history's only snapshot while an action uses them, instead of by a job of its own.
+    """Count the rows of a history's only snapshot during another action, instead of by a separate job.
 
-    Gives the observations to use, and the check to make after the first action on them and before its result counts. A
-    task that Spark repeats may be counted twice, so a count that differs is only a reason to count by ``check_rows``.
-    The other way about, lost rows could be made up for only by a task counted twice, and then its groups are, too:
-    compare ``Extent.groups`` with the groups that were written.
+    Returns the observations to use, and the check to call after the first action on them, before its result is used. A
+    task that Spark repeats may be counted twice, so a differing count only leads to a recount by ``check_rows``.
+    Conversely, a task counted twice could hide lost rows, but then its groups are counted twice as well: compare
+    ``Extent.groups`` with the number of groups written.
 
-    :param observed: what the transform ``observations`` made of the rows.
-    :param history: what ``find_history`` chose: one snapshot, which has rows.
+    :param observed: the result of the transform ``observations``.
+    :param history: the result of ``find_history``: one snapshot, with rows.
     """
     judged, counts = history.judged, Observation()
     strangers = F.count_if(F.col("run_id") != judged.snapshot_id).alias("strangers")
@@ -238,7 +238,7 @@ def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str |
 
 def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[SnapshotManifest]:
     files = [f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in ids]
-    if len(ids) <= _FEW_MANIFESTS:  # a Spark job costs more than to read them one by one
+    if len(ids) <= _FEW_MANIFESTS:  # a Spark job costs more than reading them one by one
         storage = Storage(spark, folder)
         texts = {snapshot_id: storage.read_text(path) for snapshot_id, path in zip(ids, files, strict=True)}
     else:
@@ -265,7 +265,7 @@ def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
 
 
 def _columns_of(spark: SparkSession, path: str) -> dict[str, str]:
-    """Give names and types of a file's columns as Spark reads them, from its footer: ``read`` would run a job."""
+    """Return names and types of a file's columns as Spark reads them, from its footer; ``read`` would run a job."""
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.hadoop
     parquet = jvm.org.apache.parquet.hadoop
@@ -283,8 +283,8 @@ def _columns_of(spark: SparkSession, path: str) -> dict[str, str]:
 def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:
     if half:
         return (
-            f"cluster {cluster} has data but no manifest in {base}/{cluster}/manifests: its snapshots are half "
-            f"written. {_TAKE_ONE}"
+            f"cluster {cluster} has data but no manifest in {base}/{cluster}/manifests: its snapshots are "
+            f"incomplete. {_TAKE_ONE}"
         )
     others = storage.folders(base)
     known = f" Clusters there: {', '.join(others[:10])}." if others else ""

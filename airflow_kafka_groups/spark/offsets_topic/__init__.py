@@ -1,1 +1,1 @@
-"""Decode ``__consumer_offsets`` itself, and make tables of it."""
+"""Decoding of ``__consumer_offsets``, and tables of its content."""

@@ -1,13 +1,14 @@
-"""Decode the records of ``__consumer_offsets`` in Arrow batches. Bytes in, columns out: no Spark, no Kafka.
+"""Decoding of ``__consumer_offsets`` records in Arrow batches. Bytes in, columns out: no Spark, no Kafka.
 
-Theory of operation. A key begins with a record type (two bytes) and the group's name, a value with its version. Commits
-are nearly all of the log, so they are decoded as columns: numpy computes where each field of each record begins and
-gathers it, for thousands of records at once. Everything else is rare and read record by record (``group_records.py``).
+Theory of operation. A key begins with a record type (two bytes) and the group's name, a value with its version. Nearly
+all records are commits, so they are decoded as columns: numpy computes the position of each field of each record, and
+gathers the field for thousands of records at once. All other records are rare and decoded one by one
+(``group_records.py``).
 
-Offset commit, key types 0 and 1: group, topic, partition. Values: v0 offset, metadata, time; v1 and an expiry time; v2
+Offset commit, key types 0 and 1: group, topic, partition. Values: v0 offset, metadata, time; v1 also an expiry time; v2
 as v0; v3 offset, leader epoch, metadata, time; v4 the same with a compact string and tags. A record whose length does
-not fit its fields, or whose text is no UTF-8, is *corrupt*; one of a later version is *future*. Both are counted and
-never guessed at.
+not match its fields, or whose strings are not UTF-8, is *corrupt*; one of a later version is *future*. Both are counted
+and never guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 COMMIT_TYPES = (0, 1)
 MAX_COMMIT_VALUE = 4
-_PADDING = 64  # bytes behind the last record, so that fields of a record cut short can be looked at
+_PADDING = 64  # bytes after the last record, so that fields of a truncated record can be accessed
 _MICROS = 1_000
 _MAX_MILLIS = 253_402_300_799_999  # the year 9999
 
@@ -28,11 +29,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Commits(NamedTuple):
-    """Be decoded commits as Arrow columns, and which records of the batch they were.
+    """Decoded commits as Arrow columns, and which records of the batch they are.
 
     :param columns: name -> array, in the order of ``COMMIT_COLUMNS``.
     :param good: for each record of the batch, whether it was decoded.
-    :param future: for each record, whether its value is of a version that is not known.
+    :param future: for each record, whether its value has an unknown version.
     """
 
     columns: dict[str, Any]
@@ -41,7 +42,7 @@ class Commits(NamedTuple):
 
 
 class Blob:
-    """Be a binary Arrow column as one array of bytes, with the place and length of each value.
+    """A binary Arrow column as one array of bytes, with the start and length of each value.
 
     :param column: ``pyarrow.BinaryArray`` or ``LargeBinaryArray`` without chunks.
     """
@@ -62,9 +63,9 @@ class Blob:
         self.data = np.concatenate([held, np.zeros(_PADDING, np.uint8)])
 
     def integer(self, at: Ints, size: int) -> Ints:
-        """Read signed big-endian integers, one at each place; a place outside reads padding.
+        """Read signed big-endian integers, one at each position; a position outside reads padding.
 
-        :param at: places in ``data``.
+        :param at: positions in ``data``.
         :param size: bytes of each: 2, 4 or 8.
         """
         inside = np.clip(at, 0, len(self.data) - size)
@@ -72,14 +73,14 @@ class Blob:
         return np.ascontiguousarray(gathered).view(f">i{size}").ravel().astype(np.int64)
 
     def byte(self, at: Ints) -> Ints:
-        """Read unsigned bytes, one at each place."""
+        """Read unsigned bytes, one at each position."""
         return self.data[np.clip(at, 0, len(self.data) - 1)].astype(np.int64)
 
     def texts(self, at: Ints, lengths: Ints) -> Any:
-        """Give the bytes at these places as a ``pyarrow.StringArray``; not checked for UTF-8 yet.
+        """Return the bytes at these positions as a ``pyarrow.StringArray``, not yet checked for UTF-8.
 
-        :param at: where each begins.
-        :param lengths: how long each is; all within the data.
+        :param at: the start of each string.
+        :param lengths: the length of each string; all within the data.
         """
         import pyarrow as pa
 
@@ -91,15 +92,15 @@ class Blob:
 
 
 def record_types(keys: Blob) -> Ints:
-    """Give the type of each record, -1 where the key is too short to have one."""
+    """Return the type of each record, -1 if the key is too short."""
     return np.where(keys.lengths >= 2, keys.integer(keys.starts, 2), -1)
 
 
 def decode_commits(keys: Any, values: Any) -> Commits:
     """Decode offset commits.
 
-    :param keys: binary Arrow array of keys of the types 0 and 1.
-    :param values: binary Arrow array of their values; none may be null (tombstones are no commits).
+    :param keys: binary Arrow array of keys of types 0 and 1.
+    :param values: binary Arrow array of their values; none may be null (tombstones are not commits).
     """
     key, value = Blob(keys), Blob(values)
     group, group_length, topic, topic_length, partition, whole_key = _key_fields(key)
@@ -161,7 +162,7 @@ def _value_fields(value: Blob) -> _Value:
     metadata = at + size
     committed_at = metadata + text_length
     end = committed_at + 8 + np.where(version == 1, 8, 0) - start
-    # v4 ends with tags: one byte at the least, for how many there are.
+    # v4 ends with tags: at least one byte with their number.
     whole = (text_length >= 0) & np.where(compact, length >= end + 1, length == end)
     whole &= (version >= 0) & (version <= MAX_COMMIT_VALUE) & ~(compact & (size == 3) & (third >= 128))
     return _Value(
@@ -178,7 +179,7 @@ def _value_fields(value: Blob) -> _Value:
 
 
 def _valid_texts(texts: dict[str, tuple[Blob, Ints, Ints]], good: Bools) -> tuple[Bools, dict[str, Any]]:
-    """Gather the texts of the records that are good; one with a text that is no UTF-8 is good no longer."""
+    """Gather the strings of good records. A record with a string that is not UTF-8 becomes corrupt."""
     strings = {name: blob.texts(at[good], lengths[good]) for name, (blob, at, lengths) in texts.items()}
     if all(map(_is_utf8, strings.values())):
         return good, strings
@@ -217,7 +218,7 @@ def _array(values: Ints, kind: str, *, null_below: int | None = None) -> Any:
 
 
 def _times(millis: Ints) -> Any:
-    """Give times as instants; null for what is no time (-1 means none)."""
+    """Return times as instants; null for invalid ones (-1 means none)."""
     import pyarrow as pa
 
     mask = (millis < 0) | (millis > _MAX_MILLIS)

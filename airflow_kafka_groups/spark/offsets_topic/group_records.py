@@ -1,8 +1,8 @@
-"""Decode what ``__consumer_offsets`` says of groups themselves, record by record: there are few of them.
+"""Decoding of the group records of ``__consumer_offsets``, one by one because they are few.
 
 Classic groups (key type 2) have one record each: protocol, generation, leader, members, and since v2 the time of the
-last state change. Groups of the newer protocols are spread over many records; of these the one that holds the group's
-epoch is read (key types 3, 11, 17), and the others are counted by their names.
+last state change. Groups of the newer protocols consist of many records; the one with the group's epoch is decoded (key
+types 3, 11, 17), the others are counted by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 CLASSIC_GROUP = 2
 MAX_GROUP_VALUE = 4
 EPOCH_TYPES = {3: "consumer", 11: "share", 17: "streams"}
-"""Key types of the record that holds a group's epoch, and the group's type."""
+"""The key types of records with a group's epoch, and the group's type."""
 
 RECORD_NAMES = {
     0: "offset commit",
@@ -38,24 +38,24 @@ RECORD_NAMES = {
     22: "streams group assignment of a member",
     23: "streams group topology",
 }
-"""Every key type that Kafka 4.3 knows."""
+"""Every key type of Kafka 4.3."""
 
 
 class CorruptRecordError(ValueError):
-    """Say that the bytes are not what their version says."""
+    """The bytes do not match their version."""
 
 
 class FutureRecordError(ValueError):
-    """Say that a value is of a version that is not known."""
+    """A value has an unknown version."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """Be what a record says of a group.
+    """The content of a group record.
 
-    :param generation: its generation; of a newer protocol, its epoch.
-    :param state_changed: time of the last state change in milliseconds; ``None`` where the record does not say.
-    :param members: how many; ``None`` where the record does not say.
+    :param generation: the generation; for newer protocols, the epoch.
+    :param state_changed: time of the last state change in milliseconds; ``None`` if not in the record.
+    :param members: the number of members; ``None`` if not in the record.
     """
 
     group_id: str
@@ -69,7 +69,7 @@ class GroupRecord:
 
 
 def decode_group(key: bytes, value: bytes) -> GroupRecord:
-    """Decode a group's record of the key types 2, 3, 11 and 17.
+    """Decode a group record of key type 2, 3, 11 or 17.
 
     :param key: the record's key.
     :param value: its value; never a tombstone's.
@@ -130,7 +130,7 @@ def _skip_member(reader: _Reader, version: int, compact: bool) -> None:
 
 
 class _Reader:
-    """Read fields one after the other; whatever is not there is a corrupt record."""
+    """A reader of consecutive fields. A missing field means a corrupt record."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -171,7 +171,7 @@ class _Reader:
         try:
             return self.skip(size).decode()
         except UnicodeDecodeError as exc:
-            raise CorruptRecordError("a text is no UTF-8") from exc
+            raise CorruptRecordError("a string is not UTF-8") from exc
 
     def tags(self) -> None:
         for _ in range(self.varint()):

@@ -1,11 +1,11 @@
-"""Scan the records of ``__consumer_offsets`` in a Spark task: the newest of each key, decoded; the rest counted.
+"""Scanning ``__consumer_offsets`` in a Spark task: the newest record of each key is decoded, the others are counted.
 
-The log is compacted, but its newest segments are not yet: of several records with one key only the last counts, and a
-tombstone (no value) says that there is nothing. All records of a key lie in one Kafka partition, in the order of their
-offsets, and a task reads whole partitions: so a task drops what is outdated by itself, and nothing is shuffled.
+The log is compacted except for its newest segments: of several records with one key only the last counts, and a
+tombstone (no value) means deletion. All records of a key are in one Kafka partition, ordered by offset, and a task
+reads complete partitions: therefore a task drops outdated records itself, without a shuffle.
 
-``scan`` gives rows of one shape for everything, told apart by ``kind``: ``commit``, ``group``, and ``count`` (how many
-records of the sort named in ``name`` a task met, in ``number``).
+``scan`` returns rows of one shape for everything, distinguished by ``kind``: ``commit``, ``group``, and ``count`` (the
+``number`` of records of the kind ``name`` in a task).
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ SCAN_SCHEMA = table_schema(
 )
 """Rows of every kind; columns of other kinds are null."""
 
-_COMPACT_AT = 500_000  # records a task holds before it drops the outdated ones
+_COMPACT_AT = 500_000  # the number of records that a task keeps before it drops outdated ones
 _COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
 
 
 def scan(*, newest_only: bool = True) -> Transform:
-    """Turn records of the log, as Spark's Kafka source gives them, into rows of ``SCAN_SCHEMA``.
+    """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``.
 
-    :param newest_only: drop the outdated and the tombstones (default); false decodes every record that has a value.
+    :param newest_only: drop outdated records and tombstones (default); false decodes every record with a value.
     """
 
     def run(records: DataFrame) -> DataFrame:
@@ -82,7 +82,7 @@ def scan(*, newest_only: bool = True) -> Transform:
 
 
 def task_function(newest_only: bool) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Give what tasks run, shipped by value: executors need pyarrow and numpy, and no copy of this package.
+    """Return the function that tasks run, shipped by value: executors need pyarrow and numpy, but not this package.
 
     :param newest_only: as in ``scan``.
     """
@@ -116,7 +116,7 @@ def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
         size += batch.num_rows
         if size >= _COMPACT_AT:
             held = [newest(pa.concat_tables(held))]
-            # What stays is not looked at again before as much has come to it.
+            # Remaining records are compacted again only after as many new ones.
             size = 0
     if held:
         table = newest(pa.concat_tables(held))
@@ -126,7 +126,7 @@ def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
 
 
 def newest(table: Any) -> Any:
-    """Keep the record with the highest offset of each key; the order of the others stays.
+    """Keep the record with the highest offset of each key, in order.
 
     :param table: ``pyarrow.Table`` of records.
     """
@@ -137,7 +137,7 @@ def newest(table: Any) -> Any:
     keys = keys.chunk(0) if hasattr(keys, "chunk") else keys
     codes = keys.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
     last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1)
-    last[codes] = np.arange(len(codes))  # of places written more than once, the last write stays
+    last[codes] = np.arange(len(codes))  # for repeated positions, the last write remains
     return ordered.take(np.sort(last[last >= 0]))
 
 
@@ -215,7 +215,7 @@ def _group_columns(rows: list[tuple[GroupRecord, Any]]) -> dict[str, Any]:
 
 
 def _batch(columns: dict[str, Any], rows: int) -> Any:
-    """Make a batch of the scan's columns; those not given are null, and one text stands for a whole column."""
+    """Build a batch of the scan's columns; missing ones are null, and one string fills a complete column."""
     import pyarrow as pa
 
     kinds = {

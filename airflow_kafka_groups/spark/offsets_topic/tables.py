@@ -1,4 +1,4 @@
-"""Tables of the job ``commit_history``, made of a scan of ``__consumer_offsets``. DataFrames only, no I/O."""
+"""The tables of the job ``commit_history``, made from a scan of ``__consumer_offsets``. DataFrames only, no I/O."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROUP_SCHEMA = table_schema(
     last_commit_at="timestamp, null",
     quiet_since="timestamp, null",
 )
-"""One row for each group. ``group_type`` is null where a group has commits and no record of its own."""
+"""One row per group. ``group_type`` is null for a group with commits but without its own record."""
 
 
 def commits() -> Transform:
@@ -42,10 +42,10 @@ def commits() -> Transform:
 
 
 def groups() -> Transform:
-    """Make a row of each group in a scan, of its own record and its commits.
+    """Build one row for each group in a scan, from its own record and its commits.
 
-    ``quiet_since`` is the later of the last commit and the last change of state; null unless the log proves that the
-    group has no members: a classic group without any, or one that never had any.
+    ``quiet_since`` is the later of the last commit and the last state change; null unless the log proves that the group
+    has no members: a classic group without members, or one that never had any.
     """
 
     def combine(scanned: DataFrame) -> DataFrame:
@@ -58,7 +58,7 @@ def groups() -> Transform:
                 F.max("committed_at").alias("last_commit_at"),
             )
         )
-        # A group may have changed its protocol: the record that was written last stands.
+        # A group may have changed its protocol: the record written last counts.
         own = (
             scanned.where("kind = 'group'")
             .groupBy("group_id")

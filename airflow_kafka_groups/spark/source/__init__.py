@@ -1,7 +1,7 @@
 """The Python data source ``kafka_groups``: committed offsets of consumer groups as rows of a Spark DataFrame.
 
-The one part of ``spark`` that imports the batching core, which knows no Airflow and so runs on executors. Whoever reads
-with it needs this package, kio, aiokafka and pyarrow in the Python of the driver and of the executors.
+The only part of ``spark`` that imports the batching core, which does not use Airflow and therefore runs on executors.
+It requires this package, kio, aiokafka and pyarrow in the Python of the driver and of the executors.
 """
 
 from airflow_kafka_groups.spark.source.requirements import check_requirements

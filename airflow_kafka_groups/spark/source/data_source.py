@@ -1,4 +1,4 @@
-"""The data source itself: ``spark.read.format("kafka_groups")``. What it reads is in ``reader.py``."""
+"""The data source: ``spark.read.format("kafka_groups")``. See ``reader.py`` for what it reads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 class KafkaGroupsDataSource(DataSource):
-    """Read consumer groups: one row for each group, topic and partition.
+    """A data source of consumer groups: one row for each group, topic and partition.
 
     :param options: see ``SourceOptions``.
 
-    Spark refuses a source that takes filters over where the session has not allowed it. This one takes none, so that it
-    works in every session; ``register`` picks the one that does.
+    Spark refuses a source that accepts filters unless the session allows it. This class accepts none, so it works in
+    every session; ``register`` uses the one that does.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -32,19 +32,19 @@ class KafkaGroupsDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name for ``format``."""
+        """Return the name for ``format``."""
         return "kafka_groups"
 
     def schema(self) -> StructType:
-        """Give the columns; a stream has two more."""
+        """Return the columns; a stream has two more."""
         return CHANGE_SCHEMA if self.parsed.state_path else SOURCE_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give the reader of a batch."""
+        """Return the reader of a batch."""
         return GroupsReader(self._for_batch(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Give the reader of a stream of changes; needs the option ``state.path``."""
+        """Return the reader of a stream of changes; requires the option ``state.path``."""
         return ChangesReader(self._checked(schema))
 
     def _for_batch(self, schema: StructType) -> SourceOptions:
@@ -59,15 +59,15 @@ class KafkaGroupsDataSource(DataSource):
 
 
 class FilteringDataSource(KafkaGroupsDataSource):
-    """The same, and filters on the group and the topic are taken over: only those groups are asked."""
+    """A data source that accepts filters on the group and the topic, so that only those groups are requested."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give the reader of a batch."""
+        """Return the reader of a batch."""
         return FilteringReader(self._for_batch(schema))
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``kafka_groups`` known to a session, with filters handed to the source.
+    """Register ``kafka_groups`` in a session, with filters passed to the source.
 
     :param spark: the session; its ``spark.sql.python.filterPushdown.enabled`` is set.
     """

@@ -1,7 +1,7 @@
-"""Which of a query's filters the source takes over, so that only those groups are asked. Pure.
+"""The filters of a query that the source accepts, so that only those groups are requested. Pure.
 
-Taken are ``=``, ``IN`` and ``LIKE 'prefix%'`` on text columns that are known before the offsets are (the group's own),
-or that pick rows out of a group (``topic``). Everything else stays with Spark.
+Accepted are ``=``, ``IN`` and ``LIKE 'prefix%'`` on string columns that are known before the offsets (the group's own),
+or that select rows of a group (``topic``). All others remain with Spark.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ KIND_COLUMNS = ("group_type", "protocol_type", "state")
 TOPIC = "topic"
 
 Condition = tuple[bool, Collection[str]]
-"""Whether prefixes are meant, and the texts: a tuple of prefixes, a set of values."""
+"""Whether these are prefixes, and the strings: a tuple of prefixes, a set of values."""
 
 
 @dataclass(slots=True)
 class PushedFilters:
-    """Collect the conditions taken over; each column's conditions must all hold."""
+    """The accepted conditions; all conditions of a column must hold."""
 
     conditions: dict[str, list[Condition]] = field(default_factory=dict)
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
-        """Take what can be taken, and give the rest back.
+        """Accept supported filters, and return the others.
 
         :param filters: those of the query; all must hold.
         """
@@ -38,13 +38,13 @@ class PushedFilters:
                 self.conditions.setdefault(column, []).append(condition)
 
     def holds(self, column: str, value: str) -> bool:
-        """Say whether a value passes the conditions on its column."""
+        """Return whether a value satisfies the conditions of its column."""
         conditions = self.conditions.get(column)
         return conditions is None or all(_holds(condition, value) for condition in conditions)
 
     @property
     def has_topic(self) -> bool:
-        """Say whether rows of a group are picked by topic."""
+        """Whether rows of a group are selected by topic."""
         return TOPIC in self.conditions
 
 

@@ -1,7 +1,7 @@
-"""The groups of a listing in columns: 50,000 of them travel to tasks, and an object for each would take half a second.
+"""The groups of a listing in columns: 50,000 of them are sent to tasks, and one object each would take half a second.
 
-What a listing tells of a group beside its id (type, protocol type, state, coordinator) is the same for very many
-groups, so it is kept once for each kind of group.
+The facts of a listing besides the id (type, protocol type, state, coordinator) are the same for many groups, so they
+are stored once per kind of group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_kafka_groups.spark.source.filters import GROUP_ID, KIND_COLUMNS, Pu
 
 
 class GroupKind(NamedTuple):
-    """Be what many groups have in common."""
+    """The facts that many groups share."""
 
     group_type: str
     protocol_type: str
@@ -27,11 +27,11 @@ class GroupKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListedGroups:
-    """Be groups: their ids, and which kind each is of.
+    """Groups: their ids, and the kind of each.
 
     :param ids: the groups.
     :param kinds: the kinds.
-    :param codes: for each group the number of its kind.
+    :param codes: for each group the index of its kind.
     """
 
     ids: tuple[str, ...] = ()
@@ -45,16 +45,16 @@ class ListedGroups:
         return f"<ListedGroups [{len(self)} groups]>"
 
     def pick(self, numbers: Iterable[int]) -> ListedGroups:
-        """Give some of these groups.
+        """Return some of these groups.
 
-        :param numbers: their places among these, from 0.
+        :param numbers: their indexes, from 0.
         """
         numbers = list(numbers)
         codes = array("i", [self.codes[number] for number in numbers])
         return ListedGroups(tuple([self.ids[number] for number in numbers]), self.kinds, codes)
 
     def by_coordinator(self) -> Iterator[ListedGroups]:
-        """Give the groups of each coordinator apart, coordinators in their order."""
+        """Iterate over the groups of each coordinator, in the order of coordinators."""
         of_broker: dict[int, list[int]] = {}
         brokers = [kind.coordinator for kind in self.kinds]
         for number, code in enumerate(self.codes):
@@ -63,9 +63,9 @@ class ListedGroups:
             yield self.pick(numbers)
 
     def cut(self, at_most: int) -> Iterator[ListedGroups]:
-        """Cut into as few parts as allowed, of the same size, so that no task is left with a rest.
+        """Split into the minimum number of parts, of equal size, so that no task gets a small remainder.
 
-        :param at_most: groups in a part.
+        :param at_most: maximum number of groups per part.
         """
         ordered = sorted(range(len(self)), key=self.ids.__getitem__)
         count = -(-len(ordered) // at_most)
@@ -74,11 +74,11 @@ class ListedGroups:
 
 
 def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> ListedGroups:
-    """Give the groups in scope.
+    """Return the groups in scope.
 
     :param listings: all groups.
     :param wanted: patterns of their ids.
-    :param filters: conditions of the query; what they say of a group beside its id is looked at once for each kind.
+    :param filters: conditions of the query; those on facts other than the id are evaluated once per kind.
     """
     codes: dict[tuple[str, str, str, int], int] = {}
     kinds: list[GroupKind] = []
@@ -101,7 +101,7 @@ def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: Pushe
 
 
 def in_turns(parts: Sequence[Sequence[ListedGroups]]) -> list[ListedGroups]:
-    """Put the parts of all coordinators in one row, one of each in turn: tasks of the same time ask different brokers.
+    """Interleave the parts of all coordinators, so that concurrent tasks use different brokers.
 
     :param parts: the parts of each coordinator.
     """

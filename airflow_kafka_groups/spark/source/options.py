@@ -1,8 +1,8 @@
-"""Options of the data source ``kafka_groups``, checked before a broker is touched.
+"""The options of the data source ``kafka_groups``, checked before a broker is accessed.
 
-Spark shows options in plans, in its UI and in its event log, so no secret may be one. Secrets come from a file
-(``config.file``) or an environment variable (``config.env``) that the driver and each executor read themselves; only
-the name of the file or variable travels.
+An option is a string with a lower-case name, and Spark shows options in plans, in its UI and in its event log, so no
+option may be a secret. Secrets come from a file (``config.file``) or an environment variable (``config.env``) that the
+driver and each executor read themselves; only the name of the file or variable is an option.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _refuse_secret(name: str) -> None:
 
 
 def _patterns(name: str, text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    """Read patterns: one, several with commas between them, or a JSON list (for a pattern that has a comma itself)."""
+    """Parse patterns: one, several separated by commas, or a JSON list (for patterns that contain a comma)."""
     if text is None:
         return default
     if text.lstrip().startswith('["'):
@@ -157,7 +157,7 @@ def _place(path: str) -> Path:
         return given
     from pyspark import SparkFiles
 
-    folder = SparkFiles._root_directory  # getRootDirectory() fails where Spark has set none, as in a test's process
+    folder = SparkFiles._root_directory  # getRootDirectory() fails if Spark has set none, e.g. in tests
     return Path(folder, path) if folder else given
 
 
@@ -170,7 +170,7 @@ def _from_env(name: str) -> dict[str, Any]:
 
 
 def _settings(text: str, option: str, where: str) -> dict[str, Any]:
-    """Read a JSON object, or lines of ``name=value``. No error may quote the text: it holds secrets."""
+    """Parse a JSON object, or lines of ``name=value``. Errors must not quote the content, which contains secrets."""
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text)

@@ -1,9 +1,9 @@
-"""Read groups in parallel: the driver lists and cuts them into chunks by coordinator, the tasks ask for their offsets.
+"""Parallel reads of groups: the driver lists them and splits them by coordinator, the tasks request their offsets.
 
-A chunk is one Spark partition: groups of one coordinator, so that a task's requests all go to one broker (and one more
-for the ends of the logs). Its task connects by itself, and hands Arrow batches on. Each doubt fails the read: a listing
-that is not complete, and a group that could not be read, unless the user wants to see failures as rows. A row that is
-missing would read as "no offsets".
+A chunk is one Spark partition: groups of one coordinator, so that all requests of a task go to one broker (and others
+for the log ends). Each task opens its own connections, and returns Arrow batches. Every doubt fails the read: an
+incomplete listing, and a group that could not be read, unless failures are requested as rows. A missing row would look
+like "no offsets".
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _REMEDY = (
 
 
 class SourceError(Exception):
-    """Say why the groups cannot be read, and what to do about it."""
+    """The groups cannot be read; the message has the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Chunk(InputPartition):
-    """Be the groups that one task reads; none is a chunk without groups."""
+    """The groups that one task reads; may be empty."""
 
     cluster_id: str | None
     groups: ListedGroups
 
 
 class GroupsReader(DataSourceReader):
-    """Read a batch.
+    """The reader of a batch.
 
-    :param options: what the user asked for.
+    :param options: the options of the read.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -65,9 +65,9 @@ class GroupsReader(DataSourceReader):
         self.filters = PushedFilters()
 
     def partitions(self) -> Sequence[Chunk]:
-        """List the groups and cut them into chunks, on the driver.
+        """List the groups and split them into chunks, on the driver.
 
-        Raises ``SourceError`` when no broker answers, or one did not answer the listing.
+        Raises ``SourceError`` if no broker answers, or a broker did not answer the listing.
         """
         return run(plan(self.options, self.filters), "driver")
 
@@ -79,17 +79,17 @@ class GroupsReader(DataSourceReader):
 
 
 class FilteringReader(GroupsReader):
-    """Read a batch, and take filters over."""
+    """The reader of a batch that accepts filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take filters over; give those back that Spark still has to apply."""
+        """Accept filters; return those that Spark still has to apply."""
         return list(self.filters.take(filters))
 
 
 async def plan(options: SourceOptions, filters: PushedFilters) -> list[Chunk]:
-    """List the groups in scope, and cut them into chunks.
+    """List the groups in scope, and split them into chunks.
 
-    :param options: what the user asked for.
+    :param options: the options of the read.
     :param filters: conditions of the query.
     """
     cluster_id, groups = await list_in_scope(options, filters)
@@ -98,12 +98,12 @@ async def plan(options: SourceOptions, filters: PushedFilters) -> list[Chunk]:
 
 
 async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple[str | None, ListedGroups]:
-    """Give the cluster's id and the groups in scope.
+    """Return the cluster's id and the groups in scope.
 
-    :param options: what the user asked for.
+    :param options: the options of the read.
     :param filters: conditions of the query.
 
-    Raises ``IncompleteListingError`` when a broker did not answer.
+    Raises ``IncompleteListingError`` if a broker did not answer.
     """
     wanted = GroupFilter(include=options.include, exclude=options.exclude)
     async with AdminClient(options.client_config()) as admin:
@@ -113,13 +113,13 @@ async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple
 
 
 async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) -> Iterator[Any]:
-    """Ask for the offsets of a chunk's groups, and for the ends of the logs they name; give Arrow batches.
+    """Request the offsets of a chunk's groups, and the log ends of their partitions; return Arrow batches.
 
-    :param options: what the user asked for.
-    :param filters: conditions of the query; here those on the topic.
+    :param options: the options of the read.
+    :param filters: conditions of the query; those on the topic apply here.
     :param chunk: the groups.
 
-    All answers are there when this returns: whoever takes the batches may be slow, and no broker waits for that.
+    All responses have arrived when this returns: the consumer of the batches may be slow, and no broker waits for it.
     """
     groups = chunk.groups
     rows = ChunkRows(groups)
@@ -183,16 +183,16 @@ def _of_topics(offsets: GroupOffsets, filters: PushedFilters) -> GroupOffsets:
 
 
 def run(work: Coroutine[Any, Any, T], where: str) -> T:
-    """Run to the end; say on which machine it failed, since each connects by itself.
+    """Run a coroutine; errors name the machine, because each one has its own connections.
 
-    :param work: what to run.
+    :param work: the coroutine.
     :param where: ``driver`` or ``executor``.
 
-    Raises ``SourceError``, or ``ConfigurationError`` for bad options.
+    Raises ``SourceError``, or ``ConfigurationError`` for invalid options.
     """
     found: list[T] = []
 
-    async def keep() -> None:  # gives nothing: asyncio.run makes a text of what it gives, on its way out (bpo: SIGINT)
+    async def keep() -> None:  # returns nothing: on exit, asyncio.run formats the result of the main task
         found.append(await work)
 
     try:

@@ -1,6 +1,6 @@
-"""What the source needs of a Python, looked at first: an executor that lacks it says so, with its name and the remedy.
+"""The Python requirements of the source, checked first: an executor without them reports its name and the remedy.
 
-Spark imports the source on each executor to unpickle its tasks, and shows what that raises.
+Spark imports the source on each executor to unpickle its tasks, and shows the error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LIBRARIES = ("kio", "aiokafka", "pyarrow")
 
 
 def check_requirements() -> None:
-    """Raise ``ImportError`` naming machine, Python, what is missing in it and the remedy."""
+    """Raise ``ImportError`` naming the machine, the Python, the missing libraries and the remedy."""
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(

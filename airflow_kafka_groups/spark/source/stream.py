@@ -1,14 +1,14 @@
-"""Stream what changed: commits that are new, moved or removed since the last micro-batch.
+"""The stream of changes: commits that are new, moved or removed since the last micro-batch.
 
-Kafka keeps no history of commits that could be asked for, so each micro-batch looks at all groups and compares with
-what the one before saw. What a batch saw is kept below ``state.path``, one file for each bucket and each batch:
+Kafka has no history of commits, so each micro-batch reads all groups and compares them with the previous one. The
+observations of a batch are stored below ``state.path``, one file per bucket and batch:
 
-- A batch that is repeated after a failure finds what it saw and gives the same rows again, and asks nobody.
-- A row is the *net* change between two looks. What moved and moved back in between, or came and went, is not seen.
-- The first batch of a query gives every commit there is, as ``new``.
-- A group that cannot be read fails the batch; with ``failures`` = ``report`` it is left as it was seen last.
+- A batch that is repeated after a failure finds its observations and returns the same rows, without requests.
+- A row is the *net* change between two observations. A change that was reverted in between is not visible.
+- The first batch of a query returns every existing commit as ``new``.
+- A group that cannot be read fails the batch; with ``failures`` = ``report`` its last observation is kept.
 
-The stream's own offset is the number of the batch, so it stays small however many groups there are.
+The stream's own offset is the number of the batch, so it stays small for any number of groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope
 from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS, arrow_schema
 
 CHANGE_COLUMNS = (*columns({"change": "string", "previous_offset": "int64, null"}), *SOURCE_COLUMNS)
-"""``change`` is ``new``, ``moved`` or ``removed``; a removed commit has the columns it was last seen with."""
+"""``change`` is ``new``, ``moved`` or ``removed``; a removed commit has its last observed columns."""
 
 CHANGE_SCHEMA = schema_of(CHANGE_COLUMNS)
 BUCKETS = 16
@@ -41,7 +41,7 @@ _VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
 
 @dataclass(frozen=True)
 class Bucket(InputPartition):
-    """Be the groups of one bucket in one batch."""
+    """The groups of one bucket in one batch."""
 
     number: int
     before: int
@@ -50,9 +50,9 @@ class Bucket(InputPartition):
 
 
 class ChangesReader(DataSourceStreamReader):
-    """Read a stream of changes.
+    """The reader of a stream of changes.
 
-    :param options: what the user asked for; ``state_path`` is needed.
+    :param options: the options of the read; ``state_path`` is required.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -66,16 +66,16 @@ class ChangesReader(DataSourceStreamReader):
         self.state = ChangeState(options.state_path)
 
     def initialOffset(self) -> dict[str, int]:
-        """Give the offset before the first batch."""
+        """Return the offset before the first batch."""
         return {"batch": 0}
 
     def latestOffset(self, *position: Any) -> dict[str, int]:
-        """Give the next batch: there is always one more look to take."""
+        """Return the next batch: a further observation is always possible."""
         start = position[0] if position and position[0] else self.initialOffset()
         return {"batch": int(start["batch"]) + 1}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
-        """List the groups and put them into buckets, on the driver."""
+        """List the groups and assign them to buckets, on the driver."""
         cluster_id, groups = run(list_in_scope(self.options, PushedFilters()), "driver")
         buckets: list[list[int]] = [[] for _ in range(BUCKETS)]
         for number, bucket in enumerate(offsets_partitions(groups.ids, BUCKETS)):
@@ -86,7 +86,7 @@ class ChangesReader(DataSourceStreamReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Look at the groups of a bucket and compare, on an executor."""
+        """Read the groups of a bucket and compare them, on an executor."""
         if not isinstance(partition, Bucket):
             raise TypeError(f"{partition!r} is no bucket")
         before = self.state.load(partition.number, partition.before) if partition.before else _nothing()
@@ -94,7 +94,7 @@ class ChangesReader(DataSourceStreamReader):
             raise ConfigurationError(
                 "state.path",
                 self.options.state_path,
-                f"what batch {partition.before} saw is gone: start the query anew, with an empty checkpoint and folder",
+                f"what batch {partition.before} saw is gone: restart the query with an empty checkpoint and folder",
             )
         now = self.state.load(partition.number, partition.batch)
         if now is None:
@@ -103,7 +103,7 @@ class ChangesReader(DataSourceStreamReader):
         return iter(changes(before, now))
 
     def commit(self, end: dict[str, int]) -> None:
-        """Remove what batches before this one saw; nobody will ask for it again."""
+        """Remove the observations of earlier batches, which are no longer needed."""
         self.state.forget(end["batch"] - 1)
 
     def _look(self, partition: Bucket, before: Any) -> Any:
@@ -120,16 +120,16 @@ class ChangesReader(DataSourceStreamReader):
 
 
 class ChangeState:
-    """Keep what batches saw: ``<folder>/batch-<number>/bucket-<number>.parquet``.
+    """The observations of batches: ``<folder>/batch-<number>/bucket-<number>.parquet``.
 
-    :param folder: path or URI, as pyarrow's file systems take them.
+    :param folder: path or URI, as supported by pyarrow's file systems.
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def load(self, bucket: int, batch: int) -> Any:
-        """Give what a batch saw of a bucket; ``None`` if it has not looked yet."""
+        """Return a batch's observations of a bucket; ``None`` if there are none."""
         import pyarrow.parquet as pq
 
         system, root = self._place()
@@ -139,7 +139,7 @@ class ChangeState:
         return pq.read_table(path, filesystem=system, schema=arrow_schema())
 
     def save(self, bucket: int, batch: int, seen: Any) -> None:
-        """Keep what a batch saw; written aside and renamed, so that it is there wholly or not at all."""
+        """Store a batch's observations by a temporary file and a rename, so that they are complete or absent."""
         import pyarrow.parquet as pq
 
         system, root = self._place()
@@ -150,7 +150,7 @@ class ChangeState:
         system.move(aside, path)
 
     def forget(self, below: int) -> None:
-        """Remove what batches with a lower number saw."""
+        """Remove the observations of batches with a lower number."""
         from pyarrow import fs
 
         system, root = self._place()
@@ -169,7 +169,7 @@ class ChangeState:
 
 
 def changes(before: Any, now: Any) -> list[Any]:
-    """Compare two looks; give batches of ``CHANGE_SCHEMA``.
+    """Compare two observations; return batches of ``CHANGE_SCHEMA``.
 
     :param before: ``pyarrow.Table`` of commits, as the source's rows.
     :param now: the same, later.

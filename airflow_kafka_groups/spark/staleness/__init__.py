@@ -1,1 +1,1 @@
-"""Judge groups by their history: observations, idle times, states, verdicts."""
+"""Judging groups by their history: observations, idle times, states, verdicts."""

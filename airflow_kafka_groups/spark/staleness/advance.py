@@ -1,8 +1,8 @@
-"""Carry a state on by one snapshot: what the whole history came to, and the observations of the snapshot after it.
+"""The update of a state by one snapshot: the result of the previous history, plus the snapshot's observations.
 
-The same rules as in ``transforms.py``, written as a step instead of windows over a history, so that the two can be held
-against each other: ``--mode check`` and a test over random histories do. A group that the snapshot lacks is dropped; if
-it comes back, it begins anew.
+The rules are those of ``transforms.py``, implemented as a step instead of windows over a history, so that the two can
+be compared: ``--mode check`` and a test over random histories do this. A group that the snapshot lacks is dropped; if
+it comes back, it starts again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _COMMITTED = {"committed_partitions": "partitions", "committed_xor": "digest_xor
 
 
 def advance(policy: StalenessPolicy, observed: DataFrame) -> Transform:
-    """Turn the state before a snapshot into the state after it.
+    """Convert the state before a snapshot to the state after it.
 
     :param policy: its ``max_gap_seconds`` decides whether the two are consecutive.
-    :param observed: what ``observations`` made of the rows of this one snapshot.
+    :param observed: the result of ``observations`` for the rows of this snapshot.
     """
 
     def step(state: DataFrame) -> DataFrame:
@@ -54,7 +54,7 @@ def advance(policy: StalenessPolicy, observed: DataFrame) -> Transform:
 
 
 def _moved() -> Column:
-    """Compare with what the last observation that could be read had committed; without one there is no movement."""
+    """Compare with the commits in the last readable observation; without one there is no movement."""
     differs = F.lit(False)
     for name, now in _COMMITTED.items():
         differs = differs | (F.col(now) != F.col(f"before.{name}"))
@@ -73,7 +73,7 @@ def _unbroken(policy: StalenessPolicy) -> Column:
 
 
 def _first_ends() -> dict[str, Column]:
-    """Keep what the first observation with all ends known saw, of the life and of the idle time, or begin with this."""
+    """Return the values of the first observation with all log ends known, for the life and for the idle time."""
     columns = {}
     for name, now in (("lag_at", "observed_at"), ("lag", "lag"), ("log_start", "log_start")):
         seen = F.when(all_ends_known(), F.col(now))

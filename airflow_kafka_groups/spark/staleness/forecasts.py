@@ -1,15 +1,15 @@
-"""Say where a group's lag is heading, and what becomes of its offsets if nothing happens. Nothing is decided by it.
+"""Forecasts of a group's lag and of its offsets. No decision uses them.
 
-All of it comes from two observations whose log ends are all known: the newest, and the first of the present idle time
-(or, for the trend of a group that is not idle, of its present life). Both stand in the state as whole numbers, so that
-a history read at once and one carried on give the same forecast to the bit. Where an end is not known there is none.
+All of them are computed from two observations with known log ends: the newest, and the first of the current idle time
+(or, for the lag trend of a group that is not idle, of its current life). Both are stored in the state as integers, so
+that a complete history and a continued state give identical forecasts. Without known ends there is no forecast.
 
-- ``lag_trend``: change of the group's lag between the two, as messages a day.
-- ``offsets_expire_by``: a broker forgets offsets ``offsets.retention.minutes`` after a group became empty (KIP-211), or
-  after each commit where nobody subscribes. Both lie at ``idle_since`` or before, unless something happened that no
-  snapshot shows, so this is *not after*.
-- ``data_loss_not_before``: retention moves log starts on. A partition's own start moved no further than all of them
-  together did, so the nearest committed offset is not passed before that, at the same pace.
+- ``lag_trend``: change of the group's lag between the two, in messages per day.
+- ``offsets_expire_by``: a broker deletes offsets ``offsets.retention.minutes`` after a group became empty (KIP-211), or
+  after each commit without a subscription. Both happened at ``idle_since`` or before, unless no snapshot shows it, so
+  this is *not after*.
+- ``data_loss_not_before``: retention moves log starts. One partition's start moved at most as far as all together, so
+  at the same pace the nearest committed offset is not passed before this time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pyspark.sql.types import DoubleType, TimestampType
 from airflow_kafka_groups.spark.frames import Transform
 
 SHORTEST_WINDOW_MICROS = 3_600_000_000
-"""From less than an hour no pace is told: a burst would pass for a trend."""
+"""The shortest time for a trend: in less than an hour, a burst would look like a trend."""
 
 _DAY_MICROS = 86_400_000_000.0
 _LONGEST_MICROS = 100 * 366 * _DAY_MICROS
 
 
 def all_ends_known() -> Column:
-    """Say whether an observation has committed offsets, and start and end of the log of each of them."""
+    """Return whether an observation has committed offsets, and the log start and end of each of them."""
     known = F.col("error").isNull() & (F.col("partitions") > 0) & (F.col("lag_unknown") == 0)
     return known & F.col("lag").isNotNull() & F.col("log_start").isNotNull()
 
@@ -36,7 +36,7 @@ def all_ends_known() -> Column:
 def with_forecasts(offsets_retention_minutes: int) -> Transform:
     """Add the four columns to a state with its idle times.
 
-    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 is not known, and tells no expiry.
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 for unknown, without an expiry.
     """
     in_idle_time = all_ends_known() & (_since("idle_lag_at") >= SHORTEST_WINDOW_MICROS)
     in_life = all_ends_known() & (_since("life_lag_at") >= SHORTEST_WINDOW_MICROS)

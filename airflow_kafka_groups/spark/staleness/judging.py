@@ -1,7 +1,7 @@
-"""Make the state to be judged: from the whole history, or from the state before it and what came since, or both ways.
+"""Computing the state to be judged: from the complete history, from the previous state, or both.
 
-``full`` reads every snapshot. ``incremental`` carries the stored state on, and reads the whole history only when that
-state does not fit any more (``state_store.py`` says why). ``check`` does both and fails if they differ in any group.
+``full`` reads every snapshot. ``incremental`` continues the stored state, and reads the complete history only if that
+state is not usable (see ``state_store.py``). ``check`` does both and fails if they differ in any group.
 """
 
 from __future__ import annotations
@@ -38,21 +38,22 @@ from airflow_kafka_groups.spark.staleness.transforms import observations, replay
 
 MODES = ("full", "incremental", "check")
 _MOST_STEPS = 24
-"""More new snapshots than this are read as a history: a plan of very many steps takes longer than it saves."""
+"""The maximum number of new snapshots for steps: a plan of very many steps takes longer than it saves."""
 _FEW_ROWS = 1_000_000
-"""Up to so many rows, what a run costs is Spark's own: jobs, plans and shuffles."""
+"""The number of rows up to which Spark's overhead (jobs, plans, shuffles) dominates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRequest:
-    """Say which history to judge, and how.
+    """The history to judge, and how.
 
-    :param base: folder with one folder for each cluster.
+    :param base: folder with one folder per cluster.
     :param cluster: name of the cluster.
     :param mode: one of ``MODES``.
-    :param snapshot_id: the snapshot to judge; default the newest.
-    :param max_snapshots: read at most so many complete snapshots where the history is read.
-    :param max_days: read snapshots at most so many days older than the judged one, likewise; 0 is no limit.
+    :param snapshot_id: the snapshot to judge. Default: the newest.
+    :param max_snapshots: maximum number of complete snapshots when the history is read.
+    :param max_days: maximum age of snapshots in days, relative to the judged one, when the history is read; 0 for no
+        limit.
     """
 
     base: str
@@ -65,14 +66,14 @@ class HistoryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedHistory:
-    """Be a state, and what it was made of.
+    """A state, and what it was computed from.
 
-    :param state: a row for each group of the judged snapshot.
+    :param state: one row for each group of the judged snapshot.
     :param history: the snapshots that were read.
-    :param before: the state that was carried on; none if the whole history was read.
-    :param extent: groups of the judged snapshot, and times of what was read.
-    :param why_full: why an incremental run read the whole history; empty if it did not.
-    :param staged: the same state on storage, to be finished when the verdicts are written; none in the mode ``full``.
+    :param before: the state that was continued; ``None`` if the complete history was read.
+    :param extent: the groups of the judged snapshot, and the times of what was read.
+    :param why_full: why an incremental run read the complete history; empty if it did not.
+    :param staged: the same state on storage, to be finished when the verdicts are written; ``None`` in mode ``full``.
     """
 
     state: DataFrame
@@ -84,29 +85,29 @@ class JudgedHistory:
 
     @property
     def snapshots(self) -> int:
-        """Count the complete snapshots that this state was made of."""
+        """The number of complete snapshots that this state was computed from."""
         return len(self.history.manifests) + (self.before.snapshots if self.before else 0)
 
     @property
     def first_snapshot(self) -> str:
-        """Give the oldest of them."""
+        """The oldest of these snapshots."""
         return self.before.first_snapshot if self.before else self.history.snapshot_ids[0]
 
     @property
     def oldest_observation(self) -> str | None:
-        """Give the time of the oldest observation in them."""
+        """The time of the oldest observation in these snapshots."""
         return self.before.oldest_observation if self.before else self.extent.oldest
 
 
 @contextmanager
 def judged_history(spark: SparkSession, request: HistoryRequest, policy: StalenessPolicy) -> Iterator[JudgedHistory]:
-    """Find and check the snapshots, and give the state; free what is cached, or staged and not finished, afterwards.
+    """Find and check the snapshots, and provide the state; afterwards release caches and remove unfinished states.
 
     :param spark: the session.
-    :param request: which history, and how.
-    :param policy: what it takes to be stale.
+    :param request: the history, and how to judge it.
+    :param policy: the staleness policy.
 
-    Raises ``SnapshotError`` for a snapshot that is not whole, ``JobError`` if a check finds a difference.
+    Raises ``SnapshotError`` for an incomplete snapshot, ``JobError`` if a check finds a difference.
     """
     store = StateStore(spark, f"{request.base}/{request.cluster}")
     history, before, why = _find(spark, store, request, policy)
@@ -121,7 +122,7 @@ def judged_history(spark: SparkSession, request: HistoryRequest, policy: Stalene
         yield judged or _replayed(spark, store, history, request, policy, why, cached)
     except BaseException:
         if request.mode != "full":
-            with suppress(StorageError):  # what went wrong first is what people have to know
+            with suppress(StorageError):  # the first error is the one to report
                 store.remove(history.judged.snapshot_id)
         raise
     finally:
@@ -132,7 +133,7 @@ def judged_history(spark: SparkSession, request: HistoryRequest, policy: Stalene
 def _carried(
     spark: SparkSession, store: StateStore, history: History, before: StateManifest, policy: StalenessPolicy
 ) -> JudgedHistory:
-    """Carry a state on by the snapshots after it. Raises ``StateError`` if it cannot be used."""
+    """Update a state by the snapshots after it. Raises ``StateError`` if it is not usable."""
     if before.kafka_cluster_id != history.judged.kafka_cluster_id:
         raise StateError("the state is of another Kafka cluster")
     _fit(spark, history, also=before.groups)
@@ -152,22 +153,22 @@ def _carried(
 def _carried_at_once(
     spark: SparkSession, store: StateStore, history: History, before: StateManifest, policy: StalenessPolicy
 ) -> tuple[StagedState, Extent]:
-    """Read the snapshot, check it, carry the state on and write it in one Spark job: a small step is the price of jobs.
+    """Read and check the snapshot, update the state and write it in one Spark job, because jobs dominate a small step.
 
-    The state is checked meanwhile. That is a job of its own, but an idle core runs it while the driver plans the step,
-    and it loads what the step needs next.
+    The state is checked concurrently: a separate job, but an idle core runs it while the driver plans the step, and it
+    loads what the step needs next.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="check-state") as aside:
         state = aside.submit(store.read, before)
         observed = _observed(spark, history)
         watched, check_observed = watch_rows(observed, history)
         try:
-            # Merged, because a broadcast is a job of its own.
+            # merged, because a broadcast is a separate job
             step = store.rows(before).hint("merge").transform(advance(policy, watched))
             staged = store.stage(history.judged.snapshot_id, step)
         except SPARK_ERRORS:
-            state.result()  # says so, if it is the state that cannot be read
-            check_rows(observed, history)  # says so, if it is the snapshot
+            state.result()  # raises if the state cannot be read
+            check_rows(observed, history)  # raises if the snapshot cannot be read
             raise
         state.result()
         return staged, check_observed()
@@ -182,7 +183,7 @@ def _replayed(
     why: str,
     cached: list[DataFrame],
 ) -> JudgedHistory:
-    """Make the state from the whole history. What it caches is added to ``cached``."""
+    """Compute the state from the complete history. Cached frames are added to ``cached``."""
     _fit(spark, history)
     observed = _observed(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
     cached.append(observed)
@@ -208,12 +209,12 @@ def _observed(spark: SparkSession, history: History) -> DataFrame:
 
 
 def fit_plans(spark: SparkSession, rows: int) -> None:
-    """Plan few rows once, with one task a shuffle: to plan them anew after each costs more than it saves.
+    """Plan few rows once, with one shuffle task: adaptive planning costs more than it saves.
 
-    What the user has set stays.
+    Settings of the user are kept.
 
-    :param spark: the session the job runs in.
-    :param rows: rows that will be read.
+    :param spark: the job's session.
+    :param rows: the number of rows that will be read.
     """
     few = rows <= _FEW_ROWS
     for name, value in (("spark.sql.adaptive.enabled", "false"), ("spark.sql.shuffle.partitions", "1")):
@@ -226,19 +227,19 @@ def fit_plans(spark: SparkSession, rows: int) -> None:
 
 
 def _is_small_step(spark: SparkSession, history: History, before: StateManifest) -> bool:
-    """Say whether one job can do it all. A plan that adapts may drop an empty part with its counts, so it must not."""
+    """Return whether one job is enough. Adaptive plans may drop an empty part with its counts, so they are excluded."""
     rows = history.judged.rows
     adaptive = str(spark.conf.get("spark.sql.adaptive.enabled")).lower() != "false"
     return len(history.manifests) == 1 and 0 < rows <= _FEW_ROWS and before.groups > 0 and not adaptive
 
 
 def carry(state: DataFrame, observed: DataFrame, snapshot_ids: Sequence[str], policy: StalenessPolicy) -> DataFrame:
-    """Carry a state on by each of these snapshots.
+    """Update a state by each of these snapshots.
 
     :param state: the state before the first of them.
     :param observed: their observations.
     :param snapshot_ids: complete snapshots, oldest first.
-    :param policy: what the state was made with.
+    :param policy: the policy that the state was computed with.
     """
     for snapshot_id in snapshot_ids:
         state = state.transform(advance(policy, observed.where(F.col("run_id") == snapshot_id)))
@@ -248,7 +249,7 @@ def carry(state: DataFrame, observed: DataFrame, snapshot_ids: Sequence[str], po
 def _find(
     spark: SparkSession, store: StateStore, request: HistoryRequest, policy: StalenessPolicy, *, with_state: bool = True
 ) -> tuple[History, StateManifest | None, str]:
-    """Choose the snapshots to read: with a state that fits, only those after it; else the reason why there is none."""
+    """Select the snapshots to read: only those after a usable state, or all with the reason why there is none."""
     chosen: list[StateManifest] = []
     why = ""
 
@@ -284,7 +285,7 @@ def _check(
     policy: StalenessPolicy,
     found: StateManifest | str,
 ) -> str:
-    """Carry the stored state on, and compare it with the one that the whole history gave."""
+    """Update the stored state, and compare it with the one from the complete history."""
     if isinstance(found, str):
         return f"nothing to compare with: {found}"
     if found.first_snapshot != history.snapshot_ids[0] or found.snapshot_id not in history.snapshot_ids:

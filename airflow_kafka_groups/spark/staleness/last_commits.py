@@ -1,7 +1,7 @@
-"""Let what the job ``commit_history`` wrote make groups younger: a commit that snapshots cannot show is a sign of life.
+"""Last commits from the job ``commit_history`` as signs of life that snapshots cannot show.
 
-A consumer that commits the same offset again and again is alive, and no snapshot shows it. The log of commits does. So
-the last commit counts as movement, and never as proof of idleness: no group gets older by it.
+A consumer that commits the same offset repeatedly is alive, but no snapshot shows it; the log of commits does. The last
+commit counts as movement, and never as proof of idleness: no group becomes older by it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from airflow_kafka_groups.spark.storage import Storage
 
 
 def read_last_commits(spark: SparkSession, folder: str, kafka_cluster_id: str | None) -> DataFrame:
-    """Read what the job ``commit_history`` wrote: ``group_id`` and ``last_commit_at``.
+    """Read the result of the job ``commit_history``: ``group_id`` and ``last_commit_at``.
 
     :param spark: the session.
     :param folder: its ``--output``.
     :param kafka_cluster_id: the cluster whose groups are judged.
 
-    Raises ``JobError`` when it is not there, incomplete, or of another cluster.
+    Raises ``JobError`` if it is missing, incomplete, or of another cluster.
     """
     remedy = "run the job commit_history first, or leave --commit-history out"
     try:
@@ -46,9 +46,9 @@ def read_last_commits(spark: SparkSession, folder: str, kafka_cluster_id: str | 
 
 
 def with_last_commits(last_commits: DataFrame) -> Transform:
-    """Move ``last_moved_at`` of a state forward to the last commit, where that is later.
+    """Move ``last_moved_at`` of a state forward to the last commit, if that is later.
 
-    :param last_commits: ``group_id`` and ``last_commit_at``, one row for each group.
+    :param last_commits: ``group_id`` and ``last_commit_at``, one row per group.
     """
 
     def add(state: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Write verdicts and say what was written: counts come from the write and the files' footers, not from a read."""
+"""Writing verdicts; their counts come from the write and the files' footers, not from a read."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _NAMES = [name.value for name in VerdictName]
 
 
 def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, from_storage: bool) -> dict[str, dict[str, int]]:
-    """Write verdicts sorted by group, and give ``groups`` and ``lag`` of each verdict.
+    """Write verdicts sorted by group, and return ``groups`` and ``lag`` by verdict.
 
-    :param verdicts: a row for each group.
+    :param verdicts: one row per group.
     :param output: the folder, which is replaced.
-    :param groups: about how many there are.
-    :param from_storage: nothing but a read and cheap columns is behind the rows: one task is enough for a file.
+    :param groups: the approximate number of groups.
+    :param from_storage: whether the rows only need a read and cheap columns, so that one task per file is enough.
     """
     files = 1 + groups // _GROUPS_PER_FILE
     if files > 1:
         spread = verdicts.repartitionByRange(files, "group_id")
     else:
         spread = verdicts.coalesce(1) if from_storage else verdicts.repartition(1)
-    # Observed after the last shuffle: there Spark counts each task once, however often it ran.
+    # Observed after the last shuffle, where Spark counts each task once, even if it is repeated.
     counts = Observation()
     observed = spread.observe(counts, *(count for name in _NAMES for count in _counts(name)))
     observed.sortWithinPartitions("group_id").write.mode("overwrite").parquet(output)
@@ -38,10 +38,10 @@ def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, from_storag
 
 
 def rows_on_storage(spark: SparkSession, folder: str) -> int:
-    """Count the rows of the Parquet files in a folder, as their footers say: no Spark job.
+    """Return the number of rows of the Parquet files in a folder from their footers, without a Spark job.
 
     :param spark: the session.
-    :param folder: what was written.
+    :param folder: the folder.
     """
     storage = Storage(spark, folder)
     jvm: Any = spark._jvm

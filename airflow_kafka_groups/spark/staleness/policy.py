@@ -1,4 +1,4 @@
-"""How long a group must be idle, and how well observed, before it may be called stale."""
+"""The staleness policy: how long a group must be idle, and how well observed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LONGEST_SECONDS = 100 * 366 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalenessPolicy:
-    """Say how long a group must be idle, and how well observed, before it may be called stale.
+    """How long a group must be idle, and how well observed, to be stale.
 
-    :param min_idle_seconds: idle time asked for, in seconds, at least 0.001; exactly that long is enough.
-    :param min_observations: observations asked for within the idle time, at least 2.
-    :param max_gap_seconds: longest time between two observations that still counts as watched; 0 is no limit.
+    :param min_idle_seconds: the required idle time in seconds, at least 0.001; exactly that long is enough.
+    :param min_observations: the required number of observations within the idle time, at least 2.
+    :param max_gap_seconds: the longest time between two consecutive observations; 0 for no limit.
     """
 
     min_idle_seconds: float
@@ -36,10 +36,10 @@ class StalenessPolicy:
 
     @property
     def min_idle_micros(self) -> int:
-        """Give the idle time asked for in microseconds, the unit in which times are compared."""
+        """The required idle time in microseconds, the unit in which times are compared."""
         return round(self.min_idle_seconds * 1_000_000)
 
     @property
     def max_gap_micros(self) -> int:
-        """Give the longest gap allowed in microseconds; 0 is no limit."""
+        """The longest allowed gap in microseconds; 0 for no limit."""
         return round(self.max_gap_seconds * 1_000_000)

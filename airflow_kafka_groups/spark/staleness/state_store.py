@@ -1,9 +1,9 @@
-"""Keep the state of a history, so that the next snapshot is judged without reading the history again.
+"""The stored state of a history, so that the next snapshot is judged without reading the history again.
 
-``state/<snapshot_id>/`` holds a row for each group of that snapshot, and ``state/<snapshot_id>.json``, written last,
-says what it was made of. A state is used only if everything still fits: the same Kafka cluster, the same policy as far
-as the state depends on it, the same list of older snapshots, and rows that are those that were written. Otherwise the
-history is read again, and the reason is told: a state saves time and never decides alone.
+``state/<snapshot_id>/`` has one row for each group of that snapshot, and ``state/<snapshot_id>.json``, written last,
+describes what it was computed from. A state is used only if everything matches: the Kafka cluster, the parts of the
+policy that affect it, the list of older snapshots, and its rows. Otherwise the history is read again, and the reason is
+reported: a state saves time and never decides alone.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.storage import Storage
 
 _KEPT = 2
-"""States that stay: the newest, and the one before it, for a run that is repeated."""
+"""The number of states to keep: the newest, and the previous one for a repeated run."""
 
 
 class StateError(JobError):
-    """Say that a stored state is not to be used, and why: the history is read instead."""
+    """A stored state is not usable; the history is read instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateManifest:
-    """Say what a state was made of.
+    """The description of a state.
 
     :param snapshot_id: the newest snapshot in it.
-    :param max_gap_micros: the longest gap that counted as watched; 0 is no limit.
+    :param max_gap_micros: the longest gap between consecutive observations; 0 for no limit.
     :param first_snapshot: the oldest snapshot in it.
-    :param snapshots: how many complete ones it was made of.
+    :param snapshots: the number of complete snapshots in it.
     :param oldest_observation: ISO 8601, or null for a history without groups.
-    :param listed: digest of the names of all manifests up to ``snapshot_id``, complete ones or not.
-    :param groups: rows of the state.
-    :param checksum: of these rows, in any order.
+    :param listed: digest of the names of all manifests up to ``snapshot_id``, complete or not.
+    :param groups: the number of rows.
+    :param checksum: checksum of the rows, independent of their order.
     """
 
     snapshot_id: str
@@ -62,11 +62,11 @@ class StateManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedState:
-    """Be the rows of a state on storage, without a manifest yet.
+    """The rows of a state on storage, without a manifest yet.
 
-    :param rows: read from there.
-    :param groups: how many there are.
-    :param checksum: of these rows, in any order.
+    :param rows: the stored rows.
+    :param groups: their number.
+    :param checksum: their checksum, independent of their order.
     """
 
     rows: DataFrame
@@ -75,7 +75,7 @@ class StagedState:
 
 
 def digest_of(ids: Sequence[str]) -> str:
-    """Give a digest of snapshot ids, whatever their order.
+    """Return a digest of snapshot ids, independent of their order.
 
     :param ids: names of manifests without their ending.
     """
@@ -83,7 +83,7 @@ def digest_of(ids: Sequence[str]) -> str:
 
 
 class StateStore:
-    """Be the states of one cluster.
+    """The states of one cluster.
 
     :param spark: the session.
     :param folder: folder of the cluster.
@@ -95,11 +95,11 @@ class StateStore:
         self._storage = Storage(spark, folder)
 
     def find(self, listed: Sequence[str], judged: str, policy: StalenessPolicy) -> StateManifest | str:
-        """Give the newest state before a snapshot, or the reason why there is none to be used.
+        """Return the newest state before a snapshot, or the reason why none is usable.
 
-        :param listed: ids of all manifests there are.
+        :param listed: ids of all existing manifests.
         :param judged: the snapshot to judge.
-        :param policy: what the state must have been made with.
+        :param policy: the policy that the state must have been computed with.
         """
         older = [name for name in self._ids() if name < judged]
         if not older:
@@ -118,11 +118,11 @@ class StateStore:
         return found
 
     def read(self, manifest: StateManifest) -> DataFrame:
-        """Read a state, and check that its rows are those that were written.
+        """Read a state, and verify its rows.
 
-        :param manifest: what ``find`` gave.
+        :param manifest: the result of ``find``.
 
-        Raises ``StateError`` if they are not.
+        Raises ``StateError`` if they differ from what was written.
         """
         rows = self.rows(manifest)
         try:
@@ -133,20 +133,20 @@ class StateStore:
         return rows
 
     def rows(self, manifest: StateManifest) -> DataFrame:
-        """Give the rows of a state without a look at them: whoever uses them calls ``read``, before the result counts.
+        """Return the rows of a state unverified: callers must call ``read`` before using the result.
 
-        :param manifest: what ``find`` gave.
+        :param manifest: the result of ``find``.
         """
         return self._rows(manifest.snapshot_id)
 
     def stage(self, name: str, state: DataFrame) -> StagedState:
-        """Write the rows of a state without its manifest: they do not count before ``finish``.
+        """Write the rows of a state without its manifest: they are not used before ``finish``.
 
-        :param name: id of the snapshot that the state is of.
+        :param name: id of the snapshot of the state.
         :param state: the rows.
         """
         self._storage.delete_file(f"{self._root}/{name}.json")
-        # Counted while it is written: what is on storage is checked when it is read.
+        # counted while writing; stored rows are verified when they are read
         counts = Observation()
         written = state.select(*STATE_SCHEMA.names).observe(counts, *_checksum(STATE_SCHEMA.names))
         written.write.mode("overwrite").parquet(f"{self._root}/{name}")
@@ -161,12 +161,12 @@ class StateStore:
         before: StateManifest | None,
         oldest: str | None,
     ) -> StateManifest:
-        """Write the manifest of a staged state, from which on it counts, and remove older states.
+        """Write the manifest of a staged state, which makes it usable, and remove older states.
 
-        :param staged: what ``stage`` gave.
+        :param staged: the result of ``stage``.
         :param history: the snapshots that were read for it; the last one is the state's.
-        :param policy: what it was made with.
-        :param before: the state that was carried on; none if the whole history was read.
+        :param policy: the policy that it was computed with.
+        :param before: the state that was continued; ``None`` if the complete history was read.
         :param oldest: time of the oldest observation in ``history``.
         """
         name = history.judged.snapshot_id
@@ -211,16 +211,16 @@ def _require_same(manifest: StateManifest, found: Mapping[str, int]) -> None:
 
 
 def _checksum(names: Sequence[str]) -> tuple[Column, Column]:
-    """Count rows, and digest them whatever their order."""
+    """Return the count and a checksum of rows, independent of their order."""
     return F.count("*").alias("groups"), F.coalesce(F.bit_xor(F.xxhash64(*names)), F.lit(0)).alias("xor")
 
 
 def differences(left: DataFrame, right: DataFrame, shown: int = 5) -> list[str]:
-    """Name groups in which two states differ, sorted; none if they are the same.
+    """Return groups in which two states differ, sorted; none if they are equal.
 
     :param left: a state.
     :param right: another one.
-    :param shown: name at most so many.
+    :param shown: maximum number of groups.
     """
     hashed = [
         state.select("group_id", F.xxhash64(*STATE_SCHEMA.names).alias(name))

@@ -1,21 +1,21 @@
-"""Judge consumer groups by their history: snapshot rows in, one verdict for each group out. DataFrames only, no I/O.
+"""The judgement of consumer groups by their history: snapshot rows in, one verdict per group out. No I/O.
 
 Theory of operation. A snapshot is large (groups x partitions) and a history has many, so the rows are reduced first:
 
-1. ``observations`` makes one row of each (snapshot, group). What the group had committed becomes a digest that does
-   not depend on the order of the rows, so that nothing has to be sorted or collected.
-2. ``numbered`` gives each snapshot its place in the history. A place in which a group is missing ends its *life*: what
+1. ``observations`` reduces them to one row per (snapshot, group). The commits become a digest that is independent of
+   the order of the rows, so that nothing has to be sorted or collected.
+2. ``numbered`` adds each snapshot's position in the history. A position without the group ends its *life*: whatever
    comes later is another group with the same name.
-3. ``with_idle_runs`` walks through each life in order. A *quiet* observation is read without error, ``Empty`` and
-   without members. A run of quiet observations is broken by everything that leaves a doubt: an observation that is not
-   quiet, a gap longer than allowed, a clock that went backwards, another group type or protocol type.
-4. ``newest`` keeps the last observation of each group: the *state*, which is all that later snapshots need to know of
-   earlier ones. ``advance.py`` carries a state on by one snapshot, without the history.
-5. ``with_idle_times`` measures, ``forecasts.py`` says where lag and offsets are heading, and ``verdicts.py`` decides,
-   without the forecasts, in the order of docs/formats.md.
+3. ``with_idle_runs`` processes each life in order. A *quiet* observation is read without error, ``Empty`` and without
+   members. A run of quiet observations is ended by every doubt: an observation that is not quiet, a gap longer than
+   allowed, a clock that went backwards, another group type or protocol type.
+4. ``newest`` keeps the last observation of each group: the *state*, which is everything that later snapshots need.
+   ``advance.py`` updates a state by one snapshot, without the history.
+5. ``with_idle_times`` measures, ``forecasts.py`` adds forecasts, and ``verdicts.py`` decides, without the forecasts, in
+   the order of docs/formats.md.
 
-Every doubt means keep. Whatever differs in the committed offsets of two observations is movement: offset, leader epoch
-or metadata, forwards or backwards. A commit of the same offset with other metadata shows that somebody is alive.
+Every doubt means keep. Any difference in the committed offsets of two observations is movement: offset, leader epoch or
+metadata, forwards or backwards. A commit of the same offset with other metadata is a sign of life.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.verdicts import with_verdicts, without_members
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
-_DIGEST_BITS_DROPPED = 24  # of 64: 40 bits leave room for a sum over 8 million partitions in an int64
+_DIGEST_BITS_DROPPED = 24  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
 
 
 def observations() -> Transform:
     """Reduce snapshot rows to one row for each (snapshot, group).
 
-    ``rows`` counts the rows read and ``invalid`` those that lack a required column, to be checked by the reader.
+    ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
     """
     required = [field.name for field in SNAPSHOT_SCHEMA if not field.nullable]
     invalid = F.lit(False)
@@ -64,7 +64,8 @@ def observations() -> Transform:
             F.when(committed, F.col("log_start")).alias("log_start"),
             F.when(committed, above_start).alias("nearest"),
         )
-        # Texts are keys here and not aggregates: Spark hashes numbers only, and would sort millions of rows for them.
+        # Strings are keys, not aggregates: Spark hash-aggregates only numbers, and would sort millions of rows
+        # otherwise.
         keys = ["run_id", "group_id", "group_type", "protocol_type", "state", "error"]
         partial = marked.groupBy(*keys).agg(
             F.max("observed_at").alias("observed_at"),
@@ -96,9 +97,9 @@ def observations() -> Transform:
 
 
 def numbered(snapshot_ids: Sequence[str]) -> Transform:
-    """Keep the observations of these snapshots and add ``sequence``, the snapshot's place among them.
+    """Keep the observations of these snapshots and add ``sequence``, the snapshot's position.
 
-    :param snapshot_ids: the complete snapshots to judge by, oldest first; the last one is judged.
+    :param snapshot_ids: the complete snapshots, oldest first; the last one is judged.
     """
 
     def number(observed: DataFrame) -> DataFrame:
@@ -111,7 +112,7 @@ def numbered(snapshot_ids: Sequence[str]) -> Transform:
 
 
 def with_lives() -> Transform:
-    """Add ``life``: it grows whenever a group is back after a snapshot that did not have it."""
+    """Add ``life``, which increases whenever a group returns after a snapshot without it."""
 
     def live(observed: DataFrame) -> DataFrame:
         by_group = Window.partitionBy("group_id").orderBy("sequence")
@@ -123,7 +124,7 @@ def with_lives() -> Transform:
 
 
 def with_idle_runs(policy: StalenessPolicy) -> Transform:
-    """Add what each life shows up to each observation: first seen, empty since, last moved, and from which place on.
+    """Add the values of each life up to each observation: first seen, empty since, last moved, and their positions.
 
     :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
     """
@@ -178,7 +179,7 @@ def with_idle_runs(policy: StalenessPolicy) -> Transform:
 def newest(sequence: int) -> Transform:
     """Keep the groups of the newest snapshot, with the columns of a state.
 
-    :param sequence: place of the newest snapshot.
+    :param sequence: position of the newest snapshot.
     """
 
     def keep(runs: DataFrame) -> DataFrame:
@@ -220,7 +221,7 @@ def with_idle_times() -> Transform:
 
 
 def replay(policy: StalenessPolicy, snapshot_ids: Sequence[str]) -> Transform:
-    """Turn the observations of a whole history into the state after its last snapshot.
+    """Convert the observations of a complete history to the state after its last snapshot.
 
     :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
     :param snapshot_ids: complete snapshots, oldest first.
@@ -234,10 +235,10 @@ def replay(policy: StalenessPolicy, snapshot_ids: Sequence[str]) -> Transform:
 
 
 def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transform:
-    """Turn a state into verdicts on its groups, with forecasts, which decide nothing.
+    """Convert a state to verdicts, with forecasts that decide nothing.
 
-    :param policy: what it takes to be stale.
-    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; default 0, not known.
+    :param policy: the staleness policy.
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
     """
     measure, forecast, decide = with_idle_times(), with_forecasts(offsets_retention_minutes), with_verdicts(policy)
     return lambda state: state.transform(measure).transform(forecast).transform(decide)

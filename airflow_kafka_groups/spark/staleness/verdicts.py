@@ -1,7 +1,7 @@
-"""Decide the verdict on each group, with a reason for people: the table of docs/formats.md as code.
+"""The verdict on each group, with a reason: the table of docs/formats.md as code.
 
-The first rule that holds decides, so the order is the safety: what cannot be read, belongs to another program or is in
-use is told apart before anything is measured, and only what no rule keeps can be stale.
+The first matching rule decides, so the order is essential for safety: groups that cannot be read, belong to another
+program or are in use are recognized before anything is measured, and only a group that no rule keeps can be stale.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
 
 def without_members() -> Column:
-    """Say whether the group is certainly Empty: a state that is not known, or any member, makes this false."""
+    """Return whether the group is certainly Empty: false for an unknown state or any member."""
     return F.col("state").eqNullSafe(GroupState.EMPTY.value) & (F.coalesce("members", F.lit(0)) == 0)
 
 
 def with_verdicts(policy: StalenessPolicy) -> Transform:
-    """Add ``verdict`` and ``reason``; the columns become those of the contract.
+    """Add ``verdict`` and ``reason``; the columns become those of the specification.
 
-    :param policy: idle time and observations asked for.
+    :param policy: the required idle time and observations.
     """
     verdict, reason = F.lit(VerdictName.SETTLING.value), _idle_for(policy)
     for condition, name, sentence in reversed(_rules(policy)):
@@ -41,7 +41,7 @@ def with_verdicts(policy: StalenessPolicy) -> Transform:
 
 
 def _rules(policy: StalenessPolicy) -> list[tuple[Column, VerdictName, Column]]:
-    """List (condition, verdict, reason) in the order in which they are decided; none of them holds: settling."""
+    """Return (condition, verdict, reason) in the order of evaluation; if none applies: settling."""
     state, members, protocol = F.col("state"), F.col("members"), F.col("protocol_type")
     idle, moved, observations = F.col("idle_micros"), F.col("moved_micros"), F.col("observations")
     foreign_type = ~_is_one_of("group_type", JUDGED_TYPES)
@@ -66,7 +66,9 @@ def _rules(policy: StalenessPolicy) -> list[tuple[Column, VerdictName, Column]]:
         (
             moved < enough,
             VerdictName.MOVING,
-            _sentence("offsets moved {} ago; asked for: {} without", _duration(moved), _duration(F.lit(enough))),
+            _sentence(
+                "offsets moved {} ago; the policy requires {} without", _duration(moved), _duration(F.lit(enough))
+            ),
         ),
         ((idle >= enough) & (observations >= policy.min_observations), VerdictName.STALE, _idle_for(policy)),
     ]
@@ -75,7 +77,7 @@ def _rules(policy: StalenessPolicy) -> list[tuple[Column, VerdictName, Column]]:
 def _idle_for(policy: StalenessPolicy) -> Column:
     asked = _duration(F.lit(policy.min_idle_micros))
     return _sentence(
-        f"empty and unmoved for {{}} in {{}} observation(s); asked for: {{}} in at least {policy.min_observations}",
+        f"idle for {{}} ({{}} snapshots); the policy requires {{}} and {policy.min_observations} snapshots",
         _duration(F.col("idle_micros")),
         F.col("observations"),
         asked,
@@ -87,7 +89,7 @@ def _is_one_of(column: str, values: Iterable[str]) -> Column:
 
 
 def _sentence(template: str, *values: Column) -> Column:
-    """Fill ``{}`` in with values; one that is null reads "unknown", so that a reason is never null."""
+    """Replace ``{}`` by values; a null value becomes "unknown", so that a reason is never null."""
     texts = template.split("{}")
     parts = [F.lit(texts[0])]
     for value, text in zip(values, texts[1:], strict=True):
@@ -96,7 +98,7 @@ def _sentence(template: str, *values: Column) -> Column:
 
 
 def _duration(micros: Column) -> Column:
-    """Write a time for people, rounded down, so that what is shown is never more than what was."""
+    """Format a time, rounded down, so that it is never exaggerated."""
     steps = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"), (None, 86_400, "days"))
     text = F.lit("")
     for below, unit, name in reversed(steps):
