@@ -69,7 +69,7 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
             f"group {group_id!r} was {group.state}, with {group.members} member(s): stop its consumers, then take a "
             "new snapshot"
         )
-    rows = _rows(layout, snapshot_id, [name for name, _ in snapshot.manifest.files], group_id)
+    rows = snapshot.committed_rows(group_id, _COLUMNS)
     if len(rows) != len(group.offsets) or not rows:
         raise SnapshotError(f"group {group_id!r} has no committed offsets in snapshot {snapshot_id}")
     backlog_id = new_id(now)
@@ -127,21 +127,3 @@ def _commits(rows: Collection[dict[str, Any]]) -> Commits:
         )
         for row in rows
     }
-
-
-def _rows(layout: Layout, snapshot_id: str, names: Collection[str], group_id: str) -> list[dict[str, Any]]:
-    """Read the group's rows with the log ends; the files were checked before."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        path = layout.snapshot_data(snapshot_id) / name
-        try:
-            with path.open("rb") as file, pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(columns=_COLUMNS):
-                    rows += batch.filter(pc.equal(batch["group_id"], group_id)).to_pylist()
-        except (OSError, KeyError, pa.ArrowException) as exc:
-            raise SnapshotError(f"{path} cannot be read: {exc}") from exc
-    return [row for row in rows if row["committed_offset"] is not None]

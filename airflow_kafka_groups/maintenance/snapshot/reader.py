@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -83,7 +84,8 @@ class SnapshotReader:
         self._layout = layout
         self.manifest = load_manifest(layout, snapshot_id)
         for name, rows in self.manifest.files:
-            found = self._open(name, lambda file: file.metadata.num_rows)
+            with self._parquet(name) as parquet:
+                found = parquet.metadata.num_rows
             if found != rows:
                 raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows instead of {rows}")
 
@@ -95,39 +97,40 @@ class SnapshotReader:
         wanted = None if group_ids is None else set(group_ids)
         for name, _ in self.manifest.files:
             last = None
-            for group_id, rows in groupby(self._rows(name, wanted), key=itemgetter("group_id")):
+            for group_id, rows in groupby(self._rows(name, wanted, _COLUMNS), key=itemgetter("group_id")):
                 if last is not None and group_id <= last:
                     raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is not sorted by group")
                 last = group_id
                 yield self._group(group_id, list(rows))
 
-    def _open(self, name: str, use: Any) -> Any:
+    def committed_rows(self, group_id: str, columns: list[str]) -> list[dict[str, Any]]:
+        """Return the rows of a group's committed offsets, with these columns, ``group_id`` among them."""
+        rows = (row for name, _ in self.manifest.files for row in self._rows(name, {group_id}, columns))
+        return [row for row in rows if row["committed_offset"] is not None]
+
+    @contextmanager
+    def _parquet(self, name: str) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         path = self._layout.snapshot_data(self.manifest.snapshot_id) / name
         try:
             with path.open("rb") as file, pq.ParquetFile(file) as parquet:
-                return use(parquet)
+                yield parquet
         except FileNotFoundError:
             raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None
-        except (OSError, pa.ArrowException) as exc:
-            raise SnapshotError(f"{path} cannot be read: {exc}") from exc
-
-    def _rows(self, name: str, wanted: set[str] | None) -> Iterator[dict[str, Any]]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-        import pyarrow.parquet as pq
-
-        path = self._layout.snapshot_data(self.manifest.snapshot_id) / name
-        keep = None if wanted is None else pa.array(sorted(wanted), pa.string())
-        try:
-            with path.open("rb") as file, pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=_COLUMNS):
-                    chosen = batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
-                    yield from chosen.to_pylist()
         except (OSError, KeyError, pa.ArrowException) as exc:
             raise SnapshotError(f"{path} cannot be read: {exc}") from exc
+
+    def _rows(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keep = None if wanted is None else pa.array(sorted(wanted), pa.string())
+        with self._parquet(name) as parquet:
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
+                chosen = batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
+                yield from chosen.to_pylist()
 
     def _group(self, group_id: str, rows: list[dict[str, Any]]) -> SnapshotGroup:
         first = rows[0]
