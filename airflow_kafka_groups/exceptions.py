@@ -15,6 +15,7 @@
     │   └── NoBrokerAvailableError    no bootstrap server could be used
     ├── RequestTimeoutError           one request had no response in time (also a TimeoutError)
     ├── DeadlineExceededError         the deadline of the call passed before this key was done (also a TimeoutError)
+    │   └── NotSentError              a change did not leave in time: nothing happened
     ├── RemoteProtocolError           the response is invalid
     │   └── MissingAnswerError        the response lacks a requested key
     ├── BrokerError                   the broker returned an error code
@@ -129,6 +130,10 @@ class RequestTimeoutError(KafkaGroupsError, TimeoutError):
 
 class DeadlineExceededError(KafkaGroupsError, TimeoutError):
     """The deadline of a call passed before a key was done."""
+
+
+class NotSentError(DeadlineExceededError):
+    """A change did not leave within the time it was given, so nothing happened."""
 
 
 class RemoteProtocolError(KafkaGroupsError):

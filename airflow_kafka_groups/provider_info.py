@@ -194,6 +194,12 @@ _EXTRA_FIELDS = {
         "needs READ on it. Give a prefix that its ACLs allow, the same to all who use the cluster.",
         type=["string", "null"],
     ),
+    "floors": _field(
+        "Limits of every clean-up",
+        'What no DAG, param or conf undercuts, as JSON, e.g. {"min_idle_seconds": 604800, "max_groups": 200, '
+        '"approve_above": 0}. Also: max_share, dry_run_only, named_deletions, storage_path. Empty: no limits.',
+        type=["object", "null"],
+    ),
     "properties": _field(
         "librdkafka properties",
         'Further properties as JSON, e.g. {"ssl.endpoint.identification.algorithm": "none"}.',

@@ -8,6 +8,7 @@ VERDICTS = "verdicts"
 STATE = "state"
 PLANS = "plans"
 BACKUPS = "backups"
+APPROVALS = "approvals"
 AUDIT = "audit"
 REPORTS = "reports"
 CHANGES = "changes"
@@ -45,9 +46,14 @@ def plan(plan_id: str) -> str:
     return f"{PLANS}/{plan_id}.json"
 
 
-def backup_data(plan_id: str) -> str:
-    """Return the rows of a plan's backup."""
-    return f"{BACKUPS}/{plan_id}.parquet"
+def backup_data(plan_id: str, attempt: str) -> str:
+    """Return the rows of a plan's backup, as one try writes them; the manifest names the file that counts."""
+    return f"{BACKUPS}/{plan_id}-{attempt}.parquet"
+
+
+def approvals(plan_id: str) -> str:
+    """Return the folder of a plan's questions and answers."""
+    return f"{APPROVALS}/{plan_id}"
 
 
 def backup_manifest(plan_id: str) -> str:

@@ -36,7 +36,7 @@ _OAUTH_FIELDS = {
     "oauth_scope": "sasl.oauthbearer.scope",
     "oauth_extensions": "sasl.oauthbearer.extensions",
 }
-OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix")
+OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix", "floors")
 """The fields that a connection of the official provider may have beside librdkafka properties."""
 
 EXTRA_FIELDS = frozenset(
@@ -57,6 +57,7 @@ EXTRA_FIELDS = frozenset(
         "read_only",
         "protected_groups",
         "lease_group_prefix",
+        "floors",
         "properties",
     }
 )
@@ -85,6 +86,7 @@ class ConnectionSettings:
     :param read_only: refuse every call that changes something.
     :param protected_groups: names or patterns (``connect-*``) of groups that must not be changed.
     :param lease_group_prefix: what the name of the group that stands for the lease begins with. Default: nothing.
+    :param floors: limits of every clean-up through this connection, see ``hooks.floors``. Default: none.
     """
 
     conn_id: str
@@ -93,6 +95,7 @@ class ConnectionSettings:
     read_only: bool = False
     protected_groups: tuple[str, ...] = ()
     lease_group_prefix: str = ""
+    floors: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def lease_group_id(self) -> str:
@@ -163,6 +166,7 @@ def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> Connect
         read_only=read_flag("read_only", own.get("read_only", False)),
         protected_groups=patterns_of("protected_groups", own.get("protected_groups", ())),
         lease_group_prefix=group_prefix_of(own.get("lease_group_prefix", "")),
+        floors=_floors(own),
     )
 
 
@@ -184,7 +188,20 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
         read_only=read_flag("read_only", extra.get("read_only", False)),
         protected_groups=patterns_of("protected_groups", extra.get("protected_groups", ())),
         lease_group_prefix=group_prefix_of(extra.get("lease_group_prefix", "")),
+        floors=_floors(extra),
     )
+
+
+def _floors(extra: dict[str, Any]) -> dict[str, Any]:
+    floors = extra.get("floors", {})
+    if isinstance(floors, str):
+        try:
+            floors = json.loads(floors)
+        except ValueError:
+            floors = None
+    if not isinstance(floors, dict):
+        raise ConfigurationError("floors", None, 'write the limits as a JSON object, e.g. {"min_idle_seconds": 604800}')
+    return floors
 
 
 def _limits(extra: dict[str, Any]) -> dict[str, float]:

@@ -43,14 +43,15 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.CLEANUP: (
         (paths.PLANS, re.compile(rf"({ID})\.json"), False),
         (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
-        (paths.BACKUPS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
+        (paths.APPROVALS, re.compile(rf"({ID})"), True),
         (paths.AUDIT, re.compile(rf"({ID})-{ID}\.json"), False),
         (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
     ),
     FileKind.CHANGE: ((paths.CHANGES, re.compile(rf"({ID})-(?:before|result)\.json"), False),),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
 }
-_IN_FOLDER = re.compile(r"(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc")
+_IN_FOLDER = re.compile(r"\d{6}\.json|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc")
 # The field of a JSON file that must be the id in its name; "" for none.
 _OWN_NAME = {
     paths.MANIFESTS: "snapshot_id",
@@ -152,6 +153,8 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
             if match := pattern.fullmatch(path.name):
                 file_set = found.setdefault(match[1], FileSet(kind, match[1]))
                 _add(file_set, path, folder, is_folder, layout.cluster)
+    for one in found.values():
+        one.foreign = one.foreign or _why_unproven(one)
     return [found[id_] for id_ in sorted(found)]
 
 
@@ -186,6 +189,15 @@ def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str 
         name = _OWN_NAME[folder]
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     return None if same else f"{path} is not what its name says"
+
+
+def _why_unproven(one: FileSet) -> str | None:
+    """Return why the rows of a backup may be somebody else's, ``None`` when a manifest says that they are ours."""
+    places = [str(path) for path in one.files]
+    rows = [place for place in places if one.kind is FileKind.CLEANUP and place.endswith(".parquet")]
+    if not rows or any(place.endswith(f"/backups/{one.id}.json") for place in places):
+        return None
+    return f"{rows[0]} has no manifest: nothing says that this package wrote it"
 
 
 def _files_in(folder: StoragePath) -> Iterator[StoragePath]:

@@ -25,9 +25,17 @@ class GroupAdmin(Protocol):
         """Yield each group's committed offsets as they arrive."""
 
     async def delete_consumer_groups(
-        self, group_ids: list[str], /, *, offsets: Mapping[str, GroupOffsets] | None = None
+        self,
+        group_ids: list[str],
+        /,
+        *,
+        offsets: Mapping[str, GroupOffsets] | None = None,
+        send_within: float | None = None,
     ) -> GroupResults[None]:
-        """Delete groups, in requests sized by the number of their offsets."""
+        """Delete groups, in requests sized by the number of their offsets.
+
+        Past ``send_within`` seconds no request leaves: the groups that are left fail with ``NotSentError``.
+        """
 
     async def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec], /

@@ -130,9 +130,9 @@ class Layout:
         """Return the file of a plan."""
         return self.root / paths.plan(check_id("plan_id", plan_id))
 
-    def backup_data(self, plan_id: str) -> StoragePath:
-        """Return the file of a backup's rows."""
-        return self.root / paths.backup_data(check_id("plan_id", plan_id))
+    def backup_data(self, plan_id: str, attempt: str) -> StoragePath:
+        """Return the file of a backup's rows, as one try writes it; the manifest names the one that counts."""
+        return self.root / paths.backup_data(check_id("plan_id", plan_id), attempt)
 
     def backup_manifest(self, plan_id: str) -> StoragePath:
         """Return the manifest that vouches for a backup."""
@@ -168,7 +168,12 @@ def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
 
 def write_json(folder: StoragePath, name: str, data: Mapping[str, Any]) -> StoragePath:
     """Write an indented JSON file, with the guarantees of ``write_file``."""
-    return write_file(folder, name, (json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
+    return write_file(folder, name, json_bytes(data))
+
+
+def json_bytes(data: Mapping[str, Any]) -> bytes:
+    """Return the content of an indented JSON file."""
+    return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, formatted: bool = True) -> dict[str, Any]:
@@ -179,11 +184,20 @@ def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, fo
     :param formatted: whether the file must have a ``format`` field.
     """
     try:
-        data = json.loads(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError:
         raise error(f"{what} is missing: there is no {path}") from None
     except OSError as exc:
         raise error(f"{what} cannot be read from {path}: {exc}") from exc
+    return parse_json(data, path, what, error, formatted=formatted)
+
+
+def parse_json(
+    content: bytes, path: StoragePath, what: str, error: type[MaintenanceError], *, formatted: bool = True
+) -> dict[str, Any]:
+    """Parse the content of a JSON file; see ``read_json``."""
+    try:
+        data = json.loads(content)
     except ValueError as exc:
         raise error(f"{what} in {path} is damaged or incomplete: {exc}") from exc
     if not isinstance(data, dict):

@@ -13,14 +13,18 @@ from airflow.sdk import Param
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
-from airflow_kafka_groups.operators.support.approval_rules import CONFIRM, EXCLUDE, RULES, why_approval
+from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES, ApprovalTerms
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.storage import Layout
 
+APPROVE = "Approve"
+CONFIRM, EXCLUDE = "confirm_groups", "exclude_groups"
+"""The fields of the form."""
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""
 
@@ -100,16 +104,13 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         self.approve_above = approve_above
 
     def execute(self, context: Context) -> Any:
-        """Ask, if somebody has to be asked."""
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
+        """Seal the question into the storage and ask, if somebody has to be asked."""
+        from airflow_kafka_groups.maintenance.deletion.approval import seal_question
+        from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.report import make_report
 
-        dry_run = self.dry_run
-        digest = check_digest("plan_digest", self.plan_digest)
-        layout = self.layout()
-        plan = load_plan(layout, self.plan_id)
-        why = why_approval(self.approval_rule, self.approve_above, planned=len(plan.groups), dry_run=dry_run)
-        if why is None or plan.digest != digest:  # a wrong digest is the deletion's to refuse
+        layout, plan, why = self._plan_to_approve()
+        if why is None:
             self.log.info("No approval is needed")
             return {"required": False}
         self.log.info("Asking: %s", why)
@@ -117,20 +118,76 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         self.subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
         push_report_path(context, report)
         self.body = question(plan, report, why, report_url_of(context))
+        seal_question(layout, plan, _asked_by(context), utc_now())
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Give the answer as plain JSON, with the plan that was asked about."""
-        answer = super().execute_complete(context, event)
+        """Read the answer to this task's own question from Airflow, seal it, and return its summary.
+
+        What resumes the task (``event``) is not believed: whoever may write to Airflow's database by its API could have
+        made it. Raises ``PlanError`` for an approval that is not clear, such as a wrong number of groups: a next try
+        asks again.
+        """
+        from airflow_kafka_groups.maintenance.deletion.approval import seal_answer
+
+        layout, plan, _ = self._plan_to_approve()
+        own = read_own_answer(context)
+        options, values = list(own["chosen_options"]), dict(own["params_input"] or {})
+        approved = options == [APPROVE]
+        seal_answer(
+            layout,
+            plan,
+            asked_by=_asked_by(context),
+            approved=approved,
+            person=own["responded_by_user"],
+            responded_at=own["responded_at"].isoformat(),
+            confirmed=values.get(CONFIRM),
+            excluded=values.get(EXCLUDE),
+        )
+        super().execute_complete(context, {**event, **own})
         return {
             "required": True,
-            "plan_id": self.plan_id,
-            "plan_digest": self.plan_digest,
-            "chosen_options": list(answer["chosen_options"]),
-            "params_input": dict(answer["params_input"] or {}),
-            "responded_at": answer["responded_at"].isoformat(),
-            "responded_by_user": answer["responded_by_user"] and dict(answer["responded_by_user"]),
+            "approved": approved,
+            "plan_id": plan.plan_id,
+            "plan_digest": plan.digest,
+            "responded_at": own["responded_at"].isoformat(),
+            "responded_by_user": own["responded_by_user"],
         }
+
+    def _plan_to_approve(self) -> tuple[Layout, DeletionPlan, str | None]:
+        """Return the plan, and why it has to be approved; ``None`` if it need not be."""
+        from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
+
+        digest = check_digest("plan_digest", self.plan_digest)
+        terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
+        layout = self.layout()
+        plan = load_plan(layout, self.plan_id)
+        if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
+            return layout, plan, None
+        terms = site_floors(self.hook.settings, self.storage_path).approval(terms)
+        return layout, plan, terms.why(len(plan.groups))
+
+
+def read_own_answer(context: Context) -> dict[str, Any]:
+    """Read the answer to this task's question from Airflow, which tells a task those to its own questions only."""
+    from airflow.sdk.execution_time.hitl import get_hitl_detail_content_detail
+
+    detail = get_hitl_detail_content_detail(context["task_instance"].id)
+    person = detail.responded_by_user
+    return {
+        "chosen_options": list(detail.chosen_options or ()),
+        "params_input": dict(detail.params_input or {}),
+        "responded_at": detail.responded_at,
+        "responded_by_user": None if person is None else {"id": person.id, "name": person.name},
+    }
+
+
+def _asked_by(context: Context) -> dict[str, str]:
+    """Return the asking task: another try, or the task cleared, is another one."""
+    task = context["ti"]
+    names = ("dag_id", "run_id", "task_id", "map_index", "try_number", "id")
+    return {name: str(getattr(task, name, None)) for name in names}
 
 
 def question(plan: DeletionPlan, report: str, why: str, report_url: str | None = None) -> str:

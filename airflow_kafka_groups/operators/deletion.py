@@ -1,8 +1,10 @@
-"""Delete groups: those of a plan, or those named by hand. Every doubt keeps a group, every run leaves a record."""
+"""Delete groups: those of a plan, or those that are named. Every doubt keeps a group, every run leaves a record."""
 
 from __future__ import annotations
 
 import json
+import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,6 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     LeaseLostError,
     LeaseNotAcquiredError,
-    MaintenanceError,
 )
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
@@ -27,27 +28,32 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.operators.support.approval_rules import RULES
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES, ApprovalTerms
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, StoredOperator, first_failures
 from airflow_kafka_groups.operators.support.deletion_lease import IF_HELD, MAX_WAIT_SECONDS, owner_name, read_terms
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-    from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
-    from airflow_kafka_groups.maintenance.deletion.verify import Verification
-    from airflow_kafka_groups.maintenance.storage import StoragePath
-    from airflow_kafka_groups.operators.support.deletion_runs import Run
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
+    from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
+    from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver, DeletionRequest
+    from airflow_kafka_groups.maintenance.deletion.service import DeletionResult
+    from airflow_kafka_groups.maintenance.storage import Layout
 
 
 class DeleteGroupsOperator(StoredOperator):
-    """Delete the groups of a plan, or groups named by hand, if they are empty and have not moved.
+    """Delete the groups of a plan, or named groups, if they are empty and have not moved.
 
     Each group is read again a moment before it is deleted: one that has members, is not empty, moved since the plan (or
-    while it was watched), is not backed up, or cannot be read is kept. By plan, the backup must have been made
-    (``BackupGroupOffsetsOperator``); by hand, the groups are watched for a while and backed up here. What was deleted
-    is looked for once more, and the audit record is written, also when the run is interrupted.
+    while it was watched), was deleted or found in use before, is not backed up, or cannot be read is kept. By plan, the
+    backup must have been made (``BackupGroupOffsetsOperator``); named groups are watched for a while and backed up
+    here. The journal has the intent to delete before a request leaves, and the outcome after it, so a task that is
+    killed and cleared deletes no group twice. What was deleted is looked for once more.
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
     :param cluster: name of the cluster's folder; default: the connection's id (templated).
@@ -56,7 +62,6 @@ class DeleteGroupsOperator(StoredOperator):
     :param approval_rule: with ``plan_id``: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has
         more than ``approve_above`` groups; ``"never"`` (default) (templated).
     :param approve_above: the most groups that ``"above_cap"`` lets pass, default 100 (templated).
-    :param approval: the answer that ``ApproveCleanupOperator`` returned, also as JSON text (templated).
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
         anything is deleted.
@@ -85,7 +90,6 @@ class DeleteGroupsOperator(StoredOperator):
         "plan_digest",
         "approval_rule",
         "approve_above",
-        "approval",
         "group_ids",
         "observe_seconds",
         "allow_hidden_topics",
@@ -119,7 +123,6 @@ class DeleteGroupsOperator(StoredOperator):
         plan_digest: str | None = None,
         approval_rule: str = "never",
         approve_above: int | str = 100,
-        approval: Mapping[str, Any] | str | None = None,
         group_ids: Sequence[str] | str | None = None,
         ignore_missing: bool = False,
         observe_seconds: float | str = 10,
@@ -140,7 +143,6 @@ class DeleteGroupsOperator(StoredOperator):
         self.plan_digest = plan_digest
         self.approval_rule = approval_rule
         self.approve_above = approve_above
-        self.approval = approval
         self.group_ids = group_ids
         self.ignore_missing = ignore_missing
         self.observe_seconds = observe_seconds
@@ -150,21 +152,16 @@ class DeleteGroupsOperator(StoredOperator):
         self.lease_wait_seconds = lease_wait_seconds
         self.if_lease_held = if_lease_held
         self.fail_if_kept = fail_if_kept
-        self._stopped = False
+        self.stopped = False
 
     def on_kill(self) -> None:
         """Begin no further chunk."""
-        self._stopped = True
+        self.stopped = True
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Delete with one client, look again, write the record."""
+        """Delete with one client, and return the summary of the record."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from airflow_kafka_groups.contracts.ids import new_id
-        from airflow_kafka_groups.maintenance.deletion.audit import audit_record, write_audit
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-        from airflow_kafka_groups.maintenance.storage import utc_now
-        from airflow_kafka_groups.operators.support.deletion_runs import ExplicitRun, PlannedRun
         from airflow_kafka_groups.operators.support.telemetry import emit_deletion
 
         dry_run = self.dry_run
@@ -172,72 +169,73 @@ class DeleteGroupsOperator(StoredOperator):
         layout = self.layout()
         if not dry_run:
             self.hook.settings.require_writable()
-        run = PlannedRun(self, layout, dry_run) if self.group_ids is None else ExplicitRun(self, layout, dry_run)
-        if terms is not None:
-            owner = owner_name(_actor(context), self.hook.client_config().client_id)
-            run.take_lease = lambda: self.hook.lease(owner=owner, wait_seconds=terms.wait_seconds)
-
-        run_id = new_id(utc_now())
-        begun: StoragePath | None = None
-
-        def record(report: DeletionReport, verification: Verification | None) -> str:
-            nonlocal begun
-            plan = load_plan(layout, report.plan_id) if report.plan_id else None
-            entry = audit_record(
-                report,
-                run_id=run_id,
-                plan=plan,
-                verification=verification,
-                actor={**_actor(context), **run.approved()},
-                kafka_cluster_id=run.kafka_cluster_id,
-            )
-            try:
-                begun = write_audit(layout, entry, begun=begun)
-            except (OSError, MaintenanceError):
-                self._log_record(entry)
-                raise
-            return str(begun)
-
-        run.record = record
+        delete = self._deletion(layout, self._request(context, dry_run))
         try:
-            with run.recorded_if_interrupted():
-                report, verification = self.hook.run(run.delete_and_verify)
+            result = self.hook.run(delete)
         except LeaseNotAcquiredError as error:
             if terms is None or not terms.skip:
                 raise
             raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
-        audit_path = record(report, verification)
-        emit_deletion(self, context, report, audit_path)
-        return self._finish(report, verification, audit_path)
+        emit_deletion(self, context, result.report, str(result.record))
+        return self._finish(result)
 
-    def _log_record(self, entry: Mapping[str, Any]) -> None:
-        """Log what the record would have said: what was deleted must be known, also when the storage has failed."""
-        outcomes = entry["outcomes"]
-        self.log.error("The record could not be written: %s", json.dumps({**entry, "outcomes": len(outcomes)}))
-        for start in range(0, len(outcomes), 100):
-            self.log.error("Not recorded: %s", json.dumps(outcomes[start : start + 100]))
+    def _request(self, context: Context, dry_run: bool) -> DeletionRequest:
+        """Return who asks for the deletion, and on which terms."""
+        from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest, no_lease
 
-    def options(self, run: Run) -> DeletionOptions:
-        """Say how the deletion goes about it."""
-        from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
-
-        return DeletionOptions(
-            progress=self.log_progress,
-            before=run.begin,
-            on_chunk=run.note,
-            stop=lambda: self._stopped,
-            lease=run.lease,
+        actor = _actor(context)
+        terms = read_terms(self, dry_run)
+        lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
+        if terms is not None:
+            owner = owner_name(actor, self.hook.client_config().client_id)
+            lease = partial(self.hook.lease, owner=owner, wait_seconds=terms.wait_seconds)
+        return DeletionRequest(
+            request_id=_request_id(actor),
+            dry_run=dry_run,
+            actor=actor,
+            protects=self.hook.settings.protects,
+            lease=lease,
+            observer=_observer(self),
         )
 
-    def _finish(self, report: DeletionReport, verification: Verification | None, audit_path: str) -> dict[str, Any]:
+    def _deletion(
+        self, layout: Layout, request: DeletionRequest
+    ) -> Callable[[GuardedAdminClient], Awaitable[DeletionResult]]:
+        """Read the arguments and return what to run."""
+        from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
+        from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
+        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest
+
+        floors = site_floors(self.hook.settings, self.storage_path)
+        plan_id, group_ids = self.plan_id, self.group_ids
+        if plan_id is not None:
+            digest = check_digest("plan_digest", self.plan_digest)
+            terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
+            return lambda admin: delete_by_plan(admin, layout, plan_id, digest, request, approval=terms, floors=floors)
+        return lambda admin: delete_by_name(
+            admin,
+            layout,
+            group_ids or (),
+            request,
+            observe_seconds=self.observe_seconds,
+            protected=(*DEFAULT_PROTECTED, *self.hook.settings.protected_groups),
+            allow_hidden_topics=self.allow_hidden_topics,
+            ignore_missing=self.ignore_missing,
+            floors=floors,
+        )
+
+    def _finish(self, result: DeletionResult) -> dict[str, Any]:
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 
-        counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count)
-        self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else "Deletion", counts, audit_path)
+        report, record = result.report, str(result.record)
+        counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count) or "no groups"
+        self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else "Deletion", counts, record)
         for warning in report.warnings:
             self.log.warning("%s", warning)
         if report.lease is not None and report.lease.lost is not None:
-            raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {audit_path}")
+            raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {record}")
         reasons = {item.group_id: item.reason for item in report.outcomes}
         kept = report.ids(Outcome.KEPT)
         failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN)]
@@ -245,14 +243,53 @@ class DeleteGroupsOperator(StoredOperator):
             failed += kept
         if failed:
             raise GroupsFailedError({id_: KafkaGroupsError(reasons[id_]) for id_ in failed}, len(report.outcomes))
+        verification = result.verification
         return {
             **report.summary(),
-            "audit_path": audit_path,
+            "audit_path": record,
             "kept": first_failures({group_id: reasons[group_id] for group_id in kept}),
             "verification": None
             if verification is None
             else {name: len(getattr(verification, name)) for name in ("gone", "present", "unclear")},
         }
+
+
+def _observer(operator: DeleteGroupsOperator) -> DeletionObserver:
+    """Return an observer that logs, and that stops the deletion when the task is killed."""
+    from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
+
+    log = operator.log
+
+    class Logged(DeletionObserver):
+        def progress(self, stage: str, done: int, total: int) -> None:
+            operator.log_progress(stage, done, total)
+
+        def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
+            counts = Counter(item.outcome.value for item in outcomes)
+            log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
+            for item in outcomes[:FIRST_FAILURES]:
+                log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
+
+        def warning(self, text: str) -> None:
+            log.warning("%s", text)
+
+        def not_recorded(self, record: Mapping[str, Any]) -> None:
+            outcomes = record["outcomes"]
+            log.error("The record could not be written: %s", json.dumps({**record, "outcomes": len(outcomes)}))
+            for start in range(0, len(outcomes), 100):
+                log.error("Not recorded: %s", json.dumps(outcomes[start : start + 100]))
+
+        def should_stop(self) -> bool:
+            return operator.stopped
+
+    return Logged()
+
+
+def _request_id(actor: Mapping[str, str]) -> str:
+    """Return what a task that is retried or cleared has in common with its earlier tries."""
+    if "run_id" not in actor:  # outside of Airflow
+        return uuid.uuid4().hex
+    return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
 
 
 def _actor(context: Context) -> dict[str, str]:
@@ -262,6 +299,7 @@ def _actor(context: Context) -> dict[str, str]:
         "dag_id": getattr(task, "dag_id", None),
         "run_id": context.get("run_id"),
         "task_id": getattr(task, "task_id", None),
+        "map_index": getattr(task, "map_index", None),
         "try_number": getattr(task, "try_number", None),
         "triggered_by": getattr(run, "triggering_user_name", None),
     }

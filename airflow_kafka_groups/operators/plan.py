@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -110,24 +109,25 @@ class PlanCleanupOperator(StoredOperator):
         self.allow_hidden_topics = allow_hidden_topics
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Read the verdicts and the snapshot, and write the plan."""
-        from airflow_kafka_groups.maintenance.deletion.audit import deleted_since
+        """Read the verdicts and the snapshot, write the plan."""
+        from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.maintenance.deletion.audit import read_history
         from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
         from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-        from airflow_kafka_groups.maintenance.plan.policy import YEAR_SECONDS
         from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
         from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.report import make_report
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        policy = self.policy()
+        policy, bound = site_floors(self.hook.settings, self.storage_path).bind(self.policy())
         layout = self.layout()
         snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
         snapshot = SnapshotReader(layout, snapshot_id)
-        since = snapshot.manifest.observed_at - timedelta(seconds=min(policy.min_idle_seconds, YEAR_SECONDS))
+        cluster_id = snapshot.manifest.kafka_cluster_id
+        history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
         verdicts = load_verdicts(layout, snapshot_id)
-        plan = make_plan(verdicts, snapshot, policy, utc_now(), deleted_since(layout, since))
+        plan = make_plan(verdicts, snapshot, policy, utc_now(), history=history, notes=bound)
         path = save_plan(layout, plan)
         gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
         update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})

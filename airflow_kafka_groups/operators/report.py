@@ -57,11 +57,11 @@ class CleanupReportOperator(StoredOperator):
 
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and its runs so far; return its path and the runs' records."""
-    from airflow_kafka_groups.maintenance.deletion.audit import load_audits
+    from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
     from airflow_kafka_groups.maintenance.report.html import render_report, write_report
     from airflow_kafka_groups.maintenance.storage import utc_now
 
-    records = load_audits(layout, plan.plan_id)
+    records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id)
     files = _files(layout, plan, list(records))
     page = render_report(plan, list(records.values()), files=files, now=utc_now())
     return str(write_report(layout, plan.plan_id, page)), list(records.values())
@@ -70,7 +70,7 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
 def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, str]:
     from airflow_kafka_groups.maintenance.deletion.ad_hoc import EXPLICIT_SNAPSHOT
 
-    paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_data(plan.plan_id)}
+    paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_manifest(plan.plan_id)}
     if plan.snapshot_id != EXPLICIT_SNAPSHOT:
         paths["snapshot"] = layout.manifest(plan.snapshot_id)
     files = {name: str(path) for name, path in paths.items() if path.exists()}

@@ -19,6 +19,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.live import LiveConsumer
 from tests.lab.topics import create_topics, produce
+from tests.records import records
 from tests.unit.operators import scene
 
 pytestmark = [pytest.mark.safety, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -73,10 +74,6 @@ def reports(storage: Path) -> list[Path]:
     return sorted((storage / "lab" / "reports").glob("*.html"))
 
 
-def audits(storage: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((storage / "lab" / "audit").iterdir())]
-
-
 def groups_of(audit: dict[str, Any], outcome: str) -> list[str]:
     return [item["group_id"] for item in audit["outcomes"] if item["outcome"] == outcome]
 
@@ -94,18 +91,24 @@ def liar(storage: Path, bootstrap: str) -> Callable[[Any, Any], None]:
 
 
 def answer(
-    storage: Path, option: str, *, keep: Sequence[str] = (), user: dict[str, str] | None = ANN
-) -> Callable[[Any, Any], Any]:
-    """Answer in place of a human (or of time), with what the form asks for."""
+    patched: pytest.MonkeyPatch,
+    storage: Path,
+    option: str,
+    *,
+    keep: Sequence[str] = (),
+    user: dict[str, str] | None = ANN,
+) -> None:
+    """Answer in place of a human (or of time), with what the form asks for; Airflow tells the asking task only."""
 
     def execute(self: Any, context: Any) -> Any:
         plan = json.loads((storage / "lab" / "plans" / f"{self.plan_id}.json").read_text())
         assert f"{len(plan['groups'])} groups" in self.body
         typed = {"confirm_groups": str(len(plan["groups"])), "exclude_groups": list(keep)} if user else {}
         event = {"chosen_options": [option], "params_input": typed, "responded_at": utcnow(), "responded_by_user": user}
+        patched.setattr("airflow_kafka_groups.operators.approval.read_own_answer", lambda _context: event)
         return self.execute_complete(context, event)
 
-    return execute
+    patched.setattr(ApprovalOperator, "execute", execute)
 
 
 def test_the_dags_delete_what_is_dead_and_nothing_else(
@@ -130,7 +133,7 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
     real = {**storage, **policy, "dry_run": False}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(SparkSubmitOperator, "execute", liar(tmp_path, kafka))
-        patched.setattr(ApprovalOperator, "execute", answer(tmp_path, "Reject", user=None))
+        answer(patched, tmp_path, "Reject", user=None)
         run = cleanup.test(run_conf=real)
         found = states(run)
         assert (found["approve"], found["delete"], found["verify"]) == ("success", "skipped", "skipped")
@@ -139,7 +142,7 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
         assert run.state == "failed"
         assert states(run)["delete"] == "failed"
         assert set(list_groups(kafka)) >= {*STALE, *KEPT}
-        assert not (tmp_path / "lab" / "audit").exists()
+        assert records(tmp_path) == []
 
     # Through a read-only connection the deletion fails, and so does the run; the report is made all the same.
     connect(monkeypatch, kafka, read_only=True)
@@ -160,23 +163,23 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
         run = cleanup.test(run_conf={**storage, **policy})
         assert run.state == "success", states(run)
         assert set(list_groups(kafka)) >= {*STALE, *KEPT}
-        (audit,) = audits(tmp_path)
+        (audit,) = records(tmp_path)
         assert sorted(groups_of(audit, "would_delete")) == sorted(STALE)
         assert audit["dry_run"] is True
 
     # For real, judged by Spark, approved by a human who keeps one group.
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ApprovalOperator, "execute", answer(tmp_path, "Approve", keep=[STALE[0]]))
+        answer(patched, tmp_path, "Approve", keep=[STALE[0]])
         run = cleanup.test(run_conf=real)
     assert run.state == "success", states(run)
     left = {group_id for group_id in list_groups(kafka) if group_id.startswith(PREFIX)}
     assert left == {*KEPT, STALE[0]}
-    _, audit = audits(tmp_path)
+    _, audit = records(tmp_path)
     assert sorted(groups_of(audit, "deleted")) == sorted(STALE[1:])
     (kept,) = [item for item in audit["outcomes"] if item["group_id"] == STALE[0]]
     assert (kept["outcome"], kept["code"]) == ("kept", "excluded")
     assert audit["actor"]["dag_id"] == "cleanup_stale_groups"
-    assert audit["actor"]["approved_by"] == "Ann (42)"
+    assert audit["approval"]["approved_by"] == "Ann (42)"
 
     # And what is left of the stale, without a human, by the run's own word.
     conf = {**real, "require_approval": False, "exclude": [f"{PREFIX}team-*", MOVING]}  # by now it stands still

@@ -15,6 +15,7 @@ from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics, produce
+from tests.records import records
 
 EXAMPLES = Path(__file__).parent / "examples" / "kafka_groups_examples.py"
 DOCS = ROOT / "docs" / "airflow.md"
@@ -78,8 +79,8 @@ def test_the_examples_run_on_a_real_cluster(
         "orders-done": {("orders", 0): 40, ("orders", 1): 20},
         "orders-moved": {("orders", 0): 50},
     }
-    (audit,) = (tmp_path / "prod" / "audit").glob("*.json")
-    assert json.loads(audit.read_text())["counts"]["deleted"] == 1
+    (record,) = records(tmp_path)
+    assert record["counts"]["deleted"] == 1
     assert len(list((tmp_path / "prod" / "backups").glob("*.parquet"))) == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tests.demo.two_cleanups import Ended, clean_up, connect, wrong
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import list_groups, seed_groups
 from tests.lab.topics import create_topics, produce
+from tests.records import records
 
 pytestmark = pytest.mark.airflow
 
@@ -47,8 +47,7 @@ def test_one_deletes_and_the_other_is_skipped_or_waits_its_turn(
     assert wrong(ended, len(GROUPS), waits=wait_seconds > 0) is None
     assert not set(GROUPS) & set(list_groups(kafka))
     (winner,) = [one for one in ended if one.deleted]
-    (audit,) = (tmp_path / winner.name / "audit").glob("*.json")
-    lease = json.loads(audit.read_text())["lease"]
+    lease = next(record for record in records(tmp_path) if record["cluster"] == winner.name)["lease"]
     assert lease["group_id"] == f"{PREFIX}airflow-kafka-groups-lease"
     assert f"run {winner.name}" in lease["owner"]
     assert lease["lost"] is None

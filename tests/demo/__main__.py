@@ -25,6 +25,7 @@ from tests.demo.workload import DemoWorkload
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.groups import list_groups
+from tests.records import records
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "demo"
@@ -109,11 +110,6 @@ def show_progress(line: str) -> None:
         say(f"  {line.removeprefix('[DEMO] ').strip()}")
 
 
-def newest(folder: Path) -> Path:
-    """Give the newest file of a folder; their names sort by time."""
-    return max(folder.glob("*.json"), key=lambda path: path.name)
-
-
 def main() -> int:
     """Run the demo; give the exit code."""
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -140,7 +136,7 @@ def main() -> int:
 
 def tell(store: Path, truth: Truth, left: frozenset[str]) -> int:
     """Write the summary, print the table, and hold it against the truth."""
-    audit = read(newest(store / "audit"))
+    audit = records(store.parent)[-1]
     plan = read(store / "plans" / f"{audit['plan_id']}.json")
     summary = summarise(plan, audit, truth, left)
     (FOLDER / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")

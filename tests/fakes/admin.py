@@ -71,6 +71,7 @@ class FakeAdmin(ClusterState):
 
         self.calls: list[tuple[str, list[str]]] = []
         self.key_types: list[CoordinatorType] = []
+        self.send_within: list[float | None] = []
         self.closed = 0
 
     @property
@@ -172,9 +173,11 @@ class FakeAdmin(ClusterState):
         *,
         offsets: Mapping[str, GroupOffsets] | None = None,
         types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
+        send_within: float | None = None,
     ) -> GroupResults[None]:
         wanted = group_ids_of(group_ids)
         self._note("delete", wanted)
+        self.send_within.append(send_within)
         if self.delete_hangs:
             await asyncio.Event().wait()
         others = set(GroupType) - {GroupType(kind) for kind in types} - {GroupType.UNKNOWN}

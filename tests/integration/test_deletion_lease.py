@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
-from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.membership import ClusterClient, MaintenanceLease
 from airflow_kafka_groups.membership.coordinator import CoordinatorLink
@@ -78,14 +79,14 @@ async def test_the_rest_is_kept_when_the_lease_is_lost_between_two_chunks(kafka:
                 pass
         async with LosingAdmin(config, ConnectionSettings(conn_id="lab", properties={})) as losing:
             losing.kafka, losing.lease = kafka, lease
-            report = await delete_explicit(
-                losing,
-                GROUPS,
+            request = DeletionRequest(
+                request_id="a task",
                 dry_run=False,
-                observe_seconds=0.5,
-                layout=Layout(tmp_path, "lab"),
-                options=DeletionOptions(chunk_size=3, lease=LeaseGuard(lease)),
+                lease=lambda: nullcontext(LeaseGuard(lease)),
+                limits=DeletionLimits(chunk_size=3),
             )
+            result = await delete_by_name(losing, Layout(tmp_path, "lab"), GROUPS, request, observe_seconds=0.5)
+    report = result.report
     found = {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
     assert list(found) == GROUPS
     # The lease may have been lost before the answer was back: then nobody knows, and says so.

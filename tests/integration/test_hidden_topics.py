@@ -11,7 +11,8 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
+from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -58,7 +59,13 @@ async def test_what_is_hidden_is_noticed_and_nothing_is_deleted_by_half_a_pictur
         assert set(await half.list_consumer_group_offsets("g")) == {TopicPartition("open", 0)}, "and no error"
         summary = await take_snapshot(half, Layout(tmp_path, "half"))
         with pytest.raises(PlanError, match="Describe on all topics"):
-            await delete_explicit(half, ["g"], dry_run=False, observe_seconds=0.1)
+            await delete_by_name(
+                half,
+                Layout(tmp_path, "half"),
+                ["g"],
+                DeletionRequest(request_id="a task", dry_run=False),
+                observe_seconds=0.1,
+            )
     async with AdminClient(as_user(guarded, "whole")) as whole:
         assert len(await whole.list_consumer_group_offsets("g")) == 2
         everything = await take_snapshot(whole, Layout(tmp_path, "whole"))

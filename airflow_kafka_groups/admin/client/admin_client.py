@@ -261,6 +261,7 @@ class AdminClient:
         *,
         offsets: Mapping[str, GroupOffsets] | None = None,
         types: Iterable[GroupType | str] = ELIGIBLE_TYPES,
+        send_within: float | None = None,
     ) -> GroupResults[None]:
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
@@ -272,13 +273,15 @@ class AdminClient:
             fails with ``UnexpectedGroupTypeError``; when a broker does not list its groups, all that it might have
             fail with ``IncompleteListingError``. Brokers would delete a share group, with all its progress, as readily
             as any other.
+        :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
+            with ``NotSentError``: they were not touched. Default: until the call's deadline.
 
         This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
         fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer as
         ``OutcomeUnknownError``, never sent again by itself, and a group that was emptied and still exists as
         ``PartlyDeletedError``. Groups that the client's policy refuses fail with its reason; raises what it raises.
         """
-        return await changes.delete_groups(self._calls, group_ids, offsets or {}, types)
+        return await changes.delete_groups(self._calls, group_ids, offsets or {}, types, send_within)
 
     async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete a group's committed offsets of some partitions (KIP-496), also while it has members elsewhere.

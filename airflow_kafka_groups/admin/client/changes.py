@@ -6,6 +6,7 @@ Whether a group *should* be changed is decided in ``maintenance``; whether it *m
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection, Iterable, Mapping
 
 from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, partitions_of
@@ -36,9 +37,14 @@ _TURNS_BETWEEN = 4
 
 
 async def delete_groups(
-    calls: Calls, group_ids: Iterable[str], offsets: Mapping[str, GroupOffsets], types: Iterable[GroupType | str]
+    calls: Calls,
+    group_ids: Iterable[str],
+    offsets: Mapping[str, GroupOffsets],
+    types: Iterable[GroupType | str],
+    send_within: float | None = None,
 ) -> GroupResults[None]:
     """Delete groups of these types that have no members; groups that the policy refuses fail."""
+    send_by = math.inf if send_within is None else asyncio.get_running_loop().time() + send_within
     wanted = group_ids_of(group_ids)
     refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
     done = _failed(refused)
@@ -57,11 +63,11 @@ async def delete_groups(
     for group_id in allowed if sizes.known else ():
         known = sizes.known.get(group_id)
         if known is not None and group_id not in done and not sizes.fits(group_id):
-            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes)
+            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by)
     done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
     ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
     batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
-    handler = DeleteGroupsHandler(sizes.without(emptied), batch_size)
+    handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by)
     deleted = await calls.ask_coordinators(ready, handler, guess=guess)
     for group_id in emptied.keys() & deleted.keys():
         done[group_id] = _of_emptied(deleted[group_id])
@@ -124,11 +130,11 @@ async def _of_other_types(
 
 
 async def _empty_in_slices(
-    calls: Calls, group_id: str, offsets: GroupOffsets, sizes: TombstoneSizes
+    calls: Calls, group_id: str, offsets: GroupOffsets, sizes: TombstoneSizes, send_by: float
 ) -> GroupResult[None]:
     """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
     for number, partitions in enumerate(sizes.slices(offsets)):
-        handler = DeleteGroupOffsetsHandler({group_id: partitions})
+        handler = DeleteGroupOffsetsHandler({group_id: partitions}, send_by)
         result = (await calls.ask_coordinators([group_id], handler))[group_id]
         if result.error is not None:
             some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)

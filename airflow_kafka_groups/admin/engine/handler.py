@@ -7,6 +7,7 @@ again, how to split a request, whether to send it again when its answer is lost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -55,6 +56,11 @@ class AdminHandler(Protocol[K, V]):
         """What limits a request besides the number of keys; ``None`` for nothing."""
         ...
 
+    @property
+    def send_by(self) -> float:
+        """The time, on the event loop's clock, after which no request leaves: the keys that are left fail unsent."""
+        ...
+
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a key fails with this error; ``None`` to go on until the deadline."""
         ...
@@ -79,6 +85,7 @@ class ReadingHandler:
     changes_groups: ClassVar[bool] = False
     resend_after_loss: ClassVar[bool] = True
     sizes: KeySizes[Any] | None = None
+    send_by: float = math.inf
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a key fails: never before the deadline."""

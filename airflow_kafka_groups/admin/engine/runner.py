@@ -23,7 +23,7 @@ from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
 from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
 from airflow_kafka_groups.cluster.client import ClusterClient
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.transport.base import BrokerConnection, SentRequest
 
@@ -135,6 +135,8 @@ class _Exchanges(Generic[K, V]):
         try:
             version = connection.versions.choose(api)
             request = spec.handler.build(spec.keys, version)
+            if self._clock() >= spec.handler.send_by:
+                raise NotSentError(f"{api} to broker {spec.scope.broker_id} could not leave in the time it had")
             sent = True
             timeout = self._cluster.config.request_timeout
             self._sent[spec] = connection.submit(api, version, request, timeout, partial(self._receive, spec, version))

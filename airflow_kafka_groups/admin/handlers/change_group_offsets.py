@@ -6,6 +6,7 @@ what was meant for an empty group would rewind a live one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -50,9 +51,11 @@ class DeleteGroupOffsetsHandler(ChangingHandler):
     """OffsetDelete.
 
     :param partitions: which partitions of which group.
+    :param send_by: the time, on the event loop's clock, after which no request leaves. Default: any time.
     """
 
     partitions: Mapping[str, Sequence[TopicPartition]]
+    send_by: float = math.inf
     api: ClassVar[Api] = OFFSET_DELETE
     batch_size: ClassVar[int] = 1
 

@@ -6,6 +6,7 @@ with ``OutcomeUnknownError``, and whoever asked looks again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -32,10 +33,12 @@ class DeleteGroupsHandler(ChangingHandler):
 
     :param sizes: how much each group makes a broker write.
     :param batch_size: the most groups of one request.
+    :param send_by: the time, on the event loop's clock, after which no request leaves. Default: any time.
     """
 
     sizes: TombstoneSizes = field(default_factory=TombstoneSizes)
     batch_size: int = BATCHES_IN_ONE * 200
+    send_by: float = math.inf
     api: ClassVar[Api] = DELETE_GROUPS
 
     def build(self, keys: Sequence[str], version: int) -> Message:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
+import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -17,10 +19,12 @@ from typing import Any
 
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.contracts.paths import BACKUPS
 from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.snapshot.reader import read_offset_rows
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_json
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 _BATCH_ROWS = 65_536
@@ -51,7 +55,7 @@ class Backup:
     cluster: str
     kafka_cluster_id: str
     created_at: datetime
-    path: str
+    path: str = ""
     rows: int
     entries: Mapping[str, BackupEntry]
     not_backed_up: Mapping[str, str]
@@ -79,8 +83,22 @@ class BackedUpGroup:
 
 
 def load_backup(layout: Layout, plan_id: str) -> Backup:
-    """Read and verify a complete backup. Raises ``BackupError``."""
-    manifest, path = _manifest(layout, plan_id)
+    """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``."""
+    backup = find_backup(layout, plan_id)
+    if backup is None:
+        raise BackupError(f"there is no backup {plan_id}: {layout.backup_manifest(plan_id)} does not exist")
+    return backup
+
+
+def find_backup(layout: Layout, plan_id: str) -> Backup | None:
+    """Read and verify a complete backup, ``None`` only if the storage says that its manifest does not exist.
+
+    Raises ``BackupError`` for one that is damaged, and ``StorageError``.
+    """
+    manifest = _manifest(layout, plan_id)
+    if manifest is None:
+        return None
+    path = _data_path(layout, plan_id, manifest)
     data = _verified_bytes(path, manifest)
     try:
         backup = Backup(
@@ -105,14 +123,22 @@ def load_backup(layout: Layout, plan_id: str) -> Backup:
         raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
     if both := entries.keys() & backup.not_backed_up.keys():
         raise BackupError(f"{path} contains {min(both)!r}, which its manifest lists as not backed up")
-    return Backup(**{**{name: getattr(backup, name) for name in Backup.__slots__}, "entries": entries})
+    return replace(backup, entries=entries)
+
+
+def new_data_path(layout: Layout, plan_id: str) -> StoragePath:
+    """Return a path for a backup's rows that no other try has: what one try wrote no other replaces."""
+    return layout.backup_data(plan_id, secrets.token_hex(4))
 
 
 def read_backup(layout: Layout, plan_id: str) -> Iterator[BackedUpGroup]:
     """Yield each group of a verified backup with its offsets, sorted by id. Raises ``BackupError``."""
     backup = load_backup(layout, plan_id)
-    _, path = _manifest(layout, plan_id)
-    yield from _groups(path, path.read_bytes(), backup)
+    manifest = _manifest(layout, plan_id)
+    if manifest is None:
+        raise BackupError(f"the backup {plan_id} disappeared while it was read")
+    path = _data_path(layout, plan_id, manifest)
+    yield from _groups(path, _verified_bytes(path, manifest), backup)
 
 
 def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, BackupEntry]:
@@ -129,7 +155,7 @@ def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, Back
     return entries
 
 
-def manifest_json(backup: Backup, sha256: str, size: int) -> dict[str, Any]:
+def manifest_json(backup: Backup, name: str, sha256: str, size: int) -> dict[str, Any]:
     """Return the manifest as specified in docs/formats.md."""
     return {
         "format": FORMAT,
@@ -139,26 +165,32 @@ def manifest_json(backup: Backup, sha256: str, size: int) -> dict[str, Any]:
         "kafka_cluster_id": backup.kafka_cluster_id,
         "created_at": backup.created_at.isoformat(),
         "groups": len(backup.entries),
-        "file": {"name": f"{backup.plan_id}.parquet", "rows": backup.rows, "bytes": size, "sha256": sha256},
+        "file": {"name": name, "rows": backup.rows, "bytes": size, "sha256": sha256},
         "not_backed_up": dict(backup.not_backed_up),
         "topic_ids": dict(backup.topic_ids),
     }
 
 
-def _manifest(layout: Layout, plan_id: str) -> tuple[dict[str, Any], StoragePath]:
-    path = layout.backup_data(plan_id)
-    if path.exists() and not layout.backup_manifest(plan_id).exists():
-        raise BackupError(f"the backup {path} is incomplete (it has no manifest): back up again")
-    return read_json(layout.backup_manifest(plan_id), "the backup's manifest", BackupError), path
+def _manifest(layout: Layout, plan_id: str) -> dict[str, Any] | None:
+    path = layout.backup_manifest(plan_id)
+    data = read_file(path)
+    return None if data is None else parse_json(data, path, "the backup's manifest", BackupError)
+
+
+def _data_path(layout: Layout, plan_id: str, manifest: Mapping[str, Any]) -> StoragePath:
+    """Return the file that the manifest vouches for; the first versions had one name for all tries."""
+    file = manifest.get("file")
+    name = file.get("name") if isinstance(file, dict) else None
+    if not isinstance(name, str) or not re.fullmatch(rf"{re.escape(plan_id)}(-[0-9a-f]{{8}})?\.parquet", name):
+        raise BackupError(f"the manifest of backup {plan_id} is damaged: it names the file {name!r}")
+    return layout.root / BACKUPS / name
 
 
 def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as exc:
-        raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
-    file = manifest.get("file")
-    if not isinstance(file, dict) or hashlib.sha256(data).hexdigest() != file.get("sha256"):
+    data = read_file(path)
+    if data is None:
+        raise BackupError(f"the backup {path} is missing, and its manifest says that it was written")
+    if hashlib.sha256(data).hexdigest() != manifest["file"].get("sha256"):
         raise BackupError(f"the backup {path} is damaged: its SHA-256 differs from the manifest's")
     return data
 

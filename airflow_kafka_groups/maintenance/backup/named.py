@@ -76,7 +76,6 @@ async def backup_named(
         cluster=layout.cluster,
         kafka_cluster_id=cluster_id,
         created_at=started_at,
-        path=str(layout.backup_data(backup_id)),
         rows=len(table),
         entries=entries,
         not_backed_up=not_backed_up,

@@ -3,9 +3,9 @@
 Only groups in a verified backup can be deleted. A group that cannot be read, has moved since the plan, or has no
 visible offsets any more is listed in the manifest's ``not_backed_up`` instead.
 
-A complete backup is never overwritten, not even by a run that started before it existed. If a run is repeated after
-groups were deleted, reading again would find nothing and replace the only copy of their offsets; therefore the existing
-backup is verified and used.
+A complete backup is never replaced. Every try writes its rows under a name of its own and then creates the manifest,
+which only one try can: when groups were deleted by it, a fresh reading would find nothing, so the other tries verify
+and use the backup that exists. A try that dies before its manifest leaves a file that nobody reads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
-from airflow_kafka_groups.contracts.paths import BACKUPS
-from airflow_kafka_groups.exceptions import BackupError, UnsupportedByClientError
+from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup.file import (
     Backup,
     BackupEntry,
     entries_of,
+    find_backup,
     load_backup,
     manifest_json,
+    new_data_path,
 )
+from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, require_applicable
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
@@ -37,9 +39,8 @@ from airflow_kafka_groups.maintenance.storage import (
     Layout,
     Progress,
     ignore_progress,
+    json_bytes,
     utc_now,
-    write_file,
-    write_json,
 )
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
 
@@ -67,8 +68,8 @@ async def backup_groups(
     if plan.cluster != layout.cluster:
         raise BackupError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
     require_applicable(plan, kafka_cluster_id=await admin.cluster_id(), now=now(), approved_digest=approved_digest)
-    if layout.backup_manifest(plan.plan_id).exists():
-        return require_backup_of(await asyncio.to_thread(load_backup, layout, plan.plan_id), plan)
+    if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
+        return require_backup_of(existing, plan)
     started_at = now()
     table = GroupTable()
     entries: dict[str, BackupEntry] = {}
@@ -86,23 +87,18 @@ async def backup_groups(
         done += 1
         progress("backup", done, len(planned))
     topic_ids = await add_topics(admin, table)
-    if layout.backup_manifest(plan.plan_id).exists():
-        # Another run of the same task was faster and may have deleted groups: the offsets read here may lack them and
-        # must not replace its backup.
-        return require_backup_of(await asyncio.to_thread(load_backup, layout, plan.plan_id), plan)
     backup = Backup(
         plan_id=plan.plan_id,
         plan_digest=plan.digest,
         cluster=plan.cluster,
         kafka_cluster_id=plan.kafka_cluster_id,
         created_at=started_at,
-        path=str(layout.backup_data(plan.plan_id)),
         rows=len(table),
         entries=entries,
         not_backed_up=not_backed_up,
         topic_ids=topic_ids,
     )
-    return await asyncio.to_thread(write_and_verify, layout, backup, table)
+    return require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, table), plan)
 
 
 def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
@@ -166,15 +162,24 @@ async def add_topics(admin: BackupAdmin, table: GroupTable) -> Mapping[str, str]
 
 
 def write_and_verify(layout: Layout, backup: Backup, table: GroupTable) -> Backup:
-    """Write the rows, read them back, compare each group with memory, and only then write the manifest."""
+    """Write the rows, read them back, compare each group with memory, and only then create the manifest.
+
+    Returns what is to be used: this backup as it was read back, or the one of another try that was faster. Raises
+    ``BackupError`` when the file does not read back as it was written, and ``StorageError``.
+    """
     data = _parquet(table, backup)
-    path = write_file(layout.root / BACKUPS, layout.backup_data(backup.plan_id).name, data)
-    _require_same(backup.entries.values(), entries_of(path, path.read_bytes(), backup).values(), str(path))
-    digest = hashlib.sha256(data).hexdigest()
-    manifest = layout.backup_manifest(backup.plan_id)
-    write_json(layout.root / BACKUPS, manifest.name, manifest_json(backup, digest, len(data)))
+    path = new_data_path(layout, backup.plan_id)
+    create_file(path, data)
+    written = read_file(path) or b""
+    _require_same(backup.entries.values(), entries_of(path, written, backup).values(), str(path))
+    manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
+    try:
+        create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
+    except FileExistsAlreadyError:
+        # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
+        return load_backup(layout, backup.plan_id)
     read_back = load_backup(layout, backup.plan_id)
-    _require_same(backup.entries.values(), read_back.entries.values(), str(manifest))
+    _require_same(backup.entries.values(), read_back.entries.values(), read_back.path)
     return read_back
 
 

@@ -1,27 +1,28 @@
-"""Delete groups named by hand: no plan and no history, so the group is watched for a while before it is believed.
+"""Delete groups that were named: no plan and no history, so each group is watched for a while before it is believed.
 
-Every group is read twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the fence
-is the same as for a plan. With a ``layout``, a small plan and a backup are written first, and only what is backed up is
-deleted.
+Every group is read twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the recheck
+is the same as for a plan. A small plan and a backup are written first, and only what is backed up is deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.backup.file import Backup
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.checks import check_seconds
-from airflow_kafka_groups.maintenance.deletion.lease import lease_record
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, kept, of_decision
-from airflow_kafka_groups.maintenance.deletion.planned import DEFAULT_OPTIONS, DeletionOptions, DeletionRun, read_groups
+from airflow_kafka_groups.maintenance.deletion.chunks import read_groups
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
+from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
+from airflow_kafka_groups.maintenance.deletion.service import DeletionResult, DeletionRun
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.patterns import (
     ALWAYS_PROTECTED,
     DEFAULT_PROTECTED,
@@ -39,72 +40,68 @@ from airflow_kafka_groups.models import GroupState, GroupType
 
 OBSERVE_SECONDS = 10.0
 EXPLICIT_SNAPSHOT = "explicit"
-"""Stands for the snapshot's id in a plan of groups named by hand."""
+"""Stands for the snapshot's id in a plan of groups that were named."""
 
 
-async def delete_explicit(
+async def delete_by_name(
     admin: BackupAdmin,
+    layout: Layout,
     group_ids: Iterable[str],
+    request: DeletionRequest,
     *,
-    dry_run: bool,
     observe_seconds: float = OBSERVE_SECONDS,
     protected: Iterable[str] = DEFAULT_PROTECTED,
     may_lack_offsets: bool = False,
     allow_hidden_topics: bool = False,
-    layout: Layout | None = None,
+    ignore_missing: bool = True,
+    floors: SiteFloors = NO_FLOORS,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    options: DeletionOptions = DEFAULT_OPTIONS,
-) -> DeletionReport:
+) -> DeletionResult:
     """Delete these groups if they are empty and do not move while they are watched.
 
     :param group_ids: the groups; duplicates count once.
-    :param dry_run: do everything except for deleting.
     :param observe_seconds: time between the two readings, in seconds, above 0. Default 10.
     :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
     :param may_lack_offsets: delete groups that show no committed offsets, too. Default false: some may be hidden.
     :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
         offsets that nobody here has seen or backed up. Default false.
-    :param layout: where to write a plan and a backup before deleting. Without it there is no backup.
+    :param ignore_missing: whether groups that do not exist are fine. Default true.
+    :param floors: what the site demands. Default: nothing.
     :param sleep: waits.
-    :param options: chunk size, clocks and callbacks.
 
-    Raises ``ConfigurationError``, ``PlanError`` (hidden topics) or ``IncompleteListingError`` before anything is
-    deleted. Afterwards it never raises for a group: each has its outcome.
+    Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError`` or ``IncompleteListingError``
+    before anything is deleted. Afterwards it never raises for a group: each has its outcome.
     """
     ids = check_group_ids("group_ids", group_ids)
+    floors.require_named(len(ids), dry_run=request.dry_run)
     seconds = check_seconds("observe_seconds", observe_seconds)
     patterns = GroupFilter(EVERYTHING, (), (*ALWAYS_PROTECTED, *check_patterns("protected", protected)))
-    started_at = options.now()
-    if not (allow_hidden_topics or await admin.sees_all_topics()):
-        raise PlanError(HIDDEN_TOPICS)
-    outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
-    listings = (await admin.list_groups()).require_complete()
-    asked = [group_id for group_id in ids if group_id not in outcomes]
-    expected = await _observe(admin, listings, asked, may_lack_offsets, options.chunk_size, outcomes)
-    warnings: list[str] = []
-    plan, backup = None, None
-    if expected:
-        await sleep(seconds)
-        if layout is not None and not dry_run:
-            plan, backup = await _back_up(admin, layout, expected, listings, options)
+    async with request.lease() as lease:
+        if not (allow_hidden_topics or await admin.sees_all_topics()):
+            raise PlanError(HIDDEN_TOPICS)
         listings = (await admin.list_groups()).require_complete()
-        entries = backup.entries if backup is not None else {}
-        run = DeletionRun(admin, options, listings, entries, dry_run=dry_run)
-        needed = [_with_backup(group, backup is not None) for group in expected]
-        outcomes.update({outcome.group_id: outcome for outcome in await run.delete(needed)})
-        warnings = run.warnings
-    return DeletionReport(
-        plan_id=plan.plan_id if plan else None,
-        plan_digest=plan.digest if plan else None,
-        cluster=layout.cluster if layout else None,
-        dry_run=dry_run,
-        started_at=started_at,
-        finished_at=options.now(),
-        outcomes=tuple(outcomes[group_id] for group_id in ids),
-        backup=backup.path if backup else None,
-        warnings=tuple(warnings),
-        lease=lease_record(options.lease, dry_run=dry_run),
-    )
+        if not ignore_missing and (missing := [group_id for group_id in ids if group_id not in listings]):
+            raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
+        outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
+        asked = [group_id for group_id in ids if group_id not in outcomes]
+        expected = await _observe(admin, listings, asked, may_lack_offsets, request.limits.chunk_size, outcomes)
+        plan = None
+        if expected:
+            await sleep(seconds)
+            if not request.dry_run:
+                plan = await _back_up(admin, layout, expected, listings, request)
+        run = DeletionRun(
+            admin=admin,
+            layout=layout,
+            request=request,
+            request_id=request.request_id,
+            expected=expected,
+            plan=plan,
+            decided=outcomes,
+            order=ids,
+        )
+        await run.delete(lease)
+    return await run.finish()
 
 
 async def _observe(
@@ -115,40 +112,43 @@ async def _observe(
     chunk_size: int,
     outcomes: dict[str, GroupOutcome],
 ) -> list[Expected]:
-    """Read each group once: give what the safe ones have to look like still, and note the outcome of the others."""
+    """Read each group once: return what the safe ones have to look like still, and note the outcome of the others."""
     expected: list[Expected] = []
     for start in range(0, len(group_ids), chunk_size):
         chunk = group_ids[start : start + chunk_size]
         described, offsets = await read_groups(admin, chunk)
         for group_id in chunk:
             listing, of_group = listings.get(group_id), offsets.get(group_id)
+            seen = fingerprint(of_group.value) if of_group and of_group.value is not None else ""
             group = Expected(
                 group_id=group_id,
                 group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
                 protocol_type=listing.protocol_type if listing else "",
-                fingerprint=fingerprint(of_group.value) if of_group and of_group.value is not None else "",
+                fingerprint=seen,
                 needs_backup=False,
                 may_lack_offsets=may_lack_offsets,
             )
             reading = Reading(listing=listing, description=described.get(group_id), offsets=of_group)
             decision = decide(group, reading, None)
             if decision.action is Action.DELETE:
-                expected.append(group)
+                # A group without offsets has nothing to back up, and is in no backup: it needs none.
+                expected.append(replace(group, needs_backup=not (may_lack_offsets and seen == _NO_OFFSETS)))
             else:
                 outcomes[group_id] = of_decision(group_id, decision)
     return expected
 
 
 async def _back_up(
-    admin: BackupAdmin, layout: Layout, expected: Sequence[Expected], listings: GroupListings, options: DeletionOptions
-) -> tuple[DeletionPlan, Backup]:
-    now = options.now()
+    admin: BackupAdmin, layout: Layout, expected: Sequence[Expected], listings: GroupListings, request: DeletionRequest
+) -> DeletionPlan:
+    now = request.now()
     cluster_id = await admin.cluster_id()
     if not cluster_id:
-        raise PlanError("the cluster does not say its id, so a backup could not be told from another cluster's")
+        raise PlanError("the cluster reports no id, so a backup could not be told from another cluster's")
     plan = _plan(layout.cluster, cluster_id, expected, listings, now)
     await asyncio.to_thread(save_plan, layout, plan)
-    return plan, await backup_groups(admin, layout, plan, now=options.now, progress=options.progress)
+    await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
+    return plan
 
 
 def _plan(
@@ -181,19 +181,6 @@ def _plan(
         warnings=(),
         groups=groups,
         kept=(),
-    )
-
-
-def _with_backup(group: Expected, needs_backup: bool) -> Expected:
-    # A group without offsets has nothing to back up, and is in no backup: it needs none.
-    lacks_offsets = group.may_lack_offsets and group.fingerprint == _NO_OFFSETS
-    return Expected(
-        group_id=group.group_id,
-        group_type=group.group_type,
-        protocol_type=group.protocol_type,
-        fingerprint=group.fingerprint,
-        needs_backup=needs_backup and not lacks_offsets,
-        may_lack_offsets=group.may_lack_offsets,
     )
 
 

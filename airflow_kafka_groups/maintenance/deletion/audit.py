@@ -1,114 +1,89 @@
-"""The record of a run: who did what to which group, by which plan, when, and what became of it. Written once, kept."""
+"""Records of deletion runs: views of the journal, and the audit files of versions that had no journal.
+
+docs/formats.md shows a record. The last entry of a run is one as it stands; for a run without an end it is put together
+from what the journal has.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
-from airflow_kafka_groups.contracts.formats import FORMAT
-from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, Outcome
-from airflow_kafka_groups.maintenance.deletion.verify import Verification
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, check_id, read_json, write_json
+from airflow_kafka_groups.contracts.paths import AUDIT
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
+from airflow_kafka_groups.maintenance.journal.history import History, RunRecord, fold
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.storage import Layout, check_id, parse_json
 
-_RECORD = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}-(\d{8}T\d{6}Z)-[0-9a-f]{8}\.json")
-"""A record's name: the plan's id and the run's own."""
+NO_END = "the run has begun and its end is not recorded: it was interrupted, or it is still running"
 
 
-def audit_record(
-    report: DeletionReport,
-    *,
-    run_id: str,
-    plan: DeletionPlan | None = None,
-    verification: Verification | None = None,
-    actor: Mapping[str, str] | None = None,
-    kafka_cluster_id: str | None = None,
-) -> dict[str, Any]:
-    """Give the record as docs/formats.md shows it.
+def read_history(layout: Layout, kafka_cluster_id: str | None) -> History:
+    """Read everything that is known of the deletions on a cluster.
 
-    :param report: what became of each group.
-    :param run_id: an id made by ``new_id()``.
-    :param plan: the plan, if there was one; its policy is in the record.
-    :param verification: what was found afterwards.
-    :param actor: who: DAG run, task, user, approver. Texts only.
-    :param kafka_cluster_id: the cluster's id, when there is no plan to tell it.
+    Raises ``JournalError``, ``MaintenanceError`` for an old record that is damaged, and ``StorageError``.
     """
-    if plan is not None and plan.digest != report.plan_digest:
-        raise ConfigurationError("plan", plan.plan_id, "give the plan that the report is about")
+    return History(Journal(layout.base, kafka_cluster_id).read().runs, earlier_runs(layout))
+
+
+def records_of_plan(layout: Layout, kafka_cluster_id: str | None, plan_id: str) -> dict[str, dict[str, Any]]:
+    """Return the records of every run of a plan, by their paths, oldest first. Raises what ``read_history`` raises."""
+    earlier = {path: data for path, data in _audits(layout, f"{check_id('plan_id', plan_id)}-").items()}
+    runs = [run for run in Journal(layout.base, kafka_cluster_id).read().runs if run.begun.get("plan_id") == plan_id]
+    return earlier | {run.path: record_of(run) for run in runs}
+
+
+def record_of(run: RunRecord) -> dict[str, Any]:
+    """Return the record of a run."""
+    if run.ended is not None:
+        return dict(run.ended)
+    outcomes = list(run.outcomes.values())
+    counts = Counter(item.outcome for item in outcomes)
+    times = [*run.intents.values(), *run.decided_at.values()]
     return {
-        "format": FORMAT,
-        "run_id": run_id,
-        **report.summary(),
-        "kafka_cluster_id": plan.kafka_cluster_id if plan else kafka_cluster_id,
-        "seconds": round((report.finished_at - report.started_at).total_seconds(), 3),
-        "actor": dict(actor or {}),
-        "policy": plan.policy.to_json() if plan else None,
-        "verification": verification.to_json() if verification else None,
-        "outcomes": [item.to_json() for item in report.outcomes],
+        **run.begun,
+        "finished_at": max(times).isoformat() if times else run.begun["at"],
+        "seconds": None,
+        "counts": {outcome.value: counts.get(outcome, 0) for outcome in Outcome},
+        "kept_reasons": dict(Counter(item.code for item in outcomes if item.outcome is Outcome.KEPT)),
+        "warnings": [NO_END],
+        "verification": None,
+        "outcomes": [item.to_json() for item in outcomes],
     }
 
 
-def write_audit(layout: Layout, record: Mapping[str, Any], *, begun: StoragePath | None = None) -> StoragePath:
-    """Write the record below its plan's id (or its own, if there was no plan); refuses to overwrite another run's.
+def earlier_runs(layout: Layout) -> list[RunRecord]:
+    """Return the runs that only audit files tell of; what these leave unknown counts as deleted.
 
-    :param record: what ``audit_record`` gave.
-    :param begun: what this very run wrote when it began: it is replaced. Default: nothing.
+    Raises ``MaintenanceError`` for a file that is damaged, and ``StorageError``.
     """
-    path = layout.audit(record["plan_id"] or record["run_id"], record["run_id"])
-    if path != begun and path.exists():
-        raise MaintenanceError(f"{path} exists: every run has its own record")
-    written = write_json(layout.root / "audit", path.name, record)
-    if begun is not None and begun != written:
-        begun.unlink()
-    return written
+    return [_earlier(path, record) for path, record in _audits(layout).items()]
 
 
-def load_audits(layout: Layout, plan_id: str) -> dict[str, dict[str, Any]]:
-    """Read the records of every run of a plan, by their paths, oldest first.
-
-    Raises ``MaintenanceError`` for one that is damaged.
-    """
-    folder = layout.root / "audit"
-    prefix = f"{check_id('plan_id', plan_id)}-"
-    found = sorted(folder.iterdir(), key=lambda path: path.name) if folder.exists() else []
-    paths = [path for path in found if path.name.startswith(prefix) and path.name.endswith(".json")]
-    return {str(path): read_json(path, "the record of a run", MaintenanceError) for path in paths}
-
-
-def deleted_since(layout: Layout, since: datetime) -> dict[str, datetime]:
-    """Give the groups that were deleted since then, each with the time by which it was.
-
-    All records of the cluster's folder count. Raises ``MaintenanceError`` for a record that is damaged.
-    """
-    folder = layout.root / "audit"
-    first = f"{since.astimezone(UTC):%Y%m%dT%H%M%SZ}"
-    found: dict[str, datetime] = {}
-    for path in sorted(folder.iterdir(), key=lambda path: path.name) if folder.exists() else ():
-        name = _RECORD.fullmatch(path.name)
-        if name is None or name[1] < first:
-            continue
-        record = read_json(path, "the record of a run", MaintenanceError)
-        try:
-            finished_at = parse_time(record["finished_at"])
-        except (KeyError, TypeError, ValueError) as exc:
-            raise MaintenanceError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
-        for group_id in deleted_by([record]):
-            found[group_id] = max(finished_at, found.get(group_id, finished_at))
+def _audits(layout: Layout, prefix: str = "") -> dict[str, dict[str, Any]]:
+    folder = layout.root / AUDIT
+    found: dict[str, dict[str, Any]] = {}
+    for name in list_names(folder):
+        if name.startswith(prefix) and name.endswith(".json") and not name.startswith("."):
+            content = read_file(folder / name)
+            if content is not None:
+                found[str(folder / name)] = parse_json(content, folder / name, "the record of a run", MaintenanceError)
     return found
 
 
-def deleted_by(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Give the groups that these runs have deleted, each with the run that did. Raises ``MaintenanceError``."""
-    found: dict[str, str] = {}
-    for record in records:
-        try:
-            if not record["dry_run"]:
-                gone = [item["group_id"] for item in record["outcomes"] if item["outcome"] == Outcome.DELETED]
-                found |= dict.fromkeys(gone, str(record["run_id"]))
-        except (KeyError, TypeError) as exc:
-            raise MaintenanceError(f"the record of a run is damaged: {type(exc).__name__}: {exc}") from exc
-    return found
+def _earlier(path: str, record: Mapping[str, Any]) -> RunRecord:
+    try:
+        finished_at = record["finished_at"]
+        changed = [item["group_id"] for item in record["outcomes"] if item["outcome"] in _CHANGED]
+        intents = {} if record["dry_run"] else dict.fromkeys(changed, finished_at)
+        begun = {"run_id": record["run_id"], "request_id": record["plan_id"] or record["run_id"]}
+        outcomes = [{**item, "at": finished_at} for item in record["outcomes"]]
+        return fold(0, begun, [{"at": finished_at, "intents": intents, "outcomes": outcomes}], None, path)
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise MaintenanceError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
+
+
+_CHANGED = frozenset({Outcome.DELETED.value, Outcome.UNKNOWN.value})

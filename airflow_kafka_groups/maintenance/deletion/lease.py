@@ -76,6 +76,11 @@ class LeaseGuard:
         self._member_id = lease.member_id
         self.lost: str | None = None
 
+    @property
+    def generation(self) -> int:
+        """The generation of the lease's group by which this run holds it."""
+        return self._lease.generation
+
     async def why_lost(self) -> str | None:
         """Say why nothing may be deleted any more, or give ``None`` while the lease is held."""
         if self.lost is None:

@@ -9,7 +9,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, OutcomeUnknownError, PartlyDeletedError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    KafkaGroupsError,
+    NotSentError,
+    OutcomeUnknownError,
+    PartlyDeletedError,
+)
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason, is_not_found
 
@@ -147,6 +153,8 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
 
     if error is None:
         return outcome(Outcome.DELETED, Reason.SAFE.value, "deleted")
+    if isinstance(error, NotSentError):
+        return kept(group_id, Reason.TOO_SLOW, f"not sent: {error}")
     if isinstance(error, PartlyDeletedError):
         return outcome(
             Outcome.UNKNOWN, "partly_deleted", f"{error}. If it is there, restore its offsets from the backup"

@@ -15,6 +15,7 @@ from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.file import BackupEntry
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.maintenance.plan.deletion_plan import PlannedGroup
 from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
 
 
@@ -43,8 +44,11 @@ class Reason(StrEnum):
     MOVED = "moved"
     NOT_IN_BACKUP = "not_in_backup"
     BACKUP_DIFFERS = "backup_differs"
-    # Given by those who call the fence:
+    # Reasons other than the recheck's own:
     PROTECTED = "protected"
+    EXCLUDED = "excluded"
+    DELETED_BEFORE = "deleted_before"
+    ALIVE_BEFORE = "alive_before"
     CAME_BACK = "came_back"
     STOPPED = "stopped"
     EXPIRED = "expired"
@@ -78,6 +82,16 @@ class Expected:
     fingerprint: str
     needs_backup: bool = True
     may_lack_offsets: bool = False
+
+    @classmethod
+    def of_plan(cls, group: PlannedGroup) -> Expected:
+        """Return what a planned group has to look like still."""
+        return cls(
+            group_id=group.group_id,
+            group_type=group.group_type,
+            protocol_type=group.protocol_type,
+            fingerprint=group.fingerprint,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow_kafka_groups.contracts.formats import FORMAT
-from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
@@ -57,24 +57,19 @@ def begun_path(folder: StoragePath, run: int) -> StoragePath:
     return folder / f"{run:0{_RUN_DIGITS}}.json"
 
 
-def entry_path(folder: StoragePath, run: int, number: int) -> StoragePath:
-    """Return the path of a run's intent or outcome; numbers begin at 1."""
-    return folder / f"{run:0{_RUN_DIGITS}}" / f"{number:0{_ENTRY_DIGITS}}.json"
+def run_folder(folder: StoragePath, run: int) -> StoragePath:
+    """Return the folder of a run's intents, outcomes and end."""
+    return folder / f"{run:0{_RUN_DIGITS}}"
 
 
 def ended_path(folder: StoragePath, run: int) -> StoragePath:
     """Return the path of a run's last entry."""
-    return folder / f"{run:0{_RUN_DIGITS}}" / "ended.json"
+    return run_folder(folder, run) / "ended.json"
 
 
 def runs_listed(folder: StoragePath) -> int:
     """Return the highest run number that a listing shows; there may be more."""
     return _highest(list_names(folder), _RUN_DIGITS)
-
-
-def entries_listed(folder: StoragePath, run: int) -> int:
-    """Return the highest entry number of a run that a listing shows; there may be more."""
-    return _highest(list_names(folder / f"{run:0{_RUN_DIGITS}}"), _ENTRY_DIGITS)
 
 
 def _highest(names: list[str], digits: int) -> int:
@@ -106,3 +101,55 @@ def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
     except (ValueError, TypeError, KeyError) as exc:
         raise JournalError(f"the journal's entry {path} is damaged: {type(exc).__name__}: {exc}") from exc
     return Entry(path, data, hashlib.sha256(content).hexdigest())
+
+
+class Chain:
+    """Entries that follow one another in one folder, numbered from 1 without gaps. Not for two threads at once.
+
+    :param folder: the folder of the entries.
+    :param origin: the SHA-256 of what the first entry follows; ``None`` where it follows nothing.
+    """
+
+    def __init__(self, folder: StoragePath, origin: str | None) -> None:
+        self.folder = folder
+        self.head = origin
+        self.count = 0
+
+    def read(self) -> list[Entry]:
+        """Read the entries that were added since the last call.
+
+        The listing only says how many there are at least: the next one is always asked for by its name. Raises
+        ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
+        """
+        listed = _highest(list_names(self.folder), _ENTRY_DIGITS)
+        found: list[Entry] = []
+        while True:
+            path = self._next()
+            entry = read_entry(path)
+            if entry is None:
+                if self.count < listed:
+                    raise JournalError(f"the journal has a gap: {path} is missing")
+                return found
+            if entry.data.get("previous") != self.head:
+                raise JournalError(f"{path} does not follow the entry before it: the journal was changed")
+            found.append(entry)
+            self._advance(entry)
+
+    def append(self, data: Mapping[str, Any]) -> Entry:
+        """Add an entry, durably.
+
+        Raises ``JournalError`` when somebody else has added one meanwhile, and ``StorageError``.
+        """
+        try:
+            entry = create_entry(self._next(), {**data, "previous": self.head})
+        except FileExistsAlreadyError as exc:
+            raise JournalError(f"somebody else has written here meanwhile: {exc}") from exc
+        self._advance(entry)
+        return entry
+
+    def _next(self) -> StoragePath:
+        return self.folder / f"{self.count + 1:0{_ENTRY_DIGITS}}.json"
+
+    def _advance(self, entry: Entry) -> None:
+        self.count += 1
+        self.head = entry.sha256

@@ -22,7 +22,6 @@ PROOF_OF_LIFE = frozenset(
         Reason.NOT_EMPTY.value,
         Reason.MOVED.value,
         Reason.CAME_BACK.value,
-        Reason.CHANGED_KIND.value,
     }
 )
 """Reasons for which a recheck kept a group because somebody used it."""
@@ -41,6 +40,7 @@ class RunRecord:
     :param intents: when the intent to delete a group was recorded, for each group that had one.
     :param decided_at: when the outcome was recorded, for each group.
     :param ended: the content of its last entry; ``None`` when it was interrupted or is still running.
+    :param path: its last entry, or the first one while there is no last.
     """
 
     number: int
@@ -49,6 +49,7 @@ class RunRecord:
     intents: Mapping[str, datetime]
     decided_at: Mapping[str, datetime]
     ended: Mapping[str, Any] | None
+    path: str = ""
 
     @property
     def run_id(self) -> str:
@@ -56,10 +57,9 @@ class RunRecord:
         return str(self.begun["run_id"])
 
     @property
-    def plan_id(self) -> str | None:
-        """The plan that the run applied; ``None`` for groups that were named."""
-        plan: str | None = self.begun["plan_id"]
-        return plan
+    def request_id(self) -> str:
+        """What all tries of the same deletion have in common: the plan's id, or the task that names the groups."""
+        return str(self.begun["request_id"])
 
     def possibly_deleted(self) -> dict[str, datetime]:
         """Return the groups that this run deleted or may have deleted, with the time by which it had."""
@@ -93,7 +93,6 @@ class Deletion:
     group_id: str
     at: datetime
     run_id: str
-    plan_id: str | None
     outcome: Outcome
 
 
@@ -109,6 +108,15 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleReset:
+    """The moment from which on a group's idle time counts, and why."""
+
+    at: datetime
+    code: Reason
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """The runs of a cluster, oldest first.
 
@@ -119,45 +127,65 @@ class History:
     runs: Sequence[RunRecord] = field(default=())
     earlier: Sequence[RunRecord] = field(default=())
 
-    def deletions(self, plan_id: str | None = None) -> dict[str, Deletion]:
+    def deletions(self, request_id: str | None = None) -> dict[str, Deletion]:
         """Return the latest deletion, certain or possible, of each group.
 
-        :param plan_id: only those by this plan. Default: all.
+        :param request_id: only those by the tries of this request. Default: all.
         """
         found: dict[str, Deletion] = {}
-        for run in self._of(plan_id):
+        for run in self._of(request_id):
             for group_id, at in run.possibly_deleted().items():
                 if group_id not in found or found[group_id].at <= at:
-                    found[group_id] = Deletion(group_id, at, run.run_id, run.plan_id, run.outcomes[group_id].outcome)
+                    found[group_id] = Deletion(group_id, at, run.run_id, run.outcomes[group_id].outcome)
         return found
 
-    def lives(self, plan_id: str | None = None) -> dict[str, Life]:
+    def lives(self, request_id: str | None = None) -> dict[str, Life]:
         """Return the latest proof of life of each group that has one.
 
-        :param plan_id: only those found by runs of this plan. Default: all.
+        :param request_id: only those found by the tries of this request. Default: all.
         """
         found: dict[str, Life] = {}
-        for run in self._of(plan_id):
+        for run in self._of(request_id):
             for group_id, outcome in run.alive().items():
                 at = run.decided_at[group_id]
                 if group_id not in found or found[group_id].at <= at:
                     found[group_id] = Life(group_id, at, run.run_id, outcome.code, outcome.reason)
         return found
 
+    def idle_resets(self, request_id: str | None = None) -> dict[str, IdleReset]:
+        """Return when the idle time of groups began anew at the latest: by a deletion, or by a proof of life.
+
+        :param request_id: only by the tries of this request. Default: all.
+        """
+        found: dict[str, IdleReset] = {}
+        for deletion in self.deletions(request_id).values():
+            verb = "deleted" if deletion.outcome is Outcome.DELETED else "possibly deleted"
+            reason = f"run {deletion.run_id} {verb} it at {_shown(deletion.at)}"
+            found[deletion.group_id] = IdleReset(deletion.at, Reason.DELETED_BEFORE, reason)
+        for life in self.lives(request_id).values():
+            if life.group_id not in found or found[life.group_id].at < life.at:
+                reason = f"run {life.run_id} found it in use at {_shown(life.at)} ({life.reason})"
+                found[life.group_id] = IdleReset(life.at, Reason.ALIVE_BEFORE, reason)
+        return found
+
     def of_group(self, group_id: str) -> list[RunRecord]:
         """Return the runs that dealt with a group."""
         return [run for run in self._of(None) if group_id in run.outcomes]
 
-    def of_plan(self, plan_id: str) -> list[RunRecord]:
-        """Return the runs of a plan."""
-        return list(self._of(plan_id))
+    def of_request(self, request_id: str) -> list[RunRecord]:
+        """Return the tries of a request, such as the runs of a plan."""
+        return list(self._of(request_id))
 
-    def _of(self, plan_id: str | None) -> Iterable[RunRecord]:
-        return (run for run in (*self.earlier, *self.runs) if plan_id is None or run.plan_id == plan_id)
+    def _of(self, request_id: str | None) -> Iterable[RunRecord]:
+        return (run for run in (*self.earlier, *self.runs) if request_id is None or run.request_id == request_id)
 
 
 def fold(
-    number: int, begun: Mapping[str, Any], entries: Iterable[Mapping[str, Any]], ended: Mapping[str, Any] | None
+    number: int,
+    begun: Mapping[str, Any],
+    entries: Iterable[Mapping[str, Any]],
+    ended: Mapping[str, Any] | None,
+    path: str = "",
 ) -> RunRecord:
     """Fold the entries of one run into its record.
 
@@ -173,18 +201,19 @@ def fold(
             at = parse_time(entry["at"])
             for group_id, when in entry.get("intents", {}).items():
                 intents[group_id] = at if when is None else parse_time(when)
-                outcomes.setdefault(group_id, _possibly_deleted(group_id))
+                outcomes[group_id] = _possibly_deleted(group_id)  # also after an earlier intent that was not sent
             for item in entry.get("outcomes", ()):
                 outcome = GroupOutcome.from_json(item)
                 outcomes[outcome.group_id] = outcome
                 decided_at[outcome.group_id] = parse_time(item["at"]) if "at" in item else at
         return RunRecord(
             number=number,
-            begun={"run_id": begun["run_id"], "plan_id": begun["plan_id"], **begun},
+            begun={"run_id": begun["run_id"], "request_id": begun["request_id"], **begun},
             outcomes=outcomes,
             intents=intents,
             decided_at=decided_at,
             ended=ended,
+            path=path,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise JournalError(f"run {number} of the journal is damaged: {type(exc).__name__}: {exc}") from exc
@@ -193,3 +222,7 @@ def fold(
 def _possibly_deleted(group_id: str) -> GroupOutcome:
     reason = "a request to delete it was about to leave when the run was interrupted: it may or may not be deleted"
     return GroupOutcome(group_id=group_id, outcome=Outcome.UNKNOWN, code="possibly_deleted", reason=reason)
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S %Z}"

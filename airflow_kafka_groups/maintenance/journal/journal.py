@@ -6,29 +6,33 @@ an outcome cannot be appended, the intent stays as it is, and nothing more may b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.journal.files import (
+    Chain,
     Entry,
     begun_path,
     create_entry,
     ended_path,
-    entries_listed,
-    entry_path,
     journal_folder,
     read_entry,
+    run_folder,
     runs_listed,
 )
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord, fold
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
+T = TypeVar("T")
+
 _READERS = 8
+_CLOCK_SLACK = timedelta(minutes=5)
+"""By how much the clocks of two workers may differ."""
 
 
 class Journal:
@@ -51,14 +55,12 @@ class Journal:
         ``StorageError`` when the storage fails: what cannot be read is never taken for nothing.
         """
         begun = self._begun_entries()
-        with ThreadPoolExecutor(_READERS) as pool:
-            runs = list(pool.map(self._read_run, range(1, len(begun) + 1), begun, [*begun[1:], None]))
-        return History(runs)
+        return History(_map(self._read_run, range(1, len(begun) + 1), begun, [*begun[1:], None]))
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
         """Append the first entry of a run.
 
-        :param header: what the run is about: ``run_id``, ``plan_id`` and whatever else is to be known of it later.
+        :param header: what the run is about: ``run_id``, ``request_id`` and whatever else is to be known of it later.
         :param at: the time of day.
         :param after: the history by which the run decides. It has to be current.
 
@@ -69,7 +71,7 @@ class Journal:
         previous = None
         if after.runs:
             last = after.runs[-1]
-            if at < (latest := _time_of(last)):
+            if at < (latest := _time_of(last)) - _CLOCK_SLACK:
                 raise JournalError(
                     f"the clock says {at.isoformat()}, which is before the last run in the journal "
                     f"({latest.isoformat()}): mend the clock, nothing was deleted"
@@ -85,8 +87,7 @@ class Journal:
     def _begun_entries(self) -> list[Entry]:
         """Read the first entries of all runs; the listing only says where to begin to look for the last of them."""
         listed = runs_listed(self.folder)
-        with ThreadPoolExecutor(_READERS) as pool:
-            found = list(pool.map(self._read_begun, range(1, listed + 1)))
+        found = _map(self._read_begun, range(1, listed + 1))
         for number, entry in enumerate(found, 1):
             if entry is None:
                 raise JournalError(f"the journal has a gap: {begun_path(self.folder, number)} is missing")
@@ -109,29 +110,12 @@ class Journal:
         if ended is not None:
             if ended.data.get("begun") != begun.sha256:
                 raise JournalError(f"{ended.path} does not belong to {begun.path}: the journal was changed")
-            return fold(number, begun.data, (), ended.data)
-        entries = self._chain(number, begun)
+            return fold(number, begun.data, (), ended.data, str(ended.path))
+        entries = Chain(run_folder(self.folder, number), begun.sha256).read()
         count = link.get("entries", 0)
         if len(entries) < count or (count and entries[count - 1].sha256 != link.get("head")):
             raise JournalError(f"run {number} of the journal lacks entries that the next run found: it was changed")
-        return fold(number, begun.data, [entry.data for entry in entries], None)
-
-    def _chain(self, number: int, begun: Entry) -> list[Entry]:
-        """Read the intents and outcomes of a run that has no end."""
-        entries: list[Entry] = []
-        before = begun
-        listed = entries_listed(self.folder, number)
-        while True:
-            path = entry_path(self.folder, number, len(entries) + 1)
-            entry = read_entry(path)
-            if entry is None:
-                if len(entries) < listed:
-                    raise JournalError(f"the journal has a gap: {path} is missing")
-                return entries
-            if entry.data.get("previous") != before.sha256:
-                raise JournalError(f"{path} does not follow {before.path}: the journal was changed")
-            entries.append(entry)
-            before = entry
+        return fold(number, begun.data, [entry.data for entry in entries], None, str(begun.path))
 
     def _link(self, number: int) -> dict[str, Any]:
         """Return what the next run's first entry says of this one, so that nobody changes it unnoticed."""
@@ -141,8 +125,17 @@ class Journal:
         ended = read_entry(ended_path(self.folder, number), "ended")
         if ended is not None:
             return {"begun": begun.sha256, "ended": ended.sha256}
-        chain = self._chain(number, begun)
-        return {"begun": begun.sha256, "entries": len(chain), "head": chain[-1].sha256 if chain else None}
+        chain = Chain(run_folder(self.folder, number), begun.sha256)
+        chain.read()
+        return {"begun": begun.sha256, "entries": chain.count, "head": chain.head}
+
+
+def _map(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
+    """Call a function for many arguments, several at once: an object store takes its time for each."""
+    if len(arguments[0]) < _READERS:
+        return list(map(function, *arguments))
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(function, *arguments))
 
 
 def _time_of(run: RunRecord) -> datetime:
@@ -153,11 +146,10 @@ class RunJournal:
     """The entries of one run, appended as it goes. Not for two threads at once."""
 
     def __init__(self, folder: StoragePath, number: int, begun: Entry) -> None:
-        self._folder = folder
         self._begun = begun
-        self._last = begun
+        self._chain = Chain(run_folder(folder, number), begun.sha256)
+        self._end = ended_path(folder, number)
         self.number = number
-        self._entries = 0
         self._intents: dict[str, str] = {}
         self._outcomes: dict[str, dict[str, str]] = {}
 
@@ -174,7 +166,7 @@ class RunJournal:
 
         Raises ``StorageError`` or ``JournalError``: then nothing may be sent.
         """
-        self._append({"kind": "intent", "at": at.isoformat(), "fingerprints": dict(groups), **more,
+        self._chain.append({"kind": "intent", "at": at.isoformat(), "fingerprints": dict(groups), **more,
                       "intents": dict.fromkeys(groups)})  # fmt: skip
         self._intents |= dict.fromkeys(groups, at.isoformat())
 
@@ -184,7 +176,7 @@ class RunJournal:
         Raises ``StorageError`` or ``JournalError``: then nothing more may be deleted by this run.
         """
         items = [{**outcome.to_json(), "at": at.isoformat()} for outcome in outcomes]
-        self._append({"kind": kind, "at": at.isoformat(), "outcomes": items})
+        self._chain.append({"kind": kind, "at": at.isoformat(), "outcomes": items})
         self._outcomes |= {item["group_id"]: item for item in items}
 
     def end(self, outcomes: Sequence[GroupOutcome], summary: Mapping[str, Any], at: datetime) -> StoragePath:
@@ -201,14 +193,6 @@ class RunJournal:
         if missing:
             raise JournalError(f"{min(missing)!r} was about to be deleted and has no outcome: the run cannot be ended")
         data = {**summary, "kind": "ended", "at": at.isoformat(), "begun": self._begun.sha256,
-                "entries": self._entries, "head": self._last.sha256, "intents": self._intents,
+                "entries": self._chain.count, "head": self._chain.head, "intents": self._intents,
                 "outcomes": items}  # fmt: skip
-        return create_entry(ended_path(self._folder, self.number), data).path
-
-    def _append(self, data: Mapping[str, Any]) -> None:
-        path = entry_path(self._folder, self.number, self._entries + 1)
-        try:
-            self._last = create_entry(path, {**data, "previous": self._last.sha256})
-        except FileExistsAlreadyError as exc:
-            raise JournalError(f"somebody else has written to this run of the journal: {exc}") from exc
-        self._entries += 1
+        return create_entry(self._end, data).path

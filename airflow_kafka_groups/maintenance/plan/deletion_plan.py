@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.contracts.digest import digest_of, is_digest
@@ -18,6 +18,8 @@ from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, write_json
+
+_CLOCK_SLACK = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +168,11 @@ def require_applicable(
         raise PlanError(
             f"plan {plan.plan_id} was made for Kafka cluster {plan.kafka_cluster_id!r}, this one is "
             f"{kafka_cluster_id!r}: check the connection"
+        )
+    if now < plan.created_at - _CLOCK_SLACK:
+        raise PlanError(
+            f"plan {plan.plan_id} was made at {plan.created_at.isoformat()}, and the clock says {now.isoformat()}: "
+            "mend the clock"
         )
     if now >= plan.expires_at:
         raise PlanError(

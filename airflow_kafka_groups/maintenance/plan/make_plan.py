@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -23,6 +23,7 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, KeptGroup, PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
@@ -42,7 +43,8 @@ def make_plan(
     snapshot: SnapshotReader,
     policy: PlanPolicy,
     now: datetime,
-    deleted_at: Mapping[str, datetime] | None = None,
+    history: History | None = None,
+    notes: Sequence[str] = (),
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
 
@@ -50,7 +52,8 @@ def make_plan(
     :param snapshot: the judged snapshot.
     :param policy: the limits of the plan.
     :param now: the current time, with a zone.
-    :param deleted_at: earlier deletions: a group that exists again counts as idle since then at most. Default: none.
+    :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
+    :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, or if topics may be hidden
     from its user.
@@ -60,8 +63,9 @@ def make_plan(
     judged = _by_group(verdicts)
     eligible: dict[str, Verdict] = {}
     kept: list[KeptGroup] = []
+    resets = {} if history is None else history.idle_resets()
     for verdict in judged.values():
-        keep = _keep_by_verdict(verdict, policy) or _keep_restored(verdict, policy, deleted_at or {})
+        keep = _keep_by_verdict(verdict, policy) or _keep_reset(verdict, policy, resets)
         if keep is None:
             eligible[verdict.group_id] = verdict
         else:
@@ -101,7 +105,7 @@ def make_plan(
         expires_at=expires_at,
         policy=policy,
         counts=counts,
-        warnings=tuple(warnings),
+        warnings=(*notes, *warnings),
         groups=tuple(planned),
         kept=tuple(sorted(kept, key=lambda group: group.group_id)),
     )
@@ -161,13 +165,12 @@ def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
     return None
 
 
-def _keep_restored(verdict: Verdict, policy: PlanPolicy, deleted_at: Mapping[str, datetime]) -> KeptGroup | None:
-    """Keep a group that was recently deleted and restored: its history does not show that it was gone."""
-    gone = deleted_at.get(verdict.group_id)
-    if gone is None or (verdict.observed_at - gone).total_seconds() >= policy.min_idle_seconds:
+def _keep_reset(verdict: Verdict, policy: PlanPolicy, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
+    """Keep what was deleted or found in use too short a while ago; its snapshots may not show it."""
+    reset = resets.get(verdict.group_id)
+    if reset is None or (verdict.observed_at - reset.at).total_seconds() >= policy.min_idle_seconds:
         return None
-    reason = f"it was deleted at {gone:%Y-%m-%d %H:%M:%S %Z} and exists again: its idle time restarted then"
-    return _keep(verdict.group_id, KeptName.DOUBT, reason)
+    return _keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: its idle time counts from then on")
 
 
 def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:

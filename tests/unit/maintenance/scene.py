@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from airflow_kafka_groups.maintenance.backup.file import Backup
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
+from airflow_kafka_groups.maintenance.deletion.service import DeletionResult, delete_by_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
@@ -57,9 +64,37 @@ def judge(reader: SnapshotReader, **changes: object) -> list[Verdict]:
 
 async def planned(admin: FakeAdmin, layout: Layout, policy: PlanPolicy = POLICY, now: datetime = LATER) -> DeletionPlan:
     reader = await snapshot(admin, layout)
-    return make_plan(judge(reader), reader, policy, now)
+    plan = make_plan(judge(reader), reader, policy, now)
+    save_plan(layout, plan)
+    return plan
 
 
 async def backed_up(admin: FakeAdmin, layout: Layout) -> tuple[DeletionPlan, Backup]:
     plan = await planned(admin, layout)
     return plan, await backup_groups(admin, layout, plan, now=Ticking(LATER))
+
+
+LIMITS = ("chunk_size", "max_read_age_seconds", "max_delete_seconds")
+
+
+def request(dry_run: bool = False, **changes: Any) -> DeletionRequest:
+    """Return the request of one task; ``lease`` is the lease itself."""
+    limits = DeletionLimits(**{name: changes.pop(name) for name in LIMITS if name in changes})
+    if (lease := changes.pop("lease", None)) is not None:
+        changes["lease"] = lambda: nullcontext(LeaseGuard(lease))
+    return DeletionRequest(
+        **{"request_id": "a task", "dry_run": dry_run, "now": Ticking(LATER), "limits": limits, **changes}
+    )
+
+
+async def delete_plan(admin: FakeAdmin, layout: Layout, plan: DeletionPlan, **how: Any) -> DeletionResult:
+    """Delete the groups of a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``."""
+    terms = {name: how.pop(name) for name in ("approval", "floors") if name in how}
+    digest = how.pop("digest", plan.digest)
+    return await delete_by_plan(admin, layout, plan.plan_id, digest, request(**how), **terms)
+
+
+async def delete_names(admin: FakeAdmin, layout: Layout, names: Iterable[str], **how: Any) -> DeletionResult:
+    """Delete named groups; ``how`` are arguments of ``delete_by_name`` and of ``request``."""
+    of_request = {name: how.pop(name) for name in (*LIMITS, "lease", "dry_run", "now", "request_id") if name in how}
+    return await delete_by_name(admin, layout, names, request(**of_request), **how)

@@ -88,8 +88,3 @@ def delete(storage: Path, **arguments: Any) -> dict[str, Any]:
 def apply(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     """Run it by a plan."""
     return delete(storage, plan_id=planned["plan_id"], plan_digest=planned["digest"], **arguments)
-
-
-def audits(storage: Path) -> list[dict[str, Any]]:
-    """Give the records of all runs."""
-    return [json.loads(path.read_text()) for path in sorted((storage / CLUSTER).glob("audit/*.json"))]

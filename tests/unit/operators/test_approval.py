@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
+from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator, question
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.support.approval_rules import why_approval
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.records import records
 from tests.unit.operators import scene
 
 ANN = {"id": "42", "name": "Ann"}
@@ -32,19 +33,6 @@ def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
     found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
     scene.back_up(tmp_path, found)
     return found
-
-
-def payload(planned: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    answer = {
-        "required": True,
-        "plan_id": planned["plan_id"],
-        "plan_digest": planned["digest"],
-        "chosen_options": ["Approve"],
-        "params_input": {"confirm_groups": "2", "exclude_groups": []},
-        "responded_at": "2026-01-01T00:00:00+00:00",
-        "responded_by_user": ANN,
-    }
-    return {**answer, **changes}
 
 
 def common(storage: Path, planned: dict[str, Any]) -> dict[str, Any]:
@@ -62,57 +50,116 @@ def delete(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str
     return DeleteGroupsOperator(**arguments).execute({})
 
 
-def audit(done: dict[str, Any]) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(Path(done["audit_path"]).read_text())
-    return record
+class Airflow:
+    """What Airflow tells a task about its own questions; ``answer`` is what a person gave."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answer: dict[str, Any] = {
+            "chosen_options": ["Approve"],
+            "params_input": {"confirm_groups": "2", "exclude_groups": []},
+            "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
+            "responded_by_user": ANN,
+        }
+        self.asked: list[ApproveCleanupOperator] = []
+        monkeypatch.setattr("airflow_kafka_groups.operators.approval.read_own_answer", lambda context: self.answer)
+        monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: self.asked.append(operator))
+        monkeypatch.setattr(ApprovalOperator, "execute_complete", lambda operator, context, event: event)
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    return Airflow(monkeypatch)
+
+
+def context(**changes: Any) -> Any:
+    facts = {"dag_id": "d", "run_id": "r", "task_id": "approve", "map_index": -1, "try_number": 1, "id": "uuid-1"}
+    task = SimpleNamespace(**{**facts, **changes}, xcom_push=lambda key, value: None)
+    return {"ti": task, "task_instance": task}
+
+
+def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> ApproveCleanupOperator:
+    return ApproveCleanupOperator(**common(storage, planned), **arguments)
+
+
+def approve(storage: Path, planned: dict[str, Any], **of_task: Any) -> dict[str, Any]:
+    """Ask, and let the answer come."""
+    operator = ask(storage, planned)
+    operator.execute(context(**of_task))
+    answer = operator.execute_complete(context(**of_task), {})
+    assert isinstance(answer, dict)
+    return answer
 
 
 def test_an_approved_plan_is_carried_out_and_the_approver_is_on_record(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any]
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
-    done = delete(tmp_path, planned, approval=json.dumps(payload(planned)))
+    answer = approve(tmp_path, planned)
+    assert json.loads(json.dumps(answer)) == {
+        "required": True,
+        "approved": True,
+        "plan_id": planned["plan_id"],
+        "plan_digest": planned["digest"],
+        "responded_at": "2026-01-01T00:00:00+00:00",
+        "responded_by_user": ANN,
+    }
+    delete(tmp_path, planned)
     assert sorted(admin.deleted) == ["a", "b"]
-    assert audit(done)["actor"] == {"approved_by": "Ann (42)", "approved_at": "2026-01-01T00:00:00+00:00"}
+    (record,) = records(tmp_path)
+    assert record["approval"]["approved_by"] == "Ann (42)"
+    assert record["approval"]["approved_at"] == "2026-01-01T00:00:00+00:00"
 
 
 def test_what_the_approver_keeps_is_kept_with_that_reason(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any]
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
-    answers = {"confirm_groups": 2, "exclude_groups": ["a"]}
-    done = delete(tmp_path, planned, approval=payload(planned, params_input=answers))
+    airflow.answer["params_input"] = {"confirm_groups": 2, "exclude_groups": ["a"]}
+    approve(tmp_path, planned)
+    done = delete(tmp_path, planned)
     assert admin.deleted == ["b"]
     assert done["kept"] == {"a": "Ann (42) kept it at the approval"}
     assert done["kept_reasons"] == {"excluded": 1}
 
 
-REFUSED: list[tuple[Any, str]] = [
-    (None, "no answer of a human"),
-    ("null", "no answer of a human"),
-    ("None", "no answer of a human"),
-    ("{", "no answer of a human"),
-    ([], "no answer of a human"),
-    ({}, "no answer of a human"),
-    ({"required": False}, "no answer of a human"),
-]
-
-
-@pytest.mark.parametrize(("given", "why"), REFUSED)
-def test_no_answer_is_no_approval(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], given: Any, why: str
-) -> None:
-    with pytest.raises(PlanError, match=f"nothing was deleted: .*{why}"):
-        delete(tmp_path, planned, approval=given)
+@pytest.mark.safety
+def test_nothing_that_was_not_sealed_approves(admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any]) -> None:
+    """The task was marked as success, or somebody wrote its XCom: there is nothing of it in the storage."""
+    with pytest.raises(PlanError, match=r"nothing was deleted: nobody was asked .*marked as success"):
+        delete(tmp_path, planned)
     assert admin.deleted == []
+
+
+@pytest.mark.safety
+def test_the_event_that_resumes_the_task_is_not_believed(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+) -> None:
+    airflow.answer["chosen_options"] = ["Reject"]
+    operator = ask(tmp_path, planned)
+    operator.execute(context())
+    forged = {"chosen_options": ["Approve"], "params_input": {"confirm_groups": "2"}, "responded_by_user": ANN}
+    operator.execute_complete(context(), forged)
+    with pytest.raises(PlanError, match="it was rejected"):
+        delete(tmp_path, planned)
+    assert admin.deleted == []
+
+
+@pytest.mark.safety
+def test_a_new_question_withdraws_the_answer_to_the_one_before(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+) -> None:
+    approve(tmp_path, planned)
+    ask(tmp_path, planned).execute(context(try_number=2, id="uuid-2"))
+    with pytest.raises(PlanError, match="the latest question was not answered"):
+        delete(tmp_path, planned)
+    with pytest.raises(PlanError, match="the question was withdrawn by a later one"):
+        ask(tmp_path, planned).execute_complete(context(), {})
+    assert admin.deleted == []
+    ask(tmp_path, planned).execute_complete(context(try_number=2, id="uuid-2"), {})
+    assert delete(tmp_path, planned)["counts"]["deleted"] == 2
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"chosen_options": ["Reject"]}, "Reject"),
-        ({"chosen_options": ["Approve", "Reject"]}, "Reject"),
-        ({"chosen_options": []}, "answer was"),
-        ({"chosen_options": "Approve"}, "answer was"),
-        ({"chosen_options": None}, "answer was"),
         ({"params_input": None}, "None were confirmed"),
         ({"params_input": {}}, "None were confirmed"),
         ({"params_input": {"confirm_groups": ""}}, "'' were confirmed"),
@@ -122,35 +169,76 @@ def test_no_answer_is_no_approval(
         ({"params_input": {"confirm_groups": "2", "exclude_groups": ["c"]}}, "misspelt"),
         ({"params_input": {"confirm_groups": "2", "exclude_groups": "a"}}, "cannot be read"),
         ({"params_input": {"confirm_groups": "2", "exclude_groups": [1]}}, "cannot be read"),
-        ({"plan_digest": "0" * 64}, "another version"),
-        ({"plan_id": "20260101T000000Z-00000000"}, "approval is of plan"),
         ({"responded_by_user": None}, "nobody is named"),
         ({"responded_by_user": {}}, "nobody is named"),
     ],
 )
-def test_an_answer_that_is_not_a_clear_approval_deletes_nothing(
-    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], changes: dict[str, Any], why: str
+def test_an_unclear_approval_is_refused_where_it_is_given(
+    admin: FakeAdmin,
+    tmp_path: Path,
+    planned: dict[str, Any],
+    airflow: Airflow,
+    changes: dict[str, Any],
+    why: str,
 ) -> None:
+    airflow.answer |= changes
     with pytest.raises(PlanError, match=why):
-        delete(tmp_path, planned, approval=payload(planned, **changes))
+        approve(tmp_path, planned)
+    with pytest.raises(PlanError, match="was not answered"):
+        delete(tmp_path, planned)
+    assert (admin.deleted, records(tmp_path)) == ([], [])
+
+
+@pytest.mark.parametrize("options", [["Reject"], ["Approve", "Reject"], []])
+def test_whatever_is_no_approval_is_a_rejection(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow, options: list[str]
+) -> None:
+    airflow.answer |= {"chosen_options": options, "responded_by_user": None, "params_input": {}}
+    assert approve(tmp_path, planned)["approved"] is False
+    with pytest.raises(PlanError, match="it was rejected"):
+        delete(tmp_path, planned)
     assert admin.deleted == []
-    assert not (tmp_path / scene.CLUSTER / "audit").exists()
+
+
+@pytest.mark.safety
+def test_an_approval_of_another_plan_approves_nothing(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+) -> None:
+    approve(tmp_path, planned)
+    (answer,) = (tmp_path / scene.CLUSTER / "approvals" / planned["plan_id"]).glob("000002.json")
+    answer.write_text(answer.read_text().replace(planned["digest"], "0" * 64))
+    with pytest.raises(PlanError, match="another version"):
+        delete(tmp_path, planned)
+    assert admin.deleted == []
+
+
+@pytest.mark.safety
+def test_a_question_that_cannot_be_sealed_is_not_asked(
+    tmp_path: Path, planned: dict[str, Any], airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise StorageError("no space left")
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.create_file", full)
+    with pytest.raises(StorageError):
+        ask(tmp_path, planned).execute(context())
+    assert airflow.asked == []
 
 
 @pytest.mark.parametrize(
-    ("rule", "cap", "groups", "dry_run", "asked"),
+    ("rule", "cap", "groups", "asked"),
     [
-        ("always", 100, 1, False, True),
-        ("always", 100, 0, False, False),
-        ("always", 100, 500, True, False),
-        ("above_cap", 100, 100, False, False),
-        ("above_cap", "100", 101, False, True),
-        ("above_cap", 0, 1, False, True),
-        ("never", 0, 500, False, False),
+        ("always", 100, 1, True),
+        ("always", 100, 0, False),
+        ("above_cap", 100, 100, False),
+        ("above_cap", 100, 101, True),
+        ("above_cap", 0, 1, True),
+        ("never", 0, 500, False),
     ],
 )
-def test_when_somebody_has_to_approve(rule: str, cap: Any, groups: int, dry_run: bool, asked: bool) -> None:
-    assert (why_approval(rule, cap, planned=groups, dry_run=dry_run) is not None) is asked
+def test_when_somebody_has_to_approve(rule: str, cap: int, groups: int, asked: bool) -> None:
+    terms = ApprovalTerms(rule=rule, approve_above=cap)
+    assert (terms.why(groups) is not None) is asked
 
 
 @pytest.mark.parametrize(
@@ -164,29 +252,13 @@ def test_rules_that_are_unclear_delete_nothing(
     assert admin.deleted == []
 
 
-def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> ApproveCleanupOperator:
-    return ApproveCleanupOperator(**common(storage, planned), **arguments)
-
-
-def test_the_question_shows_what_would_go(
-    tmp_path: Path, planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def answered(self: Any, context: Any) -> Any:
-        assert self.subject == "Delete 2 consumer groups of prod?"
-        for text in ("2 groups", planned["plan_id"], planned["digest"], "| a |", "because the test says so"):
-            assert text in self.body
-        assert list((tmp_path / scene.CLUSTER / "reports").glob("*.html"))
-        event = {
-            "chosen_options": ["Approve"],
-            "params_input": {"confirm_groups": "2", "exclude_groups": []},
-            "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
-            "responded_by_user": ANN,
-        }
-        return self.execute_complete(context, event)
-
-    monkeypatch.setattr(ApprovalOperator, "execute", answered)
-    answer = ask(tmp_path, planned).execute({})
-    assert json.loads(json.dumps(answer)) == payload(planned)
+def test_the_question_shows_what_would_go(tmp_path: Path, planned: dict[str, Any], airflow: Airflow) -> None:
+    ask(tmp_path, planned).execute(context())
+    (asked,) = airflow.asked
+    assert asked.subject == "Delete 2 consumer groups of prod?"
+    for text in ("2 groups", planned["plan_id"], planned["digest"], "| a |", "because the test says so"):
+        assert text in (asked.body or "")
+    assert list((tmp_path / scene.CLUSTER / "reports").glob("*.html"))
 
 
 def test_a_dry_run_and_a_rule_that_lets_it_pass_ask_nobody(tmp_path: Path, planned: dict[str, Any]) -> None:
@@ -217,10 +289,9 @@ def test_the_question_leads_to_the_report(
         assert "[Report with all groups](/dags/d/runs/r%201/plugin/kafka-groups-report)" in self.body
 
     monkeypatch.setattr(ApprovalOperator, "execute", asked)
-    context: Any = {"ti": task}
-    ask(tmp_path, planned).execute(context)
+    ask(tmp_path, planned).execute({"ti": task})  # type: ignore[typeddict-item]
     (report,) = (tmp_path / scene.CLUSTER / "reports").glob("*.html")
     assert named == {"kafka_groups_report": str(report)}
     monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB", "False")
     monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: self.body)
-    assert "](" not in ask(tmp_path, planned).execute(context)
+    assert "](" not in ask(tmp_path, planned).execute({"ti": task})  # type: ignore[typeddict-item]

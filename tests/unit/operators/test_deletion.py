@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import (
-    BackupError,
     ConfigurationError,
     GroupsFailedError,
     IncompleteListingError,
@@ -22,8 +21,9 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.records import records
 from tests.unit.operators import scene
-from tests.unit.operators.scene import apply, audits, delete
+from tests.unit.operators.scene import apply, delete
 
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
 
@@ -43,7 +43,7 @@ def test_planned_groups_are_deleted_verified_and_recorded(
     assert sorted(admin.deleted) == ["a", "b"]
     assert done["counts"]["deleted"] == 2
     assert done["verification"] == {"gone": 2, "present": 0, "unclear": 0}
-    (record,) = audits(tmp_path)
+    (record,) = records(tmp_path)
     assert Path(done["audit_path"]).is_file()
     assert {item["group_id"]: item["outcome"] for item in record["outcomes"]} == {"a": "deleted", "b": "deleted"}
     assert json.loads(json.dumps(done)) == done
@@ -88,7 +88,7 @@ def test_a_group_that_came_back_to_life_is_kept(
 
 
 def test_without_a_backup_nothing_is_deleted(admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(BackupError):
+    with pytest.raises(ConfigurationError, match="back up the plan first"):
         apply(tmp_path, planned)
     assert admin.deleted == []
     assert apply(tmp_path, planned, dry_run=True)["counts"]["would_delete"] == 2
@@ -98,7 +98,7 @@ def test_a_plan_of_another_cluster_is_refused(admin: FakeAdmin, backed_up: dict[
     admin.cluster = "another-cluster"
     with pytest.raises(PlanError, match="another-cluster"):
         apply(tmp_path, backed_up)
-    assert (admin.deleted, audits(tmp_path)) == ([], [])
+    assert (admin.deleted, records(tmp_path)) == ([], [])
 
 
 def test_a_plan_that_was_changed_is_refused(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_plan_that_was_changed_is_refused(admin: FakeAdmin, backed_up: dict[st
 def test_a_plan_that_is_not_the_approved_one_is_refused(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(PlanError, match="approved"):
+    with pytest.raises(PlanError, match="not the one that was asked for"):
         apply(tmp_path, {**backed_up, "digest": "0" * 64})
     assert admin.deleted == []
 
@@ -163,7 +163,7 @@ def test_a_group_that_fails_is_recorded_and_fails_the_task(
     admin.delete_errors = {"a": OutcomeUnknownError("the answer was lost")}
     with pytest.raises(GroupsFailedError, match="'a'"):
         apply(tmp_path, backed_up)
-    (record,) = audits(tmp_path)
+    (record,) = records(tmp_path)
     assert {item["group_id"]: item["outcome"] for item in record["outcomes"]} == {"a": "failed", "b": "deleted"}
 
 
@@ -174,7 +174,7 @@ def test_named_groups_are_watched_backed_up_and_deleted(admin: FakeAdmin, tmp_pa
     done = delete(tmp_path, group_ids='["a", "b"]')
     assert sorted(admin.deleted) == ["a", "b"]
     assert Path(done["backup"]).is_file()
-    assert audits(tmp_path)[0]["counts"]["deleted"] == 2
+    assert records(tmp_path)[0]["counts"]["deleted"] == 2
 
 
 def test_a_named_group_that_is_kept_fails_the_task_unless_told_otherwise(admin: FakeAdmin, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_bad_input_is_a_clear_error_and_deletes_nothing(
 ) -> None:
     with pytest.raises(ConfigurationError, match=field):
         delete(tmp_path, **arguments)
-    assert (admin.deleted, audits(tmp_path)) == ([], [])
+    assert (admin.deleted, records(tmp_path)) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.fakes.lease import FakeLease
+from tests.records import records
 
 HELD = LeaseNotAcquiredError("airflow-kafka-groups-lease", "the lease is held by 'nightly'; waited 60 s for it")
 
@@ -38,17 +39,13 @@ def delete(storage: Path, context: Any = None, **arguments: Any) -> dict[str, An
     return operator.execute(context or {})  # type: ignore[arg-type]
 
 
-def audits(storage: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((storage / "prod").glob("audit/*.json"))]
-
-
 @pytest.mark.parametrize("lease", [True, "True", "true"])
 def test_it_is_taken_by_default_and_recorded(admin: FakeAdmin, leases: FakeLease, tmp_path: Path, lease: Any) -> None:
     done = delete(tmp_path, lease=lease)
     assert sorted(admin.deleted) == ["a", "b"]
     (asked,) = leases.asked
     assert asked["wait_seconds"] == 60
-    (record,) = audits(tmp_path)
+    (record,) = records(tmp_path)
     assert record["lease"] == done["lease"]
     assert record["lease"]["generations"] == [7]
     assert leases.given_back == 1
@@ -76,7 +73,7 @@ def test_who_does_not_get_it_skips_and_says_who_has_it(admin: FakeAdmin, leases:
     leases.refused = HELD
     with pytest.raises(AirflowSkipException, match=r"Another cleanup is under way.*held by 'nightly'.*Nothing was del"):
         delete(tmp_path)
-    assert (admin.deleted, audits(tmp_path)) == ([], [])
+    assert (admin.deleted, records(tmp_path)) == ([], [])
 
 
 def test_or_fails_when_told_to(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
@@ -99,7 +96,7 @@ def test_a_lease_lost_on_the_way_fails_the_task_after_the_record(
     leases.lease.lose()
     with pytest.raises(LeaseLostError, match=r"went on without this run\. kept 2; recorded in .*\.json"):
         delete(tmp_path, fail_if_kept=False)
-    (record,) = audits(tmp_path)
+    (record,) = records(tmp_path)
     assert record["kept_reasons"] == {"lease_lost": 2}
     assert "went on without" in record["lease"]["lost"]
 
@@ -113,7 +110,7 @@ def test_a_killed_run_has_its_lease_on_record(
     monkeypatch.setattr(admin, "delete_consumer_groups", killed)
     with pytest.raises(KeyboardInterrupt):
         delete(tmp_path)
-    (record,) = audits(tmp_path)
+    (record,) = records(tmp_path)
     assert record["lease"]["generations"] == [7]
 
 

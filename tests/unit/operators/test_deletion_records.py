@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, StorageError
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.records import records
 from tests.unit.operators import scene
-from tests.unit.operators.scene import apply, audits, delete
+from tests.unit.operators.scene import apply, delete
+
+FILES = "airflow_kafka_groups.maintenance.journal.files"
 
 
 @pytest.fixture(autouse=True)
@@ -20,45 +25,29 @@ def _groups(admin: FakeAdmin) -> None:
     admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
 
 
-def test_an_interrupted_run_records_what_it_had_done(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.safety
+@pytest.mark.parametrize("by", ["plan", "name"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_run_that_is_interrupted_leaves_what_it_was_about_to_delete(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, gone: bool
 ) -> None:
+    """Whether the process dies before or after the brokers have deleted: it cannot be known, so it counts as done."""
     real = admin.delete_consumer_groups
 
     async def killed(group_ids: Any, **_: Any) -> Any:
-        await real(group_ids)
+        if gone:
+            await real(group_ids)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(admin, "delete_consumer_groups", killed)
     with pytest.raises(KeyboardInterrupt):
-        apply(tmp_path, backed_up)
-    (record,) = audits(tmp_path)
-    assert {item["outcome"] for item in record["outcomes"]} == {"unknown"}
-    assert "interrupted" in record["warnings"][0]
-
-
-@pytest.mark.safety
-@pytest.mark.parametrize("by", ["plan", "name"])
-def test_a_run_that_is_killed_outright_leaves_a_record_behind(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
-) -> None:
-    """Nothing can be written after a SIGKILL: what is on storage while the first group is deleted is what is left."""
-    real, left = admin.delete_consumer_groups, []
-
-    async def watched(group_ids: Any, **kwargs: Any) -> Any:
-        left.extend(audits(tmp_path))
-        return await real(group_ids, **kwargs)
-
-    monkeypatch.setattr(admin, "delete_consumer_groups", watched)
-    done = apply(tmp_path, backed_up) if by == "plan" else delete(tmp_path, group_ids=["a", "b"])
-    (begun,) = left
-    assert {item["group_id"]: (item["outcome"], item["code"]) for item in begun["outcomes"]} == {
-        "a": ("unknown", "begun"),
-        "b": ("unknown", "begun"),
+        apply(tmp_path, backed_up) if by == "plan" else delete(tmp_path, group_ids=["a", "b"])
+    (record,) = records(tmp_path)
+    assert {item["group_id"]: (item["outcome"], item["code"]) for item in record["outcomes"]} == {
+        "a": ("unknown", "possibly_deleted"),
+        "b": ("unknown", "possibly_deleted"),
     }
-    (record,) = audits(tmp_path)
-    assert record["run_id"] == begun["run_id"]
-    assert record["counts"]["deleted"] == done["counts"]["deleted"] == 2
+    assert "interrupted" in record["warnings"][0]
 
 
 @pytest.mark.safety
@@ -66,10 +55,10 @@ def test_a_run_that_cannot_be_recorded_deletes_nothing(
     admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> Any:
-        raise OSError(28, "No space left on device")
+        raise StorageError("no space left on device")
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.deletion.audit.write_json", full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(FILES + ".create_file", full)
+    with pytest.raises(StorageError, match="no space left"):
         apply(tmp_path, backed_up)
     assert admin.deleted == []
 
@@ -79,7 +68,7 @@ def test_a_second_run_of_the_same_plan_finds_the_groups_gone(
 ) -> None:
     apply(tmp_path, backed_up)
     assert apply(tmp_path, backed_up)["counts"]["gone"] == 2
-    assert len(audits(tmp_path)) == 2
+    assert len(records(tmp_path)) == 2
 
 
 @pytest.mark.safety
@@ -96,7 +85,7 @@ def test_what_a_plan_has_deleted_it_does_not_delete_again(
     done = apply(tmp_path, backed_up)
     assert (admin.deleted, list(admin.groups)) == (["a", "b"], ["live", "a"])
     assert (done["counts"]["kept"], done["counts"]["gone"]) == (1, 1)
-    assert "is there again" in done["kept"]["a"]
+    assert "only a new plan may judge it again" in done["kept"]["a"]
     assert done["kept_reasons"] == {"deleted_before": 1}
 
 
@@ -114,21 +103,27 @@ def test_what_was_deleted_and_restored_is_watched_anew_before_another_plan_has_i
     assert [group["group_id"] for group in again["first_groups"]] == ["c"]
     kept = {group["group_id"]: group for group in json.loads(Path(again["plan_path"]).read_text())["kept"]}
     assert kept["a"]["verdict"] == "doubt"
-    assert "was deleted" in kept["a"]["reason"]
+    assert "deleted it at" in kept["a"]["reason"]
 
 
-def test_what_was_deleted_long_ago_is_a_group_like_any_other(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize(("year", "count"), [("2025", 1), ("2999", 0)])
+def test_records_of_versions_without_a_journal_count_too(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, year: str, count: int
 ) -> None:
-    (path,) = [Path(apply(tmp_path, backed_up)["audit_path"])]
-    long_ago = "20250101T000000Z"
-    record = {**json.loads(path.read_text()), "finished_at": "2025-01-01T00:00:00+00:00"}
-    path.with_name(f"{path.name[:26]}{long_ago}-{path.name[-13:]}").write_text(json.dumps(record))
-    path.unlink()
-    admin.groups["a"] = FakeGroup()
+    old = {
+        "format": 1,
+        "run_id": f"{year}0101T000000Z-00000001",
+        "plan_id": f"{year}0101T000000Z-00000002",
+        "dry_run": False,
+        "finished_at": f"{year}-01-01T00:00:00+00:00",
+        "outcomes": [{"group_id": "a", "outcome": "unknown", "code": "begun", "reason": "killed"}],
+    }
+    folder = tmp_path / scene.CLUSTER / "audit"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{old['plan_id']}-{old['run_id']}.json").write_text(json.dumps(old))
     snapshot_id = scene.take_snapshot(tmp_path)
     scene.judge(tmp_path, snapshot_id, stale={"a"})
-    assert scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)["counts"]["planned"] == 1
+    assert scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)["counts"]["planned"] == count
 
 
 def test_a_dry_run_before_does_not_keep_anything(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
@@ -141,12 +136,13 @@ def test_a_record_that_cannot_be_read_deletes_nothing(
 ) -> None:
     done = apply(tmp_path, backed_up, dry_run=True)
     Path(done["audit_path"]).write_text("{")
-    with pytest.raises(MaintenanceError, match="record"):
+    with pytest.raises(JournalError, match="damaged"):
         apply(tmp_path, backed_up)
     assert admin.deleted == []
 
 
-def test_when_the_record_cannot_be_written_the_log_has_it(
+@pytest.mark.safety
+def test_when_the_storage_fails_after_a_deletion_the_log_has_the_outcomes_and_the_journal_the_intent(
     admin: FakeAdmin,
     backed_up: dict[str, Any],
     tmp_path: Path,
@@ -156,15 +152,31 @@ def test_when_the_record_cannot_be_written_the_log_has_it(
     real = admin.delete_consumer_groups
 
     def full(*_: Any, **__: Any) -> Any:
-        raise OSError(28, "No space left on device", "audit")
+        raise StorageError("no space left on device")
 
     async def storage_fails(group_ids: Any, **_: Any) -> Any:
-        monkeypatch.setattr("airflow_kafka_groups.maintenance.deletion.audit.write_json", full)
+        monkeypatch.setattr(FILES + ".create_file", full)
         return await real(group_ids)
 
     monkeypatch.setattr(admin, "delete_consumer_groups", storage_fails)
-    with pytest.raises(OSError, match="audit"):
+    with pytest.raises(StorageError, match="no space left"):
         apply(tmp_path, backed_up)
     said = capsys.readouterr().out
     assert "could not be written" in said
     assert '{"group_id": "b", "outcome": "deleted"' in said
+    (record,) = records(tmp_path)
+    assert {item["group_id"]: item["outcome"] for item in record["outcomes"]} == {"a": "unknown", "b": "unknown"}
+
+
+@pytest.mark.safety
+def test_a_task_that_names_groups_deletes_none_twice_when_it_is_cleared(admin: FakeAdmin, tmp_path: Path) -> None:
+    task = DeleteGroupsOperator(
+        task_id="t", storage_path=str(tmp_path), cluster=scene.CLUSTER, group_ids=["a"], observe_seconds=0.01
+    )
+    context: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", map_index=-1, try_number=1), "run_id": "r"}
+    assert task.execute(context)["counts"]["deleted"] == 1
+    admin.groups["a"] = FakeGroup()
+    with pytest.raises(GroupsFailedError, match="'a'"):
+        task.execute(context)
+    assert "a" in admin.groups
+    assert task.execute(context | {"run_id": "another"})["counts"]["deleted"] == 1

@@ -21,7 +21,7 @@ SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "listing": 0}
 
 
 def files(storage: Path) -> set[str]:
-    return {str(path.relative_to(storage)) for path in storage.rglob("*") if path.is_file()}
+    return {str(path.relative_to(storage)) for path in (storage / scene.CLUSTER).rglob("*") if path.is_file()}
 
 
 def prune(storage: Path, **arguments: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def make_older(storage: Path, days: int) -> set[str]:
     stamp = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%d}T"
     days_of_test = (datetime.now(UTC) - timedelta(days=back) for back in (0, 1))  # it may run over midnight
     today = re.compile(rf"(?:{'|'.join(f'{day:%Y%m%d}' for day in days_of_test)})T(?=\d{{6}}Z-)")
-    for path in sorted(storage.rglob("*"), reverse=True):
+    for path in sorted((storage / scene.CLUSTER).rglob("*"), reverse=True):
         if path.is_file() and path.suffix != ".parquet":
             path.write_text(today.sub(stamp, path.read_text()))
         if today.search(path.name):
@@ -67,10 +67,10 @@ def years(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, list[set[str]]]:
 
 def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]) -> None:
     storage, (oldest, middle, newest) = years
-    assert len(oldest) == len(middle) == len(newest) == 9
+    assert len(oldest) == len(middle) == len(newest) == 8
     found = PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1).execute({})
     assert (found["dry_run"], found["removed"]["snapshot"], found["removed"]["cleanup"]) == (True, 2, 1)
-    assert found["files"] == 4 + 4 + 5
+    assert found["files"] == 4 + 4 + 4
     assert files(storage) == oldest | middle | newest, "a dry run is the default"
 
     found = prune(storage)
@@ -113,6 +113,7 @@ def test_what_is_not_of_this_package_keeps_its_whole_set(
     (plan,) = {name.split("/")[-1][:25] for name in oldest if "/plans/" in name}
     (snapshot,) = {name.split("/")[-1][:25] for name in oldest if "/manifests/" in name}
     path = storage / scene.CLUSTER / where.format(plan=plan, snapshot=snapshot)
+    path.parent.mkdir(exist_ok=True)
     path.write_text(content.replace("{plan}", plan))
     kind = "snapshot" if "snapshot" in where else "cleanup"
     found = prune(storage)
@@ -122,6 +123,17 @@ def test_what_is_not_of_this_package_keeps_its_whole_set(
     }
     assert kept <= files(storage)
     assert path.exists()
+
+
+@pytest.mark.safety
+def test_a_backup_that_no_manifest_vouches_for_may_be_somebody_elses(tmp_path: Path) -> None:
+    folder = tmp_path / scene.CLUSTER / "backups"
+    folder.mkdir(parents=True)
+    for name in ("20200101T000000Z-00000000.parquet", "20200101T000000Z-00000001-0a1b2c3d.parquet"):
+        (folder / name).write_bytes(b"mine")
+    found = prune(tmp_path, cleanup_days=1, keep_newest=1)
+    assert (found["removed"]["cleanup"], list(found["foreign"])) == (0, ["cleanup 20200101T000000Z-00000000"])
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_what_has_another_name_is_not_even_looked_at(years: tuple[Path, list[set[str]]]) -> None:

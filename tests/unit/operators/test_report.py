@@ -61,7 +61,7 @@ def test_a_deletion_is_reported_with_its_files_and_escaped_ids(planned: dict[str
     page = Path(summary["report_path"]).read_text()
     assert "&lt;script&gt;" in page
     assert "<script>" not in page
-    assert f"backups/{planned['plan_id']}.parquet" in page
+    assert f"backups/{planned['plan_id']}.json" in page
 
 
 def test_no_plan_skips_the_task(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_plan_or_record_that_cannot_be_read_fails_the_task(planned: dict[str, 
     with pytest.raises(ConfigurationError):
         report(tmp_path, "../../x")
     delete(tmp_path, planned, dry_run=True)
-    (record,) = (tmp_path / scene.CLUSTER / "audit").iterdir()
+    (record,) = tmp_path.glob("_journal/*/*/ended.json")
     record.write_text("{")
     with pytest.raises(MaintenanceError, match="damaged"):
         report(tmp_path, planned["plan_id"])

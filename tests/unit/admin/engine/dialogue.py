@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -28,6 +29,7 @@ class ToyHandler:
     api: Api = OFFSET_FETCH
     changes_groups: bool = False
     resend_after_loss: bool = True
+    send_by: float = math.inf
     batch_size: int = 10
     tries: int | None = None
     sizes: KeySizes[str] | None = None

@@ -13,6 +13,7 @@ from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     DeadlineExceededError,
     KafkaGroupsError,
+    NotSentError,
     OutcomeUnknownError,
     RequestTimeoutError,
     UnsupportedVersionError,
@@ -36,6 +37,16 @@ class TestTooMuch:
         talk.answer("c", completed={"c": 3})
         talk.answer("d", failed={"d": MOVED})
         assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": MOVED}
+
+    def test_a_part_that_was_not_sent_any_more_may_have_happened_in_the_whole(self) -> None:
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(resend_after_loss=False))
+        talk.asks()
+        talk.answer("abc", completed={"c": 3}, split=(("a",), ("b",)))
+        talk.asks()
+        talk.fail("a", NotSentError("too late"))
+        talk.answer("b", completed={"b": 2})
+        results = talk.results()
+        assert isinstance(results["a"], OutcomeUnknownError)
 
     def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
         talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), handler=ToyHandler(sizes=ToySizes(budget=20)))

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions import BackupError, PlanError, UnsupportedByClientError
+from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup import planned as backup_module
 from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, read_backup
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
+from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.restore.from_backup import recreated_topics
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
@@ -54,7 +55,7 @@ async def test_a_backup_holds_all_that_a_restore_needs(tmp_path: Path) -> None:
     (row, *_) = pq.read_table(backup.path).to_pylist()
     assert (row["cluster"], row["kafka_cluster_id"], row["plan_id"]) == ("prod", plan.kafka_cluster_id, plan.plan_id)
     manifest = json.loads((tmp_path / "prod" / "backups" / f"{plan.plan_id}.json").read_text())
-    data = (tmp_path / "prod" / "backups" / f"{plan.plan_id}.parquet").read_bytes()
+    data = read_file(Path(backup.path)) or b""
     assert manifest["file"]["sha256"] == hashlib.sha256(data).hexdigest()
     assert (manifest["plan_digest"], manifest["groups"]) == (plan.digest, 2)
     assert backup.to_json()["groups"] == 2
@@ -135,17 +136,71 @@ async def test_a_slow_run_does_not_replace_the_backup_of_what_is_deleted_by_now(
     assert sorted(late.entries) == ["a", "b"]
 
 
-async def test_a_half_written_backup_is_written_again(tmp_path: Path) -> None:
+@pytest.mark.safety
+async def test_a_try_that_died_before_its_manifest_stands_in_nobodys_way(tmp_path: Path) -> None:
     admin = cluster()
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
     folder = tmp_path / "prod" / "backups"
     folder.mkdir()
-    (folder / f"{plan.plan_id}.parquet").write_bytes(b"half")
-    with pytest.raises(BackupError, match="incomplete"):
+    (folder / f"{plan.plan_id}.parquet").write_bytes(b"half, by a version with one name for all tries")
+    (folder / f"{plan.plan_id}-00000000.parquet").write_bytes(b"half")
+    with pytest.raises(BackupError, match="there is no backup"):
         load_backup(layout, plan.plan_id)
     backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert sorted(backup.entries) == ["a", "b"]
+    assert (folder / f"{plan.plan_id}-00000000.parquet").read_bytes() == b"half"
+
+
+@pytest.mark.safety
+async def test_of_two_tries_at_once_the_first_manifest_counts_and_nothing_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    create, first = create_file, list[Backup]()
+
+    def create_after_another(path: Any, data: bytes) -> None:
+        if path.name.endswith(".json") and not first:
+            monkeypatch.setattr(backup_module, "create_file", create)
+            with ThreadPoolExecutor(1) as pool:
+                first.append(pool.submit(asyncio.run, backup_groups(admin, layout, plan, now=Ticking(LATER))).result())
+            admin.groups.clear()  # and deleted by it
+        create(path, data)
+
+    monkeypatch.setattr(backup_module, "create_file", create_after_another)
+    late = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert late == first[0] == load_backup(layout, plan.plan_id)
+
+
+@pytest.mark.safety
+async def test_a_storage_error_is_no_proof_that_there_is_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.groups.clear()
+
+    def fail(self: Path) -> bytes:
+        raise PermissionError(13, "not now")
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(StorageError, match="not now"):
+        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+
+
+async def test_a_backup_of_the_first_versions_is_read_still(tmp_path: Path) -> None:
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan, backup = await backed_up(admin, layout)
+    folder = tmp_path / "prod" / "backups"
+    (folder / f"{plan.plan_id}.parquet").write_bytes(read_file(Path(backup.path)) or b"")
+    manifest = folder / f"{plan.plan_id}.json"
+    data = json.loads(manifest.read_bytes())
+    rewrite(manifest, data, file={**data["file"], "name": f"{plan.plan_id}.parquet"})
+    assert load_backup(layout, plan.plan_id).entries == backup.entries
 
 
 async def test_a_plan_that_does_not_apply_is_not_backed_up(tmp_path: Path) -> None:
@@ -220,8 +275,9 @@ def rewrite(manifest: Path, data: dict[str, Any], **changes: Any) -> None:
 
 
 DAMAGES: list[tuple[str, Damage, str]] = [
-    ("no manifest", lambda m, p, d: m.unlink(), "incomplete"),
-    ("no data", lambda m, p, d: p.unlink(), "cannot be read"),
+    ("no manifest", lambda m, p, d: m.unlink(), "there is no backup"),
+    ("no data", lambda m, p, d: p.unlink(), "is missing"),
+    ("another file", lambda m, p, d: rewrite(m, d, file={**d["file"], "name": "../x.parquet"}), "it names the file"),
     ("a byte more", lambda m, p, d: p.write_bytes(p.read_bytes() + b"x"), "damaged"),
     ("empty data", lambda m, p, d: p.write_bytes(b""), "damaged"),
     ("another digest", lambda m, p, d: rewrite(m, d, file={**d["file"], "sha256": "0" * 64}), "damaged"),
@@ -241,10 +297,10 @@ DAMAGES: list[tuple[str, Damage, str]] = [
 @pytest.mark.parametrize(("damage", "message"), [item[1:] for item in DAMAGES], ids=[item[0] for item in DAMAGES])
 async def test_no_damaged_backup_is_believed(damage: Damage, message: str, tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
-    plan, _ = await backed_up(cluster(), layout)
+    plan, backup = await backed_up(cluster(), layout)
     folder = tmp_path / "prod" / "backups"
     manifest = folder / f"{plan.plan_id}.json"
-    damage(manifest, folder / f"{plan.plan_id}.parquet", json.loads(manifest.read_text()))
+    damage(manifest, Path(backup.path), json.loads(manifest.read_text()))
     with pytest.raises(BackupError, match=message):
         load_backup(layout, plan.plan_id)
 
@@ -261,7 +317,7 @@ async def test_reading_that_fails_as_a_whole_leaves_no_backup(tmp_path: Path) ->
     admin.before = crash
     with pytest.raises(TimeoutError):
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
-    with pytest.raises(BackupError, match="missing"):
+    with pytest.raises(BackupError, match="there is no backup"):
         load_backup(layout, plan.plan_id)
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,15 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError
 from airflow_kafka_groups.maintenance.backup.file import read_backup
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import _NO_OFFSETS, delete_explicit
+from airflow_kafka_groups.maintenance.deletion.ad_hoc import _NO_OFFSETS
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking, broker_error, timeout
-from tests.unit.maintenance.scene import LATER, layout_in
+from tests.fakes.groups import broker_error, timeout
+from tests.unit.maintenance.scene import delete_names, layout_in
 
 
 class Watch:
@@ -38,37 +38,38 @@ def cluster(*names: str) -> FakeAdmin:
     return admin
 
 
-async def delete(
-    admin: FakeAdmin, ids: Any, *, sleep: Callable[[float], Awaitable[None]], **how: Any
-) -> DeletionReport:
-    chosen = {"dry_run": False, "options": DeletionOptions(now=Ticking(LATER)), **how}
-    return await delete_explicit(admin, ids, sleep=sleep, **chosen)
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return layout_in(tmp_path)
+
+
+async def delete(admin: FakeAdmin, layout: Layout, ids: Any, **how: Any) -> DeletionReport:
+    return (await delete_names(admin, layout, ids, **how)).report
 
 
 def fates(report: DeletionReport) -> list[str]:
     return [f"{item.group_id}:{item.outcome.value}:{item.code}" for item in report.outcomes]
 
 
-async def test_named_groups_are_watched_and_deleted(tmp_path: Path) -> None:
+async def test_named_groups_are_watched_and_deleted(layout: Layout) -> None:
     admin = cluster("b", "a", "other")
     watch = Watch()
-    report = await delete(admin, ["b", "a", "b"], sleep=watch, observe_seconds=3)
+    report = await delete(admin, layout, ["b", "a", "b"], sleep=watch, observe_seconds=3)
     assert fates(report) == ["b:deleted:safe", "a:deleted:safe"]
     assert watch.slept == [3.0]
     assert list(admin.groups) == ["other"]
-    assert (report.plan_id, report.backup) == (None, None)
 
 
-async def test_where_topics_may_be_hidden_nothing_is_deleted_unless_that_is_allowed() -> None:
+async def test_where_topics_may_be_hidden_nothing_is_deleted_unless_that_is_allowed(layout: Layout) -> None:
     admin = cluster("a")
     admin.sees_topics = False
     with pytest.raises(PlanError, match="Describe on all topics"):
-        await delete(admin, ["a"], sleep=Watch())
+        await delete(admin, layout, ["a"], sleep=Watch())
     assert list(admin.groups) == ["a"]
-    assert fates(await delete(admin, ["a"], sleep=Watch(), allow_hidden_topics=True)) == ["a:deleted:safe"]
+    assert fates(await delete(admin, layout, ["a"], sleep=Watch(), allow_hidden_topics=True)) == ["a:deleted:safe"]
 
 
-async def test_a_group_that_moves_while_it_is_watched_is_kept() -> None:
+async def test_a_group_that_moves_while_it_is_watched_is_kept(layout: Layout) -> None:
     admin = cluster("a", "b", "c")
 
     def meanwhile() -> None:
@@ -76,12 +77,12 @@ async def test_a_group_that_moves_while_it_is_watched_is_kept() -> None:
         admin.groups["b"].members = 1
         admin.groups["c"].state = GroupState.PREPARING_REBALANCE
 
-    report = await delete(admin, ["a", "b", "c"], sleep=Watch(meanwhile))
+    report = await delete(admin, layout, ["a", "b", "c"], sleep=Watch(meanwhile))
     assert fates(report) == ["a:kept:moved", "b:kept:has_members", "c:kept:not_empty"]
     assert admin.asked("delete") == []
 
 
-async def test_what_is_not_safe_at_first_sight_is_not_watched() -> None:
+async def test_what_is_not_safe_at_first_sight_is_not_watched(layout: Layout) -> None:
     admin = cluster("secret", "unread")
     admin.add("busy", ("t", 0, 1), state=GroupState.STABLE, members=1)
     admin.add("share", type=GroupType.SHARE, protocol_type="share")
@@ -92,7 +93,7 @@ async def test_what_is_not_safe_at_first_sight_is_not_watched() -> None:
     admin.offset_errors["unread"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     watch = Watch()
     names = ["busy", "share", "sink", "bare", "connect-x", "secret", "unread", "nowhere", ""]
-    report = await delete(admin, names, sleep=watch)
+    report = await delete(admin, layout, names, sleep=watch)
     assert fates(report) == [
         "busy:kept:has_members",
         "share:kept:wrong_type",
@@ -108,19 +109,17 @@ async def test_what_is_not_safe_at_first_sight_is_not_watched() -> None:
     assert admin.asked("delete") == []
 
 
-async def test_a_group_without_offsets_goes_when_that_is_asked_for(tmp_path: Path) -> None:
-    for layout in (None, layout_in(tmp_path)):
-        admin = cluster("a")
-        admin.add("bare")
-        report = await delete(admin, ["a", "bare"], sleep=Watch(), may_lack_offsets=True, layout=layout)
-        assert fates(report) == ["a:deleted:safe", "bare:deleted:safe"]
+async def test_a_group_without_offsets_goes_when_that_is_asked_for(layout: Layout) -> None:
+    admin = cluster("a")
+    admin.add("bare")
+    report = await delete(admin, layout, ["a", "bare"], sleep=Watch(), may_lack_offsets=True)
+    assert fates(report) == ["a:deleted:safe", "bare:deleted:safe"]
     assert fingerprint(GroupOffsets("any")) == _NO_OFFSETS
 
 
-async def test_with_a_layout_there_is_a_plan_and_a_backup_first(tmp_path: Path) -> None:
+async def test_with_a_layout_there_is_a_plan_and_a_backup_first(layout: Layout) -> None:
     admin = cluster("a", "b")
-    layout = layout_in(tmp_path)
-    report = await delete(admin, ["a", "b"], sleep=Watch(), layout=layout)
+    report = await delete(admin, layout, ["a", "b"], sleep=Watch())
     assert fates(report) == ["a:deleted:safe", "b:deleted:safe"]
     assert report.plan_id is not None
     plan = load_plan(layout, report.plan_id)
@@ -128,36 +127,36 @@ async def test_with_a_layout_there_is_a_plan_and_a_backup_first(tmp_path: Path) 
     assert [group.entry.group_id for group in read_backup(layout, plan.plan_id)] == ["a", "b"]
 
 
-async def test_what_cannot_be_backed_up_is_kept(tmp_path: Path) -> None:
+async def test_what_cannot_be_backed_up_is_kept(layout: Layout) -> None:
     admin = cluster("a", "b")
 
     def meanwhile() -> None:
         admin.commit("a", "t", 0, 9)
 
-    report = await delete(admin, ["a", "b"], sleep=Watch(meanwhile), layout=layout_in(tmp_path))
+    report = await delete(admin, layout, ["a", "b"], sleep=Watch(meanwhile))
     assert fates(report) == ["a:kept:moved", "b:deleted:safe"]
 
 
-async def test_a_cluster_without_a_name_cannot_be_backed_up(tmp_path: Path) -> None:
+async def test_a_cluster_without_a_name_cannot_be_backed_up(layout: Layout) -> None:
     admin = cluster("a")
     admin.cluster = None
-    with pytest.raises(PlanError, match="does not say its id"):
-        await delete(admin, ["a"], sleep=Watch(), layout=layout_in(tmp_path))
+    with pytest.raises(PlanError, match="reports no id"):
+        await delete(admin, layout, ["a"], sleep=Watch())
     assert "a" in admin.groups
 
 
-async def test_a_dry_run_watches_and_deletes_and_writes_nothing(tmp_path: Path) -> None:
+async def test_a_dry_run_watches_and_deletes_and_writes_nothing(layout: Layout) -> None:
     admin = cluster("a")
     watch = Watch()
-    report = await delete(admin, ["a"], sleep=watch, dry_run=True, layout=layout_in(tmp_path))
+    report = await delete(admin, layout, ["a"], sleep=watch, dry_run=True)
     assert fates(report) == ["a:would_delete:safe"]
     assert watch.slept == [10.0]
     assert "a" in admin.groups
-    assert not (tmp_path / "prod").exists()
+    assert not layout.root.exists()
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-async def test_an_incomplete_listing_deletes_nothing(when: str) -> None:
+async def test_an_incomplete_listing_deletes_nothing(when: str, layout: Layout) -> None:
     admin = cluster("a")
 
     def lose() -> None:
@@ -166,7 +165,7 @@ async def test_an_incomplete_listing_deletes_nothing(when: str) -> None:
     if when == "before":
         lose()
     with pytest.raises(IncompleteListingError):
-        await delete(admin, ["a"], sleep=Watch(lose))
+        await delete(admin, layout, ["a"], sleep=Watch(lose))
     assert "a" in admin.groups
 
 
@@ -183,9 +182,9 @@ async def test_an_incomplete_listing_deletes_nothing(when: str) -> None:
         {"protected": ["re:("]},
     ],
 )
-async def test_bad_input_is_refused_before_anything_is_asked(bad: dict[str, Any]) -> None:
+async def test_bad_input_is_refused_before_anything_is_asked(bad: dict[str, Any], layout: Layout) -> None:
     admin = cluster("a")
     how = dict(bad)
     with pytest.raises(ConfigurationError):
-        await delete(admin, how.pop("ids", ["a"]), sleep=Watch(), **how)
+        await delete(admin, layout, how.pop("ids", ["a"]), sleep=Watch(), **how)
     assert admin.calls == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,17 @@ from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, DeadlineExceededError
 from airflow_kafka_groups.maintenance.deletion import lease as lease_module
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_explicit
-from airflow_kafka_groups.maintenance.deletion.audit import audit_record
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.membership.lease import GROUP_ID, MaintenanceLease
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking
+from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.lease import WHY, ScriptedLease
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+from tests.unit.maintenance.scene import backed_up, delete_names, delete_plan, layout_in
 
 NAMES = ("a", "b", "c", "d")
 CONFIG = ClientConfig(bootstrap_servers=(("b", 1),))
@@ -41,9 +41,12 @@ class Scene:
         self.lease = ScriptedLease()
 
     async def delete(self, *, dry_run: bool = False) -> DeletionReport:
-        plan, backup = await backed_up(self.admin, layout_in(self.folder))
-        options = DeletionOptions(now=Ticking(LATER), chunk_size=2, lease=LeaseGuard(self.lease))
-        return await delete_planned(self.admin, plan, backup, dry_run=dry_run, options=options)
+        layout = layout_in(self.folder)
+        plan, _ = await backed_up(self.admin, layout)
+        self.admin.calls.clear()
+        result = await delete_plan(self.admin, layout, plan, dry_run=dry_run, chunk_size=2, lease=self.lease)
+        self.record = json.loads(read_file(result.record) or b"")
+        return result.report
 
     def on(self, call: str, count: int, then: Any) -> None:
         """Do something when a call comes for the n-th time."""
@@ -74,8 +77,7 @@ async def test_a_lease_that_is_held_is_recorded_and_changes_nothing(scene: Scene
     report = await scene.delete()
     assert set(codes(report).values()) == {DELETED}
     assert scene.lease.confirmed == 2, "before each chunk"
-    record = audit_record(report, run_id="20260301T120000Z-aaaaaaaa")
-    assert record["lease"] == {
+    assert scene.record["lease"] == {
         "group_id": GROUP_ID,
         "owner": "me",
         "member_id": "m1",
@@ -104,19 +106,21 @@ async def test_lost_between_two_chunks_the_second_is_kept_and_not_even_read(scen
     assert report.lease.lost == WHY
     left = [item for item in report.outcomes if item.code == "lease_lost"]
     assert all(WHY in item.reason for item in left)
-    assert len(scene.admin.asked("describe")) == 2, "only the first chunk was read for the deletion"
+    assert scene.admin.asked("stable offsets") == [item.group_id for item in report.outcomes[:2]], (
+        "the first chunk only"
+    )
 
 
 async def test_lost_while_a_chunk_is_read_nothing_of_it_is_sent(scene: Scene) -> None:
-    plan, backup = await backed_up(scene.admin, layout_in(scene.folder))
+    layout = layout_in(scene.folder)
+    plan, _ = await backed_up(scene.admin, layout)
     scene.on("stable offsets", 1, scene.lease.lose)
-    options = DeletionOptions(now=Ticking(LATER), chunk_size=2, lease=LeaseGuard(scene.lease))
-    report = await delete_planned(scene.admin, plan, backup, dry_run=False, options=options)
+    report = (await delete_plan(scene.admin, layout, plan, chunk_size=2, lease=scene.lease)).report
     assert set(codes(report).values()) == {KEPT}
     assert scene.admin.asked("delete") == []
 
 
-async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_are_unknown(scene: Scene) -> None:
+async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_may_be_gone(scene: Scene) -> None:
     begun = asyncio.Event()
     scene.lease.seconds = 1.1
 
@@ -131,7 +135,9 @@ async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_a
     async with asyncio.timeout(30):
         report = await scene.delete()
     assert begun.is_set()
-    assert sorted(codes(report).values()) == [KEPT, KEPT, "unknown:outcome_unknown", "unknown:outcome_unknown"]
+    assert sorted(codes(report).values(), reverse=True) == [KEPT, KEPT, "failed:still_there", "failed:still_there"]
+    history = read_history(layout_in(scene.folder), CLUSTER_ID)
+    assert len(history.deletions()) == 2, "both may have been deleted for all that is known"
     assert report.lease is not None
     assert report.lease.lost == WHY
 
@@ -169,8 +175,8 @@ async def test_a_dry_run_needs_no_lease(scene: Scene) -> None:
 
 async def test_named_groups_are_held_to_it_too(scene: Scene) -> None:
     scene.lease.lose()
-    options = DeletionOptions(now=Ticking(LATER), lease=LeaseGuard(scene.lease))
-    report = await delete_explicit(scene.admin, NAMES, dry_run=False, observe_seconds=0.001, options=options)
+    layout = layout_in(scene.folder)
+    report = (await delete_names(scene.admin, layout, NAMES, observe_seconds=0.001, lease=scene.lease)).report
     assert set(codes(report).values()) == {KEPT}
     assert scene.admin.asked("delete") == []
     assert report.lease is not None
@@ -229,11 +235,12 @@ def test_the_groups_name_is_the_one_that_is_protected() -> None:
 
 
 @pytest.mark.parametrize("group_id", [GROUP_ID, f"team-a.{GROUP_ID}"])
-async def test_no_policy_gives_the_leases_group_away(group_id: str) -> None:
+async def test_no_policy_gives_the_leases_group_away(group_id: str, tmp_path: Path) -> None:
     groups: GroupFilter = PlanPolicy(protected=(), include=(group_id,)).groups
     assert "protected" in (groups.why_not(group_id) or "")
     admin = FakeAdmin()
     admin.add(group_id, ("t", 0, 1))
-    report = await delete_explicit(admin, [group_id], dry_run=False, observe_seconds=0.001, protected=())
+    how: dict[str, Any] = {"observe_seconds": 0.001, "protected": ()}
+    report = (await delete_names(admin, layout_in(tmp_path), [group_id], **how)).report
     assert codes(report) == {group_id: "kept:protected"}
     assert group_id in admin.groups

@@ -6,12 +6,11 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
 from airflow_kafka_groups.maintenance.deletion.verify import settle, verify_deleted
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking, broker_error, timeout
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+from tests.fakes.groups import broker_error, timeout
+from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 
 
 async def test_gone_is_what_nobody_lists_and_its_coordinator_does_not_know() -> None:
@@ -59,11 +58,20 @@ async def test_a_later_look_settles_what_was_unknown(tmp_path: Path) -> None:
     admin = FakeAdmin()
     for name in ("lost", "refused", "fine", "returns", "doubtful"):
         admin.add(name, ("t", 0, 1))
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     for name in ("lost", "refused", "doubtful"):
         admin.delete_errors[name] = OutcomeUnknownError("the connection broke")
-    options = DeletionOptions(now=Ticking(LATER))
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options)
+    lists = [0]
+
+    def verification_fails(call: str) -> None:
+        lists[0] += call == "list"
+        if lists[0] == 2:
+            raise timeout()
+
+    admin.before = verification_fails
+    report = (await delete_plan(admin, layout, plan)).report
+    admin.before = lambda call: None
     assert sorted(report.ids(Outcome.UNKNOWN)) == ["doubtful", "lost", "refused"]
     del admin.groups["lost"], admin.groups["doubtful"]
     admin.describe_errors["doubtful"] = timeout()

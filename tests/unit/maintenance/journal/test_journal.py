@@ -24,7 +24,7 @@ CLUSTER = "QkFGTA/with-+odd"
 def header(
     plan_id: str | None = "20261101T000000Z-00000001", run_id: str = "20261101T120000Z-000000aa"
 ) -> dict[str, Any]:
-    return {"run_id": run_id, "plan_id": plan_id}
+    return {"run_id": run_id, "request_id": plan_id}
 
 
 def journal_in(path: Path) -> Journal:
@@ -129,7 +129,7 @@ def test_deletions_and_lives_of_one_plan_only(tmp_path: Path) -> None:
     assert (set(history.deletions(first)), set(history.deletions(second))) == ({"a"}, set())
     assert (set(history.lives(first)), set(history.lives(second))) == (set(), {"b"})
     assert [run.run_id for run in history.of_group("a")] == ["20261101T120000Z-000000aa"]
-    assert [run.run_id for run in history.of_plan(second)] == ["r2"]
+    assert [run.run_id for run in history.of_request(second)] == ["r2"]
 
 
 def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_two_processes_cannot_both_write_to_one_run(tmp_path: Path) -> None:
 
 
 def test_a_clock_behind_the_journal_begins_no_run(tmp_path: Path) -> None:
-    begin(tmp_path, LATER)
+    begin(tmp_path, NOW + timedelta(hours=1))
     with pytest.raises(JournalError, match="the clock says"):
         begin(tmp_path, NOW, run_id="r2")
 
@@ -213,7 +213,7 @@ def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
 
 
 def test_proof_of_life_is_what_a_consumer_in_use_looks_like() -> None:
-    assert sorted(PROOF_OF_LIFE) == ["came_back", "changed_kind", "has_members", "moved", "not_empty"]
+    assert sorted(PROOF_OF_LIFE) == ["came_back", "has_members", "moved", "not_empty"]
 
 
 def test_runs_of_earlier_records_count_too(tmp_path: Path) -> None:
@@ -221,3 +221,12 @@ def test_runs_of_earlier_records_count_too(tmp_path: Path) -> None:
     run.intend({"a": "f"}, NOW)
     record = journal_in(tmp_path).read().runs[0]
     assert set(History(runs=(), earlier=(record,)).deletions()) == {"a"}
+
+
+def test_a_second_intent_after_one_that_was_not_sent_counts_again(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f"}, NOW)
+    run.conclude([kept("a", Reason.TOO_SLOW, "not sent")], NOW)
+    assert journal_in(tmp_path).read().deletions() == {}
+    run.intend({"a": "f"}, LATER)
+    assert journal_in(tmp_path).read().deletions()["a"].outcome is Outcome.UNKNOWN

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -9,19 +8,16 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.maintenance.deletion.audit import audit_record, load_audits, write_audit
+from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
-from airflow_kafka_groups.maintenance.deletion.verify import Verification, verify_deleted
+from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.report.html import merge_outcomes, render_report, write_report
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
+from tests.records import records
+from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in, planned
 
 EVIL = '<script>alert("x")</script>&\'"\u202e'
 
@@ -53,60 +49,36 @@ class Balanced(HTMLParser):
         return " ".join(self.texts)
 
 
-async def run(tmp_path: Path, *, dry_run: bool) -> tuple[Layout, DeletionPlan, DeletionReport, Verification | None]:
+async def run(tmp_path: Path, *, dry_run: bool) -> tuple[Layout, DeletionPlan, dict[str, Any]]:
+    """Delete two of three groups, and return the run's record."""
     admin = FakeAdmin()
     for name in ("a", "b", EVIL):
         admin.add(name, ("t", 0, 1))
     layout = layout_in(tmp_path)
-    plan, backup = await backed_up(admin, layout)
+    plan, _ = await backed_up(admin, layout)
     admin.commit("b", "t", 0, 9)
-    options = DeletionOptions(now=Ticking(LATER))
-    report = await delete_planned(admin, plan, backup, dry_run=dry_run, options=options)
-    found = None if dry_run else await verify_deleted(admin, ["a", EVIL])
-    return layout, plan, report, found
+    await delete_plan(admin, layout, plan, dry_run=dry_run, actor={"run_id": "manual__1", "triggered_by": EVIL})
+    (record,) = records(tmp_path)
+    return layout, plan, record
 
 
-def record(plan: DeletionPlan, report: DeletionReport, found: Verification | None) -> dict[str, Any]:
-    who = {"dag_run": "manual__1", "approved_by": EVIL}
-    return audit_record(report, run_id=new_id(LATER), plan=plan, verification=found, actor=who)
-
-
-async def test_the_record_says_who_did_what_and_is_never_overwritten(tmp_path: Path) -> None:
-    layout, plan, report, found = await run(tmp_path, dry_run=False)
-    made = record(plan, report, found)
-    path = write_audit(layout, made)
-    data = json.loads(path.read_bytes())
-    assert data == made
-    assert (data["plan_digest"], data["dry_run"], data["actor"]["dag_run"]) == (plan.digest, False, "manual__1")
-    assert data["policy"] == plan.policy.to_json()
-    assert data["verification"] == {"gone": 2, "present": {}, "unclear": {}}
-    assert {item["group_id"]: item["outcome"] for item in data["outcomes"]} == {
+async def test_the_record_says_who_did_what(tmp_path: Path) -> None:
+    layout, plan, record = await run(tmp_path, dry_run=False)
+    assert (record["plan_digest"], record["dry_run"], record["actor"]["run_id"]) == (plan.digest, False, "manual__1")
+    assert record["policy"] == plan.policy.to_json()
+    assert record["verification"] == {"gone": 2, "present": {}, "unclear": {}}
+    assert {item["group_id"]: item["outcome"] for item in record["outcomes"]} == {
         "a": "deleted",
         "b": "kept",
         EVIL: "deleted",
     }
-    assert DeletionReport.from_json(data) == report
-    assert list(load_audits(layout, plan.plan_id).values()) == [made]
-    with pytest.raises(MaintenanceError, match="own record"):
-        write_audit(layout, made)
-    with pytest.raises(ConfigurationError, match="the plan that the report is about"):
-        record(replace(plan, warnings=("x",)), report, None)
-
-
-async def test_a_run_without_a_plan_is_recorded_too(tmp_path: Path) -> None:
-    _, _, report, _ = await run(tmp_path, dry_run=True)
-    made = audit_record(replace(report, plan_id=None, plan_digest=None), run_id=new_id(LATER), kafka_cluster_id="k")
-    layout = layout_in(tmp_path)
-    write_audit(layout, made)
-    assert list(load_audits(layout, made["run_id"]).values()) == [made]
-    assert (made["policy"], made["kafka_cluster_id"]) == (None, "k")
+    assert DeletionReport.from_json(record).counts == record["counts"]
+    assert list(records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id).values()) == [record]
 
 
 async def test_the_page_of_a_deletion(tmp_path: Path) -> None:
-    layout, plan, report, found = await run(tmp_path, dry_run=False)
-    html = render_report(
-        plan, [record(plan, report, found)], files={"Backup": "s3://b/x", "DAG": "https://a/?b=1&c"}, now=LATER
-    )
+    layout, plan, record = await run(tmp_path, dry_run=False)
+    html = render_report(plan, [record], files={"Backup": "s3://b/x", "DAG": "https://a/?b=1&c"}, now=LATER)
     page = Balanced(html)
     assert "Dry run" not in page.text
     for text in (
@@ -128,8 +100,8 @@ async def test_the_page_of_a_deletion(tmp_path: Path) -> None:
 
 
 async def test_the_page_of_a_dry_run_says_so_first(tmp_path: Path) -> None:
-    _, plan, report, found = await run(tmp_path, dry_run=True)
-    page = Balanced(render_report(plan, [record(plan, report, found)], now=LATER))
+    _, plan, record = await run(tmp_path, dry_run=True)
+    page = Balanced(render_report(plan, [record], now=LATER))
     assert "Dry run: all checks were made, nothing was deleted." in page.text
     assert "Would be deleted" in page.text
 
@@ -146,9 +118,9 @@ async def test_the_page_of_a_plan_that_was_not_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [None, f"it was given to {EVIL}"])
 async def test_the_page_shows_the_lease_by_which_a_run_deleted(tmp_path: Path, lost: str | None) -> None:
-    _, plan, report, found = await run(tmp_path, dry_run=False)
+    _, plan, record = await run(tmp_path, dry_run=False)
     lease = LeaseRecord(group_id="x.lease", owner="o", member_id="m", generations=(3, 5), lost=lost)
-    page = Balanced(render_report(plan, [record(plan, replace(report, lease=lease), found)], now=LATER))
+    page = Balanced(render_report(plan, [{**record, "lease": lease.to_json()}], now=LATER))
     assert "x.lease , generation 3, 5" in page.text
     assert ("lost: it was given to" in page.text) is (lost is not None)
     assert "script" not in page.tags
@@ -165,9 +137,10 @@ async def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
 
 
 async def test_groups_that_are_back_are_in_red(tmp_path: Path) -> None:
-    _, plan, report, _ = await run(tmp_path, dry_run=False)
+    _, plan, record = await run(tmp_path, dry_run=False)
     found = Verification(gone=("a",), present={EVIL: "state Stable"}, unclear={})
-    html = render_report(plan, [record(plan, report, found)], now=LATER)
+    record["verification"] = found.to_json()
+    html = render_report(plan, [record], now=LATER)
     assert 'class="banner bad">1 group(s) that should be gone still exist' in html
     Balanced(html)
 

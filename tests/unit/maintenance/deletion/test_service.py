@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,25 +8,28 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import (
-    BackupError,
     ConfigurationError,
     IncompleteListingError,
     KafkaGroupsError,
     OutcomeUnknownError,
     PlanError,
 )
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.deletion.planned import DeletionOptions, delete_planned
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionObserver
+from airflow_kafka_groups.maintenance.journal.journal import RunJournal
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.membership import clock
 from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking, broker_error, timeout
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
+from tests.fakes.groups import CLUSTER_ID, Ticking, broker_error, timeout
+from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in, planned, request
 
 
-def options(**changes: Any) -> DeletionOptions:
-    return DeletionOptions(**{"now": Ticking(LATER), **changes})
+async def delete(admin: FakeAdmin, layout: Layout, plan: DeletionPlan, **how: Any) -> DeletionReport:
+    return (await delete_plan(admin, layout, plan, **how)).report
 
 
 def fates(report: DeletionReport) -> dict[str, str]:
@@ -45,8 +47,9 @@ async def test_planned_groups_are_deleted_and_all_others_are_not(tmp_path: Path)
     admin = cluster("a", "b")
     admin.add("busy", ("t", 0, 1), state=GroupState.STABLE, members=1)
     admin.add("connect-x", ("t", 0, 1))
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    layout = layout_in(tmp_path)
+    plan, backup = await backed_up(admin, layout)
+    report = await delete(admin, layout, plan)
     assert fates(report) == {"a": "deleted:safe", "b": "deleted:safe"}
     assert sorted(admin.groups) == ["busy", "connect-x"]
     assert report.counts == {"deleted": 2, "would_delete": 0, "kept": 0, "gone": 0, "failed": 0, "unknown": 0}
@@ -56,10 +59,11 @@ async def test_planned_groups_are_deleted_and_all_others_are_not(tmp_path: Path)
 
 async def test_a_dry_run_makes_every_check_and_deletes_nothing(tmp_path: Path) -> None:
     admin = cluster("a", "b", "c")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.commit("b", "t", 0, 99)
     admin.groups["c"].members = 1
-    report = await delete_planned(admin, plan, backup, dry_run=True, options=options())
+    report = await delete(admin, layout, plan, dry_run=True)
     assert fates(report) == {"a": "would_delete:safe", "b": "kept:moved", "c": "kept:has_members"}
     assert admin.asked("delete") == []
     assert len(admin.groups) == 3
@@ -68,10 +72,10 @@ async def test_a_dry_run_makes_every_check_and_deletes_nothing(tmp_path: Path) -
 async def test_a_dry_run_needs_no_backup_and_a_real_one_does(tmp_path: Path) -> None:
     admin = cluster("a")
     plan = await planned(admin, layout_in(tmp_path))
-    report = await delete_planned(admin, plan, None, dry_run=True, options=options())
+    report = await delete(admin, layout_in(tmp_path), plan, dry_run=True)
     assert fates(report) == {"a": "would_delete:safe"}
     with pytest.raises(ConfigurationError, match="back up the plan first"):
-        await delete_planned(admin, plan, None, dry_run=False, options=options())
+        await delete(admin, layout_in(tmp_path), plan)
     assert "a" in admin.groups
 
 
@@ -110,9 +114,10 @@ async def test_what_changed_since_the_backup_is_kept(
     change: Callable[[FakeAdmin], object], fate: str, tmp_path: Path
 ) -> None:
     admin = cluster("a", "b")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     change(admin)
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    report = await delete(admin, layout, plan)
     assert fates(report) == {"a": fate, "b": "deleted:safe"}
     assert admin.deleted == ["b"]
 
@@ -124,18 +129,20 @@ async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None
     admin.offset_errors["a"] = timeout()
     from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 
-    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
     admin.offset_errors.clear()
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    report = await delete(admin, layout, plan)
     assert fates(report) == {"a": "kept:not_in_backup", "b": "deleted:safe"}
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.none])
 async def test_every_answer_of_a_delete_request_is_told_apart(code: ErrorCode, tmp_path: Path) -> None:
     admin = cluster("a", "b")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.delete_errors["a"] = broker_error(code.name.upper())
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    look_only_once(admin)
+    report = await delete(admin, layout, plan)
     special = {
         ErrorCode.non_empty_group: "kept",
         ErrorCode.group_id_not_found: "gone",
@@ -150,122 +157,201 @@ async def test_every_answer_of_a_delete_request_is_told_apart(code: ErrorCode, t
 @pytest.mark.parametrize("problem", [timeout(), OutcomeUnknownError("the connection broke"), KafkaGroupsError("x")])
 async def test_a_lost_answer_is_unknown_and_never_deleted_or_failed(problem: KafkaGroupsError, tmp_path: Path) -> None:
     admin = cluster("a")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.delete_errors["a"] = problem
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    look_only_once(admin)
+    report = await delete(admin, layout, plan)
     assert report.ids(Outcome.UNKNOWN) == ["a"]
+    assert set(read_history(layout, CLUSTER_ID).deletions()) == {"a"}, "possibly deleted"
+
+
+async def test_what_is_unknown_and_found_there_was_not_deleted_and_still_is_not_tried_again(tmp_path: Path) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.delete_errors["a"] = timeout()
+    assert fates(await delete(admin, layout, plan)) == {"a": "failed:still_there"}
+    admin.delete_errors.clear()
+    assert fates(await delete(admin, layout, plan)) == {"a": "kept:deleted_before"}
+    assert "a" in admin.groups, "it may have been deleted and have come back"
 
 
 async def test_a_group_left_out_of_the_answer_is_unknown(tmp_path: Path) -> None:
     admin = cluster("a", "b")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
 
     def silence(call: str) -> None:
         if call == "delete":
             admin.silent.add("a")
 
     admin.before = silence
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    look_only_once(admin)
+    report = await delete(admin, layout, plan)
     assert fates(report) == {"a": "unknown:no_answer", "b": "deleted:safe"}
 
 
 async def test_nothing_is_deleted_by_an_incomplete_listing(tmp_path: Path) -> None:
     admin = cluster("a")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.missing_brokers = {2: timeout()}
     with pytest.raises(IncompleteListingError):
-        await delete_planned(admin, plan, backup, dry_run=False, options=options())
+        await delete(admin, layout, plan)
     assert "a" in admin.groups
 
 
 async def test_a_plan_or_backup_that_does_not_fit_deletes_nothing(tmp_path: Path) -> None:
     admin = cluster("a")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
-    late = options(now=Ticking(plan.expires_at))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     with pytest.raises(PlanError, match="expired"):
-        await delete_planned(admin, plan, backup, dry_run=False, options=late)
-    with pytest.raises(PlanError, match="approved"):
-        await delete_planned(admin, plan, backup, dry_run=False, approved_digest="0" * 64, options=options())
-    with pytest.raises(BackupError, match="not belong to plan"):
-        await delete_planned(admin, plan, replace(backup, plan_digest="0" * 64), dry_run=False, options=options())
+        await delete(admin, layout, plan, now=Ticking(plan.expires_at))
+    with pytest.raises(PlanError, match="mend the clock"):
+        await delete(admin, layout, plan, now=Ticking(plan.created_at - timedelta(hours=1)))
+    with pytest.raises(PlanError, match="not the one that was asked for"):
+        await delete(admin, layout, plan, digest="0" * 64)
     admin.cluster = "another"
     with pytest.raises(PlanError, match="check the connection"):
-        await delete_planned(admin, plan, backup, dry_run=False, options=options())
+        await delete(admin, layout, plan)
     assert "a" in admin.groups
     assert admin.asked("delete") == []
 
 
 async def test_every_chunk_is_read_a_moment_before_it_is_deleted(tmp_path: Path) -> None:
     admin = cluster("a", "b", "c", "d", "e")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.calls.clear()
     chunks: list[Sequence[GroupOutcome]] = []
     seen: list[tuple[str, int, int]] = []
-    how = options(chunk_size=2, on_chunk=chunks.append, progress=lambda *args: seen.append(args))
-    await delete_planned(admin, plan, backup, dry_run=False, options=how)
+
+    class Noting(DeletionObserver):
+        def progress(self, stage: str, done: int, total: int) -> None:
+            seen.append((stage, done, total))
+
+        def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
+            chunks.append(outcomes)
+
+    await delete(admin, layout, plan, chunk_size=2, observer=Noting())
     first, second, third = plan.group_ids[:2], plan.group_ids[2:4], plan.group_ids[4:]
     script: list[tuple[str, list[str]]] = [("list", [])]
     for chunk in (first, second, third):
         script += [("describe", chunk), ("stable offsets", chunk), ("delete", chunk)]
-    assert admin.calls == script
+    assert admin.calls[: len(script)] == script
+    assert admin.calls[len(script) :] == [("list", []), ("describe", plan.group_ids)], "it looks again"
     assert [[item.group_id for item in chunk] for chunk in chunks] == [first, second, third]
     assert seen == [("delete", 2, 5), ("delete", 4, 5), ("delete", 5, 5)]
 
 
-class Slow:
-    """A monotonic clock of which reading takes so many seconds, one after the other."""
+def look_only_once(admin: FakeAdmin) -> None:
+    """Let the second listing, by which a deletion is verified, fail: what is unknown stays so."""
+    before, lists = admin.before, [0]
 
-    def __init__(self, *took: float) -> None:
-        self.took = list(took)
+    def count(call: str) -> None:
+        before(call)
+        lists[0] += call == "list"
+        if call == "list" and lists[0] > 1:
+            raise timeout()
+
+    admin.before = count
+
+
+class Clock:
+    """A monotonic clock that moves only when it is told to."""
+
+    def __init__(self) -> None:
         self.value = 0.0
-        self.started = False
 
     def __call__(self) -> float:
-        if self.started:
-            self.value += self.took.pop(0)
-        self.started = not self.started
         return self.value
+
+
+def slow(admin: FakeAdmin, clock: Clock, call: str, *seconds: float) -> None:
+    """Let calls of one kind take so long, one after the other."""
+    took = list(seconds)
+
+    def before(name: str) -> None:
+        if name == call and took:
+            clock.value += took.pop(0)
+
+    admin.before = before
 
 
 async def test_a_reading_that_got_old_is_made_again(tmp_path: Path) -> None:
     admin = cluster("a")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.calls.clear()
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options(monotonic=Slow(16, 15)))
-    assert admin.call_names == [
-        "list",
-        "describe",
-        "stable offsets",
-        "describe",
-        "stable offsets",
-        "delete",
-    ]
+    clock = Clock()
+    slow(admin, clock, "describe", 16, 14)
+    report = await delete(admin, layout, plan, monotonic=clock)
+    expected = ["list", "describe", "stable offsets", "describe", "stable offsets", "delete"]
+    assert admin.call_names[: len(expected)] == expected
     assert fates(report) == {"a": "deleted:safe"}
 
 
 async def test_a_reading_that_is_always_old_keeps_the_groups(tmp_path: Path) -> None:
     admin = cluster("a", "b")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.commit("b", "t", 0, 7)
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options(monotonic=Slow(16, 16)))
+    clock = Clock()
+    slow(admin, clock, "describe", 16, 16)
+    report = await delete(admin, layout, plan, monotonic=clock)
     assert fates(report) == {"a": "kept:too_slow", "b": "kept:moved"}
     assert admin.asked("delete") == []
 
 
+async def test_the_time_that_the_journal_takes_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock = Clock()
+    intend = RunJournal.intend
+
+    def slowly(self: RunJournal, *args: Any, **more: Any) -> None:
+        intend(self, *args, **more)
+        clock.value += 16
+
+    monkeypatch.setattr(RunJournal, "intend", slowly)
+    report = await delete(admin, layout, plan, monotonic=clock)
+    assert fates(report) == {"a": "kept:too_slow"}
+    assert admin.asked("delete") == []
+    assert read_history(layout, CLUSTER_ID).deletions() == {}, "an intent that was not sent deleted nothing"
+
+
+async def test_what_is_left_of_the_reading_s_age_goes_down_to_the_client(tmp_path: Path) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock = Clock()
+    slow(admin, clock, "stable offsets", 6)
+    await delete(admin, layout, plan, monotonic=clock)
+    assert admin.send_within == [9.0]
+
+
 async def test_being_asked_to_stop_keeps_the_rest(tmp_path: Path) -> None:
     admin = cluster("a", "b", "c")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
-    how = options(chunk_size=1, stop=lambda: len(admin.deleted) == 1)
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=how)
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+
+    class Stopping(DeletionObserver):
+        def should_stop(self) -> bool:
+            return len(admin.deleted) == 1
+
+    report = await delete(admin, layout, plan, chunk_size=1, observer=Stopping())
     assert [item.outcome.value for item in report.outcomes] == ["deleted", "kept", "kept"]
     assert report.kept_reasons == {"stopped": 2}
 
 
 async def test_a_plan_that_expires_on_the_way_keeps_the_rest(tmp_path: Path) -> None:
     admin = cluster("a", "b", "c")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
-    clock = Ticking(plan.expires_at - timedelta(seconds=3))
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options(chunk_size=1, now=clock))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock = Ticking(plan.expires_at - timedelta(seconds=6))
+    report = await delete(admin, layout, plan, chunk_size=1, now=clock)
     assert [f"{item.outcome.value}:{item.code}" for item in report.outcomes] == [
         "deleted:safe",
         "kept:expired",
@@ -276,7 +362,8 @@ async def test_a_plan_that_expires_on_the_way_keeps_the_rest(tmp_path: Path) -> 
 @pytest.mark.parametrize(("call", "outcome"), [("describe", "kept"), ("stable offsets", "kept"), ("delete", "unknown")])
 async def test_a_call_that_fails_as_a_whole_stops_the_run(call: str, outcome: str, tmp_path: Path) -> None:
     admin = cluster("a", "b", "c")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     calls: list[str] = []
 
     def break_down(name: str) -> None:
@@ -285,7 +372,8 @@ async def test_a_call_that_fails_as_a_whole_stops_the_run(call: str, outcome: st
             raise timeout()
 
     admin.before = break_down
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options(chunk_size=1))
+    look_only_once(admin)
+    report = await delete(admin, layout, plan, chunk_size=1)
     assert [item.outcome.value for item in report.outcomes] == ["deleted", outcome, "kept"]
     assert report.outcomes[2].code == "stopped"
     assert len(report.warnings) == 1
@@ -294,10 +382,11 @@ async def test_a_call_that_fails_as_a_whole_stops_the_run(call: str, outcome: st
 
 async def test_a_delete_request_does_not_wait_for_ever_on_a_reading_that_gets_old(tmp_path: Path) -> None:
     admin = cluster("a", "b")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
     admin.delete_hangs = True
-    how = options(chunk_size=1, max_delete_seconds=0.01)
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=how)
+    look_only_once(admin)
+    report = await delete(admin, layout, plan, chunk_size=1, max_delete_seconds=0.01)
     assert [f"{item.outcome.value}:{item.code}" for item in report.outcomes] == [
         "unknown:outcome_unknown",
         "kept:stopped",
@@ -307,16 +396,18 @@ async def test_a_delete_request_does_not_wait_for_ever_on_a_reading_that_gets_ol
 
 async def test_a_repeated_run_finds_its_work_done(tmp_path: Path) -> None:
     admin = cluster("a", "b")
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
-    await delete_planned(admin, plan, backup, dry_run=False, options=options())
-    again = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    await delete(admin, layout, plan)
+    again = await delete(admin, layout, plan)
     assert again.counts["gone"] == 2
 
 
 async def test_an_empty_plan_deletes_nothing(tmp_path: Path) -> None:
     admin = FakeAdmin()
-    plan, backup = await backed_up(admin, layout_in(tmp_path))
-    report = await delete_planned(admin, plan, backup, dry_run=False, options=options())
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    report = await delete(admin, layout, plan)
     assert report.outcomes == ()
 
 
@@ -325,9 +416,9 @@ async def test_an_empty_plan_deletes_nothing(tmp_path: Path) -> None:
 )
 def test_options_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(bad))):
-        DeletionOptions(**bad)
+        DeletionLimits(**bad)
 
 
 def test_the_age_of_a_reading_counts_the_sleep_of_the_machine() -> None:
     """``time.monotonic`` stands still in suspend: a laptop that wakes up would delete by what it read yesterday."""
-    assert DeletionOptions().monotonic is clock.now
+    assert request().monotonic is clock.now

@@ -1,0 +1,49 @@
+"""The site's floors: from Airflow's configuration (``[kafka_groups]``) and from the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number, read_text
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.settings import ConnectionSettings
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
+
+SECTION = "kafka_groups"
+_OTHER_OPTIONS = frozenset({"report_tab"})
+
+_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "min_idle_seconds": read_number,
+    "max_groups": read_integer,
+    "max_share": read_number,
+    "approve_above": read_integer,
+    "dry_run_only": read_flag,
+    "named_deletions": read_flag,
+    "storage_path": read_text,
+}
+
+
+def read_floors(where: str, values: Mapping[str, Any]) -> SiteFloors:
+    """Read floors out of plain values. Raises ``ConfigurationError`` for a name or a value that cannot be."""
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
+
+    if unknown := sorted(values.keys() - _READERS.keys()):
+        raise ConfigurationError(f"{where}.{unknown[0]}", None, f"is not known. Known are {', '.join(_READERS)}")
+    return SiteFloors(**{name: _READERS[name](f"{where}.{name}", value) for name, value in values.items()})
+
+
+def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
+    """Return what counts for a connection: of site and connection, the stricter; and check the storage.
+
+    Raises ``ConfigurationError`` for a floor that cannot be read: a site that misspells one must not go without it.
+    """
+    from airflow.sdk import conf
+
+    options = {name: value for name, value in (conf.getsection(SECTION) or {}).items() if value not in ("", None)}
+    floors = read_floors(f"[{SECTION}]", {name: options[name] for name in options.keys() - _OTHER_OPTIONS})
+    floors = floors.stricter(read_floors(f"connection {settings.conn_id!r}, floors", settings.floors))
+    floors.require_storage(str(storage_path))
+    return floors

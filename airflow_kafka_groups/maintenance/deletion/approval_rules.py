@@ -1,0 +1,36 @@
+"""When a person has to approve a plan. Cheap to import: DAG files name the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+ALWAYS, ABOVE_CAP, NEVER = "always", "above_cap", "never"
+RULES = (ALWAYS, ABOVE_CAP, NEVER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalTerms:
+    """When a person has to approve.
+
+    :param rule: ``"always"``; ``"above_cap"``: when more than ``approve_above`` groups are planned; ``"never"``.
+    :param approve_above: the most groups that ``"above_cap"`` lets pass, 0 or more. Default 100.
+    """
+
+    rule: str = NEVER
+    approve_above: int = 100
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise ConfigurationError("approval_rule", self.rule, f"must be one of {', '.join(RULES)}")
+
+    def why(self, planned: int) -> str | None:
+        """Return why so many groups have to be approved, ``None`` if they need not be."""
+        if not planned or self.rule == NEVER:
+            return None
+        if self.rule == ALWAYS:
+            return "every deletion has to be approved"
+        if planned <= self.approve_above:
+            return None
+        return f"{planned} groups are planned, and more than {self.approve_above} have to be approved"

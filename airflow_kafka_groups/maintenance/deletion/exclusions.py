@@ -1,0 +1,48 @@
+"""Which groups must be kept whatever a recheck finds, because of what happened to them before. Pure.
+
+A restored group looks just as it did when it was judged, and a group that was in use a moment ago may be Empty now. So
+what counts is what the journal tells: a request deletes no group twice and none that one of its tries found in use, and
+for every other request the idle time begins anew with a deletion or a proof of life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
+
+
+def exclusions(
+    history: History,
+    request_id: str,
+    *,
+    now: datetime,
+    judged_at: datetime | None = None,
+    min_idle_seconds: float = 0.0,
+) -> dict[str, Decision]:
+    """Return the groups that this request must keep, with the reason.
+
+    :param history: everything that the journal says of the cluster.
+    :param request_id: the plan's id, or what the tries of a deletion by name have in common.
+    :param now: the time of day.
+    :param judged_at: when the groups were judged; ``None`` for groups that were named and not judged.
+    :param min_idle_seconds: the idle time that was asked for.
+    """
+    excluded: dict[str, Decision] = {}
+    for group_id, reset in history.idle_resets().items():
+        if judged_at is not None and (reset.at >= judged_at or (now - reset.at).total_seconds() < min_idle_seconds):
+            excluded[group_id] = _keep(reset, "its idle time begins anew since then")
+    for group_id, reset in history.idle_resets(request_id).items():
+        excluded[group_id] = _keep(reset, "only a new plan may judge it again")
+    return excluded
+
+
+def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
+    """Return the groups that a person chose to keep."""
+    return {id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
+
+
+def _keep(reset: IdleReset, then: str) -> Decision:
+    return Decision(Action.KEEP, reset.code, f"{reset.reason}; {then}")

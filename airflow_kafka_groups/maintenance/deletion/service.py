@@ -1,0 +1,249 @@
+"""Delete the groups of a plan, or groups that were named. Every doubt keeps a group.
+
+1. The plan fits this cluster, this hour, the site's floors and what was approved.
+2. The lease is taken; from here on no other run deletes on this cluster.
+3. All groups are listed; a listing that lacks a broker ends the run.
+4. The journal is read: what was deleted or found in use before is kept. The backup is read and verified once more.
+5. The run's first journal entry is written; where it cannot be, nothing is deleted.
+6. The groups go chunk by chunk (``chunks``): intent, deletion, outcome.
+7. The lease is given back, and what was deleted is looked for once more (``verify``).
+8. The run's last entry is its record for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, PlanError
+from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
+from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
+from airflow_kafka_groups.maintenance.deletion.approval import require_approval
+from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.audit import earlier_runs
+from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
+from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, lease_record
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
+from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
+from airflow_kafka_groups.maintenance.deletion.verify import Verification, settle, verify_deleted
+from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
+from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan, require_applicable
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionResult:
+    """The result of a deletion: one outcome for each group, what was found afterwards, and where it is recorded."""
+
+    report: DeletionReport
+    verification: Verification | None
+    record: StoragePath
+
+
+async def delete_by_plan(
+    admin: GroupAdmin,
+    layout: Layout,
+    plan_id: str,
+    plan_digest: str,
+    request: DeletionRequest,
+    *,
+    approval: ApprovalTerms | None = None,
+    floors: SiteFloors = NO_FLOORS,
+) -> DeletionResult:
+    """Delete the groups of a plan that still are what the plan says.
+
+    :param plan_digest: the plan's digest, as it was made or approved; another plan is refused.
+    :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.
+    :param floors: what the site demands, whatever the plan says. Default: nothing.
+
+    Raises ``PlanError``, ``BackupError``, ``JournalError``, ``StorageError`` or ``IncompleteListingError`` before
+    anything is deleted. Afterwards it never raises for a group: each has its outcome, and what could not be recorded
+    goes to the observer before ``StorageError`` is raised.
+    """
+    plan = await asyncio.to_thread(load_plan, layout, plan_id)
+    if plan.digest != plan_digest:
+        raise PlanError(f"plan {plan_id} is not the one that was asked for (its digest differs): make a new plan")
+    floors.require(plan, dry_run=request.dry_run)
+    if protected := [group_id for group_id in plan.group_ids if request.protects(group_id)]:
+        raise PlanError(
+            f"plan {plan_id} names {len(protected)} group(s) that the connection protects, first {protected[0]!r}: "
+            "make a new plan"
+        )
+    run = DeletionRun(
+        admin=admin,
+        layout=layout,
+        request=request,
+        request_id=plan_id,
+        expected=[Expected.of_plan(group) for group in plan.groups],
+        plan=plan,
+        judged=True,
+        approval=floors.approval(approval),
+    )
+    async with request.lease() as lease:
+        await run.delete(lease)
+    return await run.finish()
+
+
+@dataclass(kw_only=True)
+class DeletionRun:
+    """One run: ``delete`` while the lease is held, then ``finish``.
+
+    :param request_id: what all tries of this deletion have in common.
+    :param expected: the groups to delete, and what they have to look like still.
+    :param plan: the plan; ``None`` for groups that were named and are not to be deleted after all, or in a dry run.
+    :param judged: whether the plan was made by verdicts, so that idle times count.
+    :param approval: when a person has to have approved the plan.
+    :param decided: the outcomes of groups that are known before.
+    :param order: all groups in the order of the report. Default: as expected.
+    """
+
+    admin: GroupAdmin
+    layout: Layout
+    request: DeletionRequest
+    request_id: str
+    expected: Sequence[Expected]
+    plan: DeletionPlan | None
+    judged: bool = False
+    approval: ApprovalTerms = field(default_factory=ApprovalTerms)
+    decided: Mapping[str, GroupOutcome] = field(default_factory=dict)
+    order: Sequence[str] = ()
+    _ready: _Ready = field(init=False)
+    _report: DeletionReport = field(init=False)
+
+    async def delete(self, lease: LeaseGuard | None) -> None:
+        """Delete what is expected, under the lease. Raises as ``delete_by_plan`` does, before anything is deleted."""
+        started_at = self.request.now()
+        cluster_id = await self.admin.cluster_id()
+        self._require_applicable(cluster_id)
+        listings = (await self.admin.list_groups()).require_complete()
+        self._ready = ready = await asyncio.to_thread(self._prepare, cluster_id, started_at, lease)
+        chunks = ChunkedDeletion(
+            self.admin,
+            self.request,
+            listings,
+            ready.backup.entries if ready.backup is not None else {},
+            ready.journal,
+            excluded=ready.excluded,
+            lease=lease,
+            expired=self._expired,
+        )
+        backed_up = ready.backup is not None
+        outcomes = await chunks.run(
+            [replace(group, needs_backup=group.needs_backup and backed_up) for group in self.expected]
+        )
+        by_id = {**self.decided, **{outcome.group_id: outcome for outcome in outcomes}}
+        self._report = DeletionReport(
+            plan_id=self.plan.plan_id if self.plan else None,
+            plan_digest=self.plan.digest if self.plan else None,
+            cluster=self.layout.cluster,
+            dry_run=self.request.dry_run,
+            started_at=started_at,
+            finished_at=self.request.now(),
+            outcomes=tuple(by_id[group_id] for group_id in self.order or by_id),
+            backup=ready.backup.path if ready.backup is not None else None,
+            warnings=tuple(chunks.warnings),
+            lease=lease_record(lease, dry_run=self.request.dry_run),
+        )
+
+    async def finish(self) -> DeletionResult:
+        """Look once more for what was deleted, and record the end. Raises ``StorageError`` or ``JournalError``."""
+        report, verification = await self._verified(self._report)
+        record = await asyncio.to_thread(self._record, self._ready, report, verification)
+        return DeletionResult(report=report, verification=verification, record=record)
+
+    def _require_applicable(self, cluster_id: str | None) -> None:
+        if self.plan is not None:
+            require_applicable(self.plan, kafka_cluster_id=cluster_id, now=self.request.now())
+
+    def _prepare(self, cluster_id: str | None, started_at: datetime, lease: LeaseGuard | None) -> _Ready:
+        """Read approval, journal and backup as they are now, and begin the run in the journal."""
+        request, plan, approval = self.request, self.plan, None
+        if plan is not None and not request.dry_run:
+            approval = require_approval(self.layout, plan, self.approval)
+        journal = Journal(self.layout.base, cluster_id)
+        history = History(journal.read().runs, earlier_runs(self.layout))
+        excluded = exclusions(
+            history,
+            self.request_id,
+            now=started_at,
+            judged_at=plan.created_at if plan is not None and self.judged else None,
+            min_idle_seconds=plan.policy.min_idle_seconds if plan is not None else 0.0,
+        )
+        if approval is not None:
+            excluded |= exclude(approval.excluded, approval.approved_by)
+        backup = None if plan is None else _verified_backup(self.layout, plan, request.dry_run)
+        facts = {
+            "run_id": new_id(started_at),
+            "request_id": self.request_id,
+            "plan_id": plan.plan_id if plan else None,
+            "plan_digest": plan.digest if plan else None,
+            "cluster": self.layout.cluster,
+            "dry_run": request.dry_run,
+            "started_at": started_at.isoformat(),
+            "actor": dict(request.actor),
+            "approval": None if approval is None else approval.to_json(),
+            "policy": plan.policy.to_json() if plan else None,
+            "backup": backup.path if backup else None,
+            "lease": None if lease is None else lease.record().to_json(),
+            "groups": len(self.expected) + len(self.decided),
+        }
+        run = journal.begin(facts, request.now(), after=history)
+        if self.decided:
+            run.conclude(self.decided.values(), request.now())
+        return _Ready(facts, run, excluded, backup)
+
+    def _expired(self) -> bool:
+        return self.plan is not None and self.request.now() >= self.plan.expires_at
+
+    async def _verified(self, report: DeletionReport) -> tuple[DeletionReport, Verification | None]:
+        doubtful = report.ids(Outcome.DELETED, Outcome.UNKNOWN)
+        if self.request.dry_run or not doubtful:
+            return report, None
+        try:
+            verification = await verify_deleted(self.admin, doubtful)
+        except KafkaGroupsError as exc:
+            self.request.observer.warning(f"the deletion could not be verified: {exc}")
+            return report, None
+        return settle(report, verification), verification
+
+    def _record(self, ready: _Ready, report: DeletionReport, verification: Verification | None) -> StoragePath:
+        record = {
+            **ready.facts,
+            **report.summary(),
+            "seconds": round((report.finished_at - report.started_at).total_seconds(), 3),
+            "verification": None if verification is None else verification.to_json(),
+        }
+        try:
+            return ready.journal.end(report.outcomes, record, self.request.now())
+        except MaintenanceError:
+            self.request.observer.not_recorded({**record, "outcomes": [item.to_json() for item in report.outcomes]})
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What a run has before it reads the first group."""
+
+    facts: Mapping[str, Any]
+    journal: RunJournal
+    excluded: Mapping[str, Decision]
+    backup: Backup | None
+
+
+def _verified_backup(layout: Layout, plan: DeletionPlan, dry_run: bool) -> Backup | None:
+    """Read and verify the plan's backup; a dry run may come before there is one."""
+    backup = find_backup(layout, plan.plan_id)
+    if backup is None:
+        if dry_run:
+            return None
+        raise ConfigurationError("backup", None, "back up the plan first: nothing is deleted without a backup")
+    return require_backup_of(backup, plan)

@@ -1,0 +1,133 @@
+"""What a site demands of every clean-up, whatever a DAG, a run's conf or a form says.
+
+Floors come from Airflow's configuration (``[kafka_groups]``) and from the connection; where both say something the
+stricter one counts. Nobody who may only trigger DAGs can change either. A plan is made within them and names those that
+bound it; a deletion checks the plan against them once more, since they may have been raised in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
+from airflow_kafka_groups.maintenance.deletion.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+T = TypeVar("T", int, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFloors:
+    """The limits of a site; ``None`` sets no limit.
+
+    :param min_idle_seconds: least idle time of a group that is deleted, in seconds.
+    :param max_groups: most groups of one plan.
+    :param max_share: largest share of all groups in one plan, above 0 and at most 1.
+    :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan.
+    :param dry_run_only: whether nothing may be deleted at all.
+    :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
+        ``min_idle_seconds`` is set, since named groups have no idle time.
+    :param storage_path: the only storage that may be used.
+    """
+
+    min_idle_seconds: float | None = None
+    max_groups: int | None = None
+    max_share: float | None = None
+    approve_above: int | None = None
+    dry_run_only: bool = False
+    named_deletions: bool | None = None
+    storage_path: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_idle_seconds is not None:
+            check_seconds("min_idle_seconds", self.min_idle_seconds)
+        if self.max_groups is not None:
+            check_integer("max_groups", self.max_groups, 1, "give a whole number of groups, at least 1")
+        if self.max_share is not None and not 0 < check_number("max_share", self.max_share) <= 1:
+            raise ConfigurationError("max_share", self.max_share, "give a share above 0 and at most 1, such as 0.5")
+        if self.approve_above is not None:
+            check_integer("approve_above", self.approve_above, 0, "give a whole number of groups, 0 or more")
+
+    def stricter(self, other: SiteFloors) -> SiteFloors:
+        """Return the stricter of two floors, limit by limit. Raises ``ConfigurationError`` for two storages."""
+        if None not in (self.storage_path, other.storage_path) and self.storage_path != other.storage_path:
+            raise ConfigurationError(
+                "storage_path", other.storage_path, f"the site and the connection differ: {self.storage_path!r}"
+            )
+        named = {self.named_deletions, other.named_deletions}
+        return SiteFloors(
+            min_idle_seconds=_pick(max, self.min_idle_seconds, other.min_idle_seconds),
+            max_groups=_pick(min, self.max_groups, other.max_groups),
+            max_share=_pick(min, self.max_share, other.max_share),
+            approve_above=_pick(min, self.approve_above, other.approve_above),
+            dry_run_only=self.dry_run_only or other.dry_run_only,
+            named_deletions=False if False in named else True if True in named else None,
+            storage_path=self.storage_path or other.storage_path,
+        )
+
+    def bind(self, policy: PlanPolicy) -> tuple[PlanPolicy, tuple[str, ...]]:
+        """Return the policy within the floors, and a sentence for each floor that changed it."""
+        bound: list[str] = []
+        changes: dict[str, Any] = {}
+        for name, pick in (("min_idle_seconds", max), ("max_groups", min), ("max_share", min)):
+            floor, wanted = getattr(self, name), getattr(policy, name)
+            if floor is not None and pick(floor, wanted) != wanted:
+                changes[name] = floor
+                bound.append(f"the site's {name} of {floor:g} counts instead of {wanted:g}")
+        return replace(policy, **changes), tuple(bound)
+
+    def approval(self, terms: ApprovalTerms | None) -> ApprovalTerms:
+        """Return when a plan has to be approved: as asked for, and above the site's own number of groups."""
+        terms = terms or ApprovalTerms()
+        if self.approve_above is None or terms.rule == ALWAYS:
+            return terms
+        asked = terms.approve_above if terms.rule == ABOVE_CAP else self.approve_above
+        return ApprovalTerms(rule=ABOVE_CAP, approve_above=min(self.approve_above, asked))
+
+    def require(self, plan: DeletionPlan, *, dry_run: bool) -> None:
+        """Raise ``PlanError`` unless a plan may be applied: it may have been made before a floor was raised."""
+        if dry_run:
+            return
+        self.require_deletions()
+        _, bound = self.bind(plan.policy)
+        if bound:
+            raise PlanError(f"plan {plan.plan_id} undercuts what the site demands ({'; '.join(bound)}): make a new one")
+        if self.max_groups is not None and len(plan.groups) > self.max_groups:
+            raise PlanError(f"plan {plan.plan_id} has {len(plan.groups)} groups, the site allows {self.max_groups}")
+
+    def require_deletions(self) -> None:
+        """Raise ``PlanError`` where the site allows dry runs only."""
+        if self.dry_run_only:
+            raise PlanError("the site allows dry runs only (dry_run_only); nothing was deleted")
+
+    def require_named(self, groups: int, *, dry_run: bool) -> None:
+        """Raise ``PlanError`` where groups may not be deleted by name, or not so many without an approval."""
+        if dry_run:
+            return
+        self.require_deletions()
+        allowed = self.min_idle_seconds is None if self.named_deletions is None else self.named_deletions
+        if not allowed:
+            raise PlanError("the site allows no deletion by name (named_deletions): delete by a plan")
+        for name, most in (("max_groups", self.max_groups), ("approve_above", self.approve_above)):
+            if most is not None and groups > most:
+                raise PlanError(f"{groups} groups are named, and the site's {name} is {most}: delete by a plan")
+
+    def require_storage(self, storage_path: str) -> None:
+        """Raise ``ConfigurationError`` for another storage than the site's."""
+        if self.storage_path is not None and storage_path.rstrip("/") != self.storage_path.rstrip("/"):
+            raise ConfigurationError(
+                "storage_path", storage_path, f"the site keeps plans, backups and the journal in {self.storage_path!r}"
+            )
+
+
+NO_FLOORS = SiteFloors()
+
+
+def _pick(pick: Callable[[T, T], T], one: T | None, other: T | None) -> T | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return pick(one, other)

@@ -1,0 +1,16 @@
+"""The records of deletion runs, as tests read them from the storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from airflow_kafka_groups.maintenance.deletion.audit import record_of
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+
+
+def records(storage: Path) -> list[dict[str, Any]]:
+    """Return the record of every run in the journals below a storage folder, oldest first."""
+    clusters = [unquote(folder.name) for folder in sorted(storage.glob("_journal/*"))]
+    return [record_of(run) for cluster_id in clusters for run in Journal(storage, cluster_id).read().runs]

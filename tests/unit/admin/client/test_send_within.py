@@ -1,0 +1,54 @@
+"""A deletion leaves within the time it is given, or not at all: a slow broker must not make it come late."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import NotSentError
+from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.fakes import answers
+from tests.fakes.cluster import FakeCluster
+from tests.unit.admin.client.faults import GROUPS, client
+
+pytestmark = pytest.mark.safety
+
+
+def deletions(fake: FakeCluster) -> list[str]:
+    return [key for sent in fake.sent if sent.api == DELETE_GROUPS.name for key in sent.keys]
+
+
+async def test_nothing_leaves_after_a_check_of_types_that_took_too_long() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+
+        async def slowly(_broker: int, _version: int, _request: Any) -> None:
+            await asyncio.sleep(0.3)
+
+        fake.control(LIST_GROUPS, slowly)
+        results = await admin.delete_consumer_groups(GROUPS, send_within=0.1)
+        assert all(isinstance(result.error, NotSentError) for result in results.values())
+        assert deletions(fake) == []
+        assert fake.groups == set(GROUPS)
+
+
+async def test_retries_leave_within_the_time_too() -> None:
+    async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
+        loading = ErrorCode.coordinator_load_in_progress
+        fake.control(DELETE_GROUPS, lambda _id, version, _request: answers.delete_groups(version, {"g": loading}))
+        begun = asyncio.get_running_loop().time()
+        results = await admin.delete_consumer_groups(["g"], send_within=0.5)
+        assert isinstance(results["g"].error, NotSentError)
+        tries = [sent.at for sent in fake.sent if sent.api == DELETE_GROUPS.name]
+        assert len(tries) > 1
+        assert max(tries) - begun < 0.6
+        assert fake.groups == {"g"}
+
+
+async def test_in_time_it_is_a_deletion_like_any_other() -> None:
+    async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
+        results = await admin.delete_consumer_groups(["g"], send_within=30)
+        assert results["g"].ok
+        assert fake.groups == set()
