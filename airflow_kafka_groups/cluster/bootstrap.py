@@ -1,7 +1,7 @@
-"""The first question: what the cluster is, asked of bootstrap servers, and connections opened ahead meanwhile.
+"""Bootstrap: the first metadata request, and connections that are opened ahead meanwhile.
 
-Most bootstrap servers are brokers that a call is going to ask anyway. Connections to some of them are opened side by
-side while the first is still saying what the cluster is: two round trips less in every client's first call.
+Most bootstrap servers are brokers that a call needs anyway. Connections to some of them are opened side by side while
+the first server answers: this saves two round trips in every client's first call.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _NEXT_SERVER_AFTER = 0.5
 """Seconds after which the next bootstrap server is asked as well."""
 
 _CONNECTED_TO_AT_ONCE = 3
-"""A client with one question needs no connection to each of a dozen servers."""
+"""At most so many connections are opened ahead: a short call does not need one to each of a dozen servers."""
 
 
 class Bootstrap:
-    """Ask bootstrap servers what the cluster is. Close it afterwards: that closes the connections nobody took.
+    """One bootstrap. Close it afterwards, which closes the connections that were not taken.
 
     :param config: which servers there are.
     :param connect: opens a connection.
-    :param ask: asks for the metadata on a connection.
+    :param ask: requests the metadata on a connection.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Bootstrap:
         self._openings: dict[Address, asyncio.Task[BrokerConnection]] = {}
 
     async def metadata(self) -> ClusterMetadata:
-        """Ask one server after the other, and no later than ``_NEXT_SERVER_AFTER`` the next one, too.
+        """Ask one server after the other; after ``_NEXT_SERVER_AFTER`` seconds the next one is asked as well.
 
-        A server that is gone without a word is thus waited for by nobody, where another one answers. Raises
-        ``NoBrokerAvailableError`` with what each of them said when none does, or what no other broker would do better.
+        An unresponsive server does not delay the call while another one answers. Raises ``NoBrokerAvailableError`` with
+        the error of each server when none answers, or at once an error that every broker would return.
         """
         if not self._logs_in:
             self._connect_ahead()
@@ -83,14 +83,14 @@ class Bootstrap:
         raise NoBrokerAvailableError(self._servers, "no Kafka broker could be used: " + "; ".join(failures))
 
     def take(self, address: Address) -> asyncio.Task[BrokerConnection] | None:
-        """Take the opening of the connection to a server; ``None`` if there is none, or if it failed."""
+        """Hand over the connection to a server, open or being opened; ``None`` if there is none, or if it failed."""
         opening = self._openings.get(address)
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
             return None
         return self._openings.pop(address)
 
     async def aclose(self) -> None:
-        """End what is being opened and close what was opened."""
+        """Cancel the attempts to connect, and close the connections."""
         openings = list(self._openings.values())
         self._openings.clear()
         for opening in openings:
@@ -102,7 +102,7 @@ class Bootstrap:
         opening = self._opening(address)
         connection = await opening
         if self._logs_in:
-            # Not before one has let us in: where three wrong passwords lock an account, this is one.
+            # Only after one server has accepted the credentials: a wrong password is tried once, not three times.
             self._connect_ahead()
         answered = False
         try:

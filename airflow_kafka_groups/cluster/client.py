@@ -1,7 +1,7 @@
-"""A connection to each broker of a cluster: bootstrap, broker ids, addresses. No group logic.
+"""The connections to the brokers of a cluster: bootstrap, broker ids, addresses. No group logic.
 
-Connections are opened when first needed, one for each broker; those who ask at the same time share the opening. A
-broker that could not be reached says so to everyone who waited, and the next to ask tries again.
+A connection is opened when it is first needed, one for each broker. Concurrent callers share the attempt: when it
+fails, it fails for all of them, and the next caller tries again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from airflow_kafka_groups.transport.tls import TlsContext
 log = logging.getLogger(__name__)
 
 _JUST_NOW = 1.0
-"""Seconds for which metadata is as good as what would be on its way by then if it were asked for again."""
+"""Seconds for which metadata counts as fresh: asking again would hardly return anything newer."""
 
 
 class ClusterClient:
-    """Hold the connections to a cluster's brokers. Use it as an async context manager.
+    """The connections to a cluster's brokers. Use it as an async context manager.
 
     :param config: how to reach the cluster.
     :param connect: opens a connection; a test passes its own. Default: the real one.
@@ -51,10 +51,10 @@ class ClusterClient:
         self._connect = connect or self._open
         self._tls = TlsContext(config.security)
         self._connections: dict[BrokerId, BrokerConnection] = {}
-        self._told: dict[BrokerId, Broker] = {}
+        self._advertised: dict[BrokerId, Broker] = {}
         self._unreached: set[BrokerId] = set()
         self._opening: dict[BrokerId, asyncio.Task[BrokerConnection]] = {}
-        self._told_at = -_JUST_NOW
+        self._fresh_at = -_JUST_NOW
 
     async def __aenter__(self) -> ClusterClient:
         try:
@@ -80,7 +80,7 @@ class ClusterClient:
         await asyncio.gather(*(connection.aclose() for connection in (*connections, *late)))
 
     async def refresh(self) -> ClusterMetadata:
-        """Ask for the brokers and the leaders of ``__consumer_offsets`` again, for as long as a whole call may take.
+        """Request the brokers and the leaders of ``__consumer_offsets`` again, for at most the time of a call.
 
         Raises ``NoBrokerAvailableError`` when neither a known broker nor a bootstrap server answers.
         """
@@ -89,18 +89,18 @@ class ClusterClient:
             async with asyncio.timeout(limit):
                 return await self._ask_anyone()
         except TimeoutError as error:
-            told = f"none of {self.config.servers} said within {limit:g} s what the cluster is"
-            raise NoBrokerAvailableError(self.config.servers, told) from error
+            reason = f"none of {self.config.servers} answered a metadata request within {limit:g} s"
+            raise NoBrokerAvailableError(self.config.servers, reason) from error
 
     async def fresh_metadata(self) -> ClusterMetadata:
-        """Give the metadata if it came just now, as it did where the client is new, or else ask for it again.
+        """Return the metadata if it is fresh, as for a new client, or else request it again.
 
         Raises what ``refresh`` raises.
         """
-        return self.metadata if time.monotonic() - self._told_at < _JUST_NOW else await self.refresh()
+        return self.metadata if time.monotonic() - self._fresh_at < _JUST_NOW else await self.refresh()
 
     async def _ask_anyone(self) -> ClusterMetadata:
-        # One whose connection is being opened may be waiting for this very answer (``_address_of``).
+        # A connection that is being opened may be waiting for this metadata (``_address_of``).
         settled = [broker_id for broker_id in self.metadata.brokers if broker_id not in self._opening]
         for broker_id in random.sample(settled, len(settled)):
             try:
@@ -114,8 +114,8 @@ class ClusterClient:
     async def _bootstrap(self) -> ClusterMetadata:
         """Ask the bootstrap servers, and keep the connections to those that are brokers.
 
-        Brokers are known by their id from here on, and a bootstrap address may be a load balancer's: only where exactly
-        one broker says that it is to be found at that very address is it the connection that would be opened next.
+        Brokers are addressed by their id from here on, and a bootstrap address may belong to a load balancer. So a
+        connection is kept only where exactly one broker advertises that address.
         """
         bootstrap = Bootstrap(self.config, self._connect, self._ask_metadata)
         try:
@@ -138,17 +138,17 @@ class ClusterClient:
         if not answer.brokers:
             raise ConnectionFailedError("cluster", "the broker knows no brokers; it may be starting up, try again")
         self.metadata = ClusterMetadata.from_answer(answer)
-        self._told_at = time.monotonic()
+        self._fresh_at = time.monotonic()
         return self.metadata
 
     def learn(self, broker: Broker) -> None:
-        """Remember the address of a broker, as a coordinator lookup gave it; it counts where metadata has none."""
-        self._told[broker.broker_id] = broker
+        """Remember the address of a broker from a coordinator lookup; it is used where metadata has none."""
+        self._advertised[broker.broker_id] = broker
 
     async def any_connection(self) -> BrokerConnection:
-        """Give a connection to a broker that can be reached, for a question that each of them answers alike.
+        """Return a connection to any broker that can be reached, for a request that all of them answer alike.
 
-        One that is there comes first. Raises what ``connection`` raises for the last of them when there is none.
+        Open connections come first. Raises what ``connection`` raises for the last broker when there is none.
         """
         *others, last = sorted(self.metadata.brokers, key=lambda broker_id: broker_id not in self._connections)
         for broker_id in others:
@@ -166,7 +166,7 @@ class ClusterClient:
         return connection if connection is not None and connection.usable else None
 
     async def connection(self, broker_id: BrokerId) -> BrokerConnection:
-        """Give the connection to a broker, opening it if need be.
+        """Return the connection to a broker, opening it if need be.
 
         Raises ``ConnectionFailedError`` (``AuthenticationFailedError`` when retrying cannot help).
         """
@@ -181,7 +181,7 @@ class ClusterClient:
         return await asyncio.shield(task)
 
     def _share(self, broker_id: BrokerId, opening: asyncio.Task[BrokerConnection]) -> None:
-        """Let all who ask for this broker wait for the same opening."""
+        """Share the attempt to open a connection with all callers that need this broker."""
         self._opening[broker_id] = opening
         if opening.done():
             self._opened(broker_id, opening)
@@ -205,15 +205,15 @@ class ClusterClient:
         return await self._connect(broker.host, broker.port)
 
     async def _address_of(self, broker_id: BrokerId) -> Broker:
-        """Give where a broker is: as metadata says, for proxies rewrite that and may miss FindCoordinator's answers.
+        """Return the address of a broker from metadata: proxies rewrite it there, but not always in FindCoordinator.
 
-        Asks again about one that metadata does not have, or that was not where metadata said.
+        Refreshes metadata for a broker that is not in it, or that could not be reached at its address.
         """
         if broker_id not in self.metadata.brokers or broker_id in self._unreached:
             self._unreached.discard(broker_id)
             with contextlib.suppress(KafkaGroupsError):
                 await self.refresh()
-        broker = self.metadata.brokers.get(broker_id) or self._told.get(broker_id)
+        broker = self.metadata.brokers.get(broker_id) or self._advertised.get(broker_id)
         if broker is None:
             raise ConnectionFailedError(f"broker {broker_id}", "the cluster's metadata does not know this broker")
         return broker

@@ -51,7 +51,7 @@ class ClientConfig:
         for name in ("batch_size", "batches_in_flight", "singles_in_flight"):
             given = getattr(self, name)
             if given is not None and given < 1:
-                raise ConfigurationError(name, getattr(self, name), "give a whole number of at least 1")
+                raise ConfigurationError(name, getattr(self, name), "must be a whole number of at least 1")
 
     @property
     def servers(self) -> str:
@@ -79,7 +79,7 @@ class ClientConfig:
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any], **overrides: Any) -> ClientConfig:
-        """Parse settings as ``from_librdkafka`` does, but for a renderer: no source of tokens is chosen."""
+        """Parse settings as ``from_librdkafka`` does, except for a renderer: no source of tokens is chosen."""
         return cls(**{**parse_librdkafka(settings), **overrides})
 
 

@@ -1,4 +1,4 @@
-"""What is known of the cluster: its id, its brokers, the leaders of ``__consumer_offsets``. Sans-IO."""
+"""The cluster's metadata: its id, its brokers, the leaders of ``__consumer_offsets``. Sans-IO."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_kafka_groups.protocol.answers import MetadataAnswer
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """Be one view of the cluster."""
+    """The cluster at one moment."""
 
     cluster_id: str | None = None
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
@@ -20,9 +20,9 @@ class ClusterMetadata:
 
     @classmethod
     def from_answer(cls, answer: MetadataAnswer) -> ClusterMetadata:
-        """Read the answer to a Metadata request that asked about ``__consumer_offsets``.
+        """Convert the answer to a Metadata request for ``__consumer_offsets``.
 
-        The topic may not exist yet, or may be hidden from this user: then there is no routing by hash.
+        The topic may not exist yet, or may be hidden from this user: then groups cannot be routed by hash.
         """
         count = answer.partition_counts.get(OFFSETS_TOPIC, 0)
         leaders = tuple(answer.leaders.get(TopicPartition(OFFSETS_TOPIC, partition)) for partition in range(count))

@@ -1,14 +1,14 @@
-"""Which broker coordinates a group, computed instead of asked.
+"""The coordinator of a group, computed instead of looked up.
 
 A group lives in one partition of ``__consumer_offsets``, and that partition's leader coordinates it:
 ``abs(groupId.hashCode()) % partitions``. Kafka's own ``Utils.abs`` gives 0 for the smallest integer; it is not
 ``& 0x7fffffff`` (with that, half of 50,000 groups came back NOT_COORDINATOR).
-Kafka-compatible brokers may hash otherwise, so an answer here is a guess that the broker confirms or refuses.
+Kafka-compatible brokers may use another hash, so a result is a guess that the broker confirms or rejects.
 
-The hash is ``hash * 31 + unit`` over the UTF-16 units of an id, in 32 bits. For thousands of ids that is much of what a
-call computes, so many are hashed side by side: each has a lane of five bytes in one long integer, and one step of
-arithmetic takes all of them a unit further. 32 bits times 31, and a unit, fit into 40; a mask then cuts each lane back
-to 32. It takes a quarter of the time of one id after the other.
+The hash is ``hash * 31 + unit`` over the UTF-16 units of an id, in 32 bits. For thousands of ids it is much of a call's
+processor time, so many are hashed side by side: each has a lane of five bytes in one long integer, and one operation
+advances all of them by a unit. 32 bits times 31, plus a unit, fit into 40 bits; a mask then cuts each lane back to 32.
+This takes a quarter of the time of hashing one id after the other.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ _MIN_INT = -(2**31)
 
 
 def offsets_partition(group_id: GroupId, partitions: int) -> int:
-    """Give the partition of ``__consumer_offsets`` that holds a group."""
+    """Return the partition of ``__consumer_offsets`` that holds a group."""
     return partitions_of_hashes([java_hash(group_id)], partitions)[0]
 
 
 def offsets_partitions(group_ids: Sequence[GroupId], partitions: int) -> list[int]:
-    """Give the partition of each of many groups, in their order."""
+    """Return the partition of each group, in their order."""
     return partitions_of_hashes(java_hashes(group_ids), partitions)
 
 
 def partitions_of_hashes(hashes: Iterable[int], partitions: int) -> list[int]:
-    """Give the partition of each of many groups whose ids have been hashed (``java_hashes``)."""
+    """Return the partition for each hash of a group id (``java_hashes``)."""
     return [abs(value) % partitions if value != _MIN_INT else 0 for value in hashes]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopic:
-    """Know the leader of each partition of ``__consumer_offsets``; ``None`` where there is none just now."""
+    """The leader of each partition of ``__consumer_offsets``; ``None`` where there is none."""
 
     leaders: tuple[BrokerId | None, ...]
 
     def route(self, group_ids: Sequence[GroupId]) -> dict[GroupId, BrokerId]:
-        """Guess the coordinators of many groups; those without a leader are left out (and asked for)."""
+        """Guess the coordinators of groups; groups whose partition has no leader are left out, to be looked up."""
         return self.leaders_of(dict(zip(group_ids, offsets_partitions(group_ids, len(self.leaders)), strict=True)))
 
     def leaders_of(self, partitions: Mapping[GroupId, int]) -> dict[GroupId, BrokerId]:
-        """Do so where the groups' partitions have been computed."""
+        """Guess the coordinators of groups whose partitions have been computed."""
         guesses = dict(zip(partitions, map(self.leaders.__getitem__, partitions.values()), strict=True))
         if None in self.leaders:
             return {group_id: leader for group_id, leader in guesses.items() if leader is not None}

@@ -1,1 +1,5 @@
-"""Bytes and messages, sans-IO. The only package that imports kio."""
+"""Requests to bytes and responses to answers, sans-IO. The only package that imports kio.
+
+``group_apis``, ``cluster_apis`` and ``membership_apis`` have a module for each API with ``build`` and ``decode``;
+``answers`` has the decoded types, ``responses`` the table of decoders, ``hot_codecs`` what kio is too slow for.
+"""

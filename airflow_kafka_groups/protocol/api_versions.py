@@ -1,6 +1,6 @@
-"""What one broker supports, and the version to use with it (KIP-35). Chosen per broker and per API.
+"""The versions that one broker supports, and the version to use with it (KIP-35).
 
-One old broker in a cluster must not change how the others are asked, so nothing here is shared between brokers.
+Nothing here is shared between brokers: one old broker must not change how the others are asked.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from airflow_kafka_groups.protocol.apis import Api
 
 @dataclass(frozen=True, slots=True)
 class ApiVersions:
-    """Hold the version range of every API key that a broker announced."""
+    """The version range of every API key that a broker announced."""
 
     ranges: Mapping[int, tuple[int, int]]
 
     def choose(self, api: Api) -> int:
-        """Give the newest version that both sides speak.
+        """Return the newest version that both sides support.
 
         Raises ``UnsupportedVersionError`` when there is none.
         """
@@ -34,7 +34,7 @@ class ApiVersions:
         return version
 
     def supports(self, api: Api, version: int) -> bool:
-        """Say whether the broker and this client can use at least this version of an API."""
+        """Return whether the broker and this client can use at least this version of an API."""
         try:
             return self.choose(api) >= version
         except UnsupportedVersionError:

@@ -1,8 +1,8 @@
-"""The Kafka APIs this package speaks, and the versions of each that it uses.
+"""The Kafka APIs that this package uses, and the versions of each.
 
-The upper ends are chosen, not just the newest: OffsetFetch v10 and OffsetCommit v10 want topic ids instead of names
-and answer UNKNOWN_TOPIC_ID for topics that a group remembers after their deletion, so v9 is the last used. OffsetFetch
-below v2 has neither "all topics" nor an error of its own for the group, so v2 is the first used.
+The last version is not always the newest. OffsetFetch v10 and OffsetCommit v10 take topic ids instead of names, and
+answer UNKNOWN_TOPIC_ID for deleted topics of which a group still has offsets, so v9 is the last. OffsetFetch below v2
+has neither "all topics" nor an error for the group, so v2 is the first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Be one Kafka API.
+    """One Kafka API.
 
     :param key: its number.
     :param name: its name in Kafka's documentation.
@@ -31,7 +31,7 @@ class Api:
         return self.name
 
     def is_flexible(self, version: int) -> bool:
-        """Say whether a version has the compact encoding and tagged fields (KIP-482)."""
+        """Return whether a version has the compact encoding and tagged fields (KIP-482)."""
         return self.first_flexible is not None and version >= self.first_flexible
 
 

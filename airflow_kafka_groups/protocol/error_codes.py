@@ -1,4 +1,4 @@
-"""Kafka's error codes, with a sentence for people. Says nothing about what becomes of a key: handlers decide that."""
+"""Kafka's error codes, with a description of each. Handlers decide what an error means for a key."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ _DESCRIPTIONS = {
 def broker_error(
     code: ErrorCode, api: Api, *, broker_id: int | None = None, subject: str = "", message: str | None = None
 ) -> BrokerError:
-    """Make the exception for an error code, with the broker's own message where it sent one."""
+    """Build the exception for an error code, with the broker's own message where it sent one."""
     description = message or _DESCRIPTIONS.get(code, "see the error codes in Kafka's protocol guide")
     return BrokerError(int(code), code.name.upper(), description, api=api.name, broker_id=broker_id, subject=subject)

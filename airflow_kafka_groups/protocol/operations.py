@@ -1,9 +1,9 @@
-"""What a user may do with a group, a topic or the cluster: the bit field in which brokers tell it (KIP-430)."""
+"""Authorized operations on a group, a topic or the cluster: the bit field of KIP-430."""
 
 from __future__ import annotations
 
 UNKNOWN_OPERATIONS = -(2**31)
-"""What brokers answer that were not asked, or are too old to say."""
+"""The value where operations were not asked for, or the broker is too old."""
 _NAMES = {
     3: "read",
     4: "write",
@@ -19,7 +19,7 @@ _NAMES = {
 
 
 def operations(bits: int) -> frozenset[str] | None:
-    """Read the bit field of authorized operations; ``None`` when the broker was not asked or is too old."""
+    """Read the bit field; ``None`` where operations were not asked for, or the broker is too old."""
     if bits == UNKNOWN_OPERATIONS:
         return None
     return frozenset(name for bit, name in _NAMES.items() if bits & (1 << bit))

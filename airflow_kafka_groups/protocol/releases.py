@@ -1,6 +1,6 @@
-"""Which release of Kafka a broker is, by what it announces: brokers tell the APIs they speak, not their own name.
+"""The Kafka release of a broker, derived from the API versions that it announces: brokers do not announce a release.
 
-Kafka-compatible brokers (Redpanda and others) get the release whose APIs they have.
+Kafka-compatible brokers (Redpanda and others) get the release whose APIs they support.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARKS: tuple[tuple[Release, int, int], ...] = (
 
 
 def oldest_release(versions: ApiVersions) -> Release | None:
-    """Give the first release that speaks what this broker speaks; ``None`` for one before 1.1."""
+    """Return the first release with the versions of this broker; ``None`` before 1.1."""
     for release, key, version in _MARKS:
         lowest_highest = versions.ranges.get(key)
         if lowest_highest is not None and lowest_highest[1] >= version:

@@ -1,1 +1,1 @@
-"""One connection to one broker. The only door to a client library's sockets."""
+"""One connection to one broker. The only package that imports a client library."""

@@ -120,7 +120,7 @@ async def open_connection(
     """Open, authenticate and negotiate a connection.
 
     :param timeout: seconds for all of it.
-    :param tls: gives the context of ``security``, for one of many connections. Default: it is made for this one.
+    :param tls: the shared context of many connections. Default: one is built for this connection.
 
     Raises ``AuthenticationFailedError`` when retrying cannot help, else ``ConnectionFailedError``.
     """
@@ -138,7 +138,7 @@ async def open_connection(
         async with asyncio.timeout(timeout):
             await connection.connect()
     except ConnectionFailedError:
-        raise  # what gives tokens says itself why it has none
+        raise  # the token source reports its own failure
     except (SaslAuthenticationFailed, UnsupportedSaslMechanismError) as error:
         raise AuthenticationFailedError(address, f"SASL authentication was refused: {_say(error)}") from None
     except ssl.SSLError as error:
@@ -159,7 +159,7 @@ async def open_connection(
 
 
 async def _answers_http(host: str, port: int) -> bool:
-    """Ask as a browser would. Some HTTP servers say nothing to Kafka's bytes: they wait for the end of a line."""
+    """Send an HTTP request: some HTTP servers do not answer Kafka's bytes, because they wait for the end of a line."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             reader, writer = await asyncio.open_connection(host, port)
@@ -203,10 +203,10 @@ class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no 
 
 
 class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no type information
-    """Answer a broker that refuses the token, so that it says so (RFC 7628, 3.2.3).
+    """An authenticator that answers a broker which refuses the token, so that the broker reports it (RFC 7628, 3.2.3).
 
-    Its first answer has no error code, only a text. aiokafka takes that for success, and the broker then answers the
-    first request with what reads as a cluster without brokers.
+    The broker's first answer has no error code, only a message. aiokafka takes it for success, and the broker then
+    answers the first request with what looks like a cluster without brokers.
     """
 
     _answered = False

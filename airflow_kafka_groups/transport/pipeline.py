@@ -2,7 +2,7 @@
 
 Brokers that take one group a request get thousands of small ones, so that a request has to be cheap. What is sent in
 one turn of the event loop is one write, a chunk that arrives is cut into frames without a task or a stream, and one
-timer watches over all the deadlines.
+timer serves all the deadlines.
 """
 
 from __future__ import annotations

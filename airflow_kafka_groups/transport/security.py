@@ -86,7 +86,7 @@ class TlsConfig:
     keystore_password: str | None = field(default=None, repr=False)
 
     def embedded(self) -> TlsConfig:
-        """Return the same with the texts of all PEM files."""
+        """Return the same with the contents of all PEM files."""
         return replace(self, ca=self.ca.embedded(), certificate=self.certificate.embedded(), key=self.key.embedded())
 
     def context(self) -> ssl.SSLContext:
@@ -241,7 +241,7 @@ class SecurityConfig:
         return replace(self, sasl=replace(self.sasl, oauth=replace(self.sasl.oauth, source=source)))
 
     def embedded(self) -> SecurityConfig:
-        """Return the same with the texts of all PEM files, for a process that does not have the files."""
+        """Return the same with the contents of all PEM files, for a process that does not have the files."""
         sasl = self.sasl
         if (oauth := self.oauth) and oauth.endpoint and sasl:
             endpoint = replace(oauth.endpoint, ca=oauth.endpoint.ca.embedded())

@@ -10,6 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "airflow_kafka_groups"
 CHECKED = (
+    "cluster",
     "contracts",
     "exceptions.py",
     "hooks",
@@ -46,8 +47,10 @@ CHECKED = (
     "operators/support/base.py",
     "operators/support/telemetry.py",
     "plugins",
+    "protocol",
     "sensors",
     "spark",
+    "transport",
     "triggers",
 )
 OPENING = re.compile(r"(Be|Give|Say|Tell|Know|Hold|Do)\b")

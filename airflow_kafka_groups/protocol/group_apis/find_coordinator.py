@@ -64,7 +64,7 @@ def from_kio(response: Message) -> FindCoordinatorAnswer:
 
 
 def named(answer: FindCoordinatorAnswer, keys: Sequence[str], version: int) -> FindCoordinatorAnswer:
-    """Name the key where the version does not; a version that does is never matched by position."""
+    """Fill in the key where the version has none; a version that has keys is never matched by position."""
     if version >= FIRST_BATCHED_VERSION:
         return answer
     (key,) = keys

@@ -97,7 +97,7 @@ def _topic_offsets(topic: Any, errors: dict[TopicPartition, ErrorCode]) -> Topic
 
 
 def named(answer: OffsetFetchAnswer, group_ids: Sequence[str], version: int) -> OffsetFetchAnswer:
-    """Name the group where the version does not; a version that does is never matched by position."""
+    """Fill in the group where the version has none; a version that has groups is never matched by position."""
     if version >= FIRST_BATCHED_VERSION:
         return answer
     # Old brokers send an answer for every group: two calls of ``_replace`` took a sixteenth of its processor time.

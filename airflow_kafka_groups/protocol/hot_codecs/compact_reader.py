@@ -1,7 +1,7 @@
 """A cursor over a response frame in the compact encoding (KIP-482), for the hand-written codecs.
 
-Single fields are read by kio's native primitives. Most responses are arrays of rows that are alike but for a name, so
-that ``named_rows`` looks for the bytes it has seen before instead of reading them again.
+Single fields are read by kio's native primitives. Most responses are arrays of rows that differ only in a name, so
+``named_rows`` looks for bytes that it has read before instead of reading them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heartbeat: keeps a member alive, and tells it whether its generation still is.
+"""Heartbeat: keeps a member alive, and reports whether its generation is current.
 
 v0 group, generation, member · v1 throttle time · v3 group.instance.id (KIP-345) · v4 flexible
 """
