@@ -6,7 +6,7 @@ carries the brokers that did not answer: short is not empty, so code that delete
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
 from typing import Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
@@ -60,6 +60,10 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
 
     def __len__(self) -> int:
         return len(self._results)
+
+    def values(self) -> ValuesView[GroupResult[V]]:
+        """Return the results; the inherited way looks every key up."""
+        return self._results.values()
 
     def __repr__(self) -> str:
         failed = len(self.failed)

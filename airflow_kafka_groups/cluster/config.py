@@ -79,7 +79,7 @@ class ClientConfig:
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any], **overrides: Any) -> ClientConfig:
-        """Parse settings as ``from_librdkafka`` does, except for a renderer: no source of tokens is chosen."""
+        """Parse settings as ``from_librdkafka`` does, for a renderer: no source of tokens is chosen."""
         return cls(**{**parse_librdkafka(settings), **overrides})
 
 

@@ -50,11 +50,14 @@ class OffsetsTopic:
 
     def route(self, group_ids: Sequence[GroupId]) -> dict[GroupId, BrokerId]:
         """Guess the coordinators of groups; groups whose partition has no leader are left out, to be looked up."""
-        return self.leaders_of(dict(zip(group_ids, offsets_partitions(group_ids, len(self.leaders)), strict=True)))
+        return self._guess(group_ids, offsets_partitions(group_ids, len(self.leaders)))
 
     def leaders_of(self, partitions: Mapping[GroupId, int]) -> dict[GroupId, BrokerId]:
         """Guess the coordinators of groups whose partitions have been computed."""
-        guesses = dict(zip(partitions, map(self.leaders.__getitem__, partitions.values()), strict=True))
+        return self._guess(partitions, partitions.values())
+
+    def _guess(self, group_ids: Iterable[GroupId], partitions: Iterable[int]) -> dict[GroupId, BrokerId]:
+        guesses = dict(zip(group_ids, map(self.leaders.__getitem__, partitions), strict=True))
         if None in self.leaders:
             return {group_id: leader for group_id, leader in guesses.items() if leader is not None}
         return cast("dict[GroupId, BrokerId]", guesses)

@@ -187,6 +187,6 @@ async def test_metadata_that_came_just_now_is_not_asked_for_again(monkeypatch: p
     async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
         assert await cluster.fresh_metadata() is cluster.metadata
         assert len(fake.requests(METADATA)) == 1
-        monkeypatch.setattr(cluster, "_told_at", time.monotonic() - 1)
+        monkeypatch.setattr(cluster, "_fresh_at", time.monotonic() - 1)
         await cluster.fresh_metadata()
         assert len(fake.requests(METADATA)) == 2
