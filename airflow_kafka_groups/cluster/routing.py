@@ -65,16 +65,16 @@ class OffsetsTopic:
 
 _LANE = 5
 _LANES = 8192
-"""Texts hashed side by side: the integers stay in the processor's nearer caches."""
+"""Strings hashed side by side: the integers stay in the processor's nearer caches."""
 
 _FEW = 8
 _WIDEST = 96
-"""Longer texts are hashed on their own: all of those beside them would be filled up to their length."""
+"""Longer ids are hashed on their own: all others beside them would be padded to their length."""
 
 
 @lru_cache(1000)
 def _powers(count: int) -> tuple[int, ...]:
-    """Give 31 to the power of each place, the last one's being 1."""
+    """Return the powers of 31 for an id of so many units, the last one being 1."""
     return tuple(pow(31, place, 2**32) for place in reversed(range(count)))
 
 
@@ -90,7 +90,7 @@ def java_hash(text: str) -> int:
 
 
 def java_hashes(texts: Sequence[str]) -> list[int]:
-    """Compute Java's ``String.hashCode`` of each text, in their order."""
+    """Compute Java's ``String.hashCode`` of each string, in their order."""
     found: list[int] = []
     for start in range(0, len(texts), _LANES):
         found += _side_by_side(texts[start : start + _LANES])

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 _KNOWN_TAILS = 8
 _LONGEST_TAIL = 128
+_RUN = 4
+_CHUNK = 4096
 
 
 class CompactReader:
@@ -60,10 +62,12 @@ class CompactReader:
         """
         data, before = self.data, len(head)
         rows: list[tuple[list[str], T]] = []
-        known: list[tuple[bytes, int, Callable[[str], None]]] = []
-        count = self.array_length()
+        known: list[tuple[bytes, list[str]]] = []
+        last, run = b"", 0
+        left = self.array_length()
         position = self.position
-        for _ in range(count):
+        while left:
+            left -= 1
             start = position + before
             size = data[start]
             if not 0 < size < 0x80 or not data.startswith(head, position):
@@ -74,17 +78,25 @@ class CompactReader:
                 continue
             end = start + size
             name = data[start + 1 : end].decode()
-            for tail, length, add in known:
+            for tail, names in known:
                 if data.startswith(tail, end):
-                    add(name)
-                    position = end + length
+                    names.append(name)
+                    position = end + len(tail)
+                    run = run + 1 if tail is last else 0
+                    last = tail
+                    if run >= _RUN and data.startswith(head, position):
+                        more, size = _alike(data, position + before, tail + head, left)
+                        names += more
+                        left -= len(more)
+                        position += size
+                        run = _RUN if more else 0
                     break
             else:
                 self.position = end
                 rows.append(([name], read_tail()))
                 position = self.position
                 if position - end <= _LONGEST_TAIL:
-                    known = [(data[end:position], position - end, rows[-1][0].append), *known[: _KNOWN_TAILS - 1]]
+                    known = [(data[end:position], rows[-1][0]), *known[: _KNOWN_TAILS - 1]]
         self.position = position
         return rows
 
@@ -107,3 +119,18 @@ class CompactReader:
         """Raise ``ValueError`` unless this is the end of the frame."""
         if self.position != len(self.data):
             raise ValueError(f"{len(self.data) - self.position} bytes too many")
+
+
+def _alike(data: bytes, start: int, separator: bytes, most: int) -> tuple[list[str], int]:
+    """Return the short names from ``start`` on that the separator follows each time, and the size of it all.
+
+    The separator may be part of a name: then the length of what is before it is wrong, and the names end there.
+    """
+    names: list[str] = []
+    size = 0
+    for part in data[start : start + _CHUNK].split(separator, most)[:-1]:
+        if not part or part[0] != len(part) or part[0] >= 0x80:
+            break
+        names.append(part[1:].decode())
+        size += len(part) + len(separator)
+    return names, size

@@ -37,7 +37,7 @@ MODULES: dict[Api, Any] = {
 }
 ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03\xff\xff\xff\xff"
 CODES = st.sampled_from([ErrorCode.none, ErrorCode.none, *ErrorCode])
-TEXTS = st.sampled_from(["", "g", "ünï", "x" * 200])
+TEXTS = st.sampled_from(["", "g", "ünï", "x" * 200, "a\0\0\0b"])  # the last one looks like the end of a row
 THROTTLES = st.integers(0, 10_000).map(lambda ms: timedelta(milliseconds=ms))
 IDS = st.integers(0, 2**31 - 1)
 
@@ -46,10 +46,16 @@ def lists(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(items, max_size=4).map(tuple)
 
 
+def runs(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Rows of which many in a row are alike, as in most responses."""
+    repeated = st.tuples(items, st.sampled_from([1, 1, 2, 9]))
+    return st.lists(repeated, max_size=6).map(lambda drawn: tuple(item for item, times in drawn for _ in range(times)))
+
+
 def deleted(version: int) -> st.SearchStrategy[Any]:
     schema = response_schema(DELETE_GROUPS, version)
     results = st.builds(schema.DeletableGroupResult, group_id=TEXTS, error_code=CODES)
-    return st.builds(schema.DeleteGroupsResponse, throttle_time=THROTTLES, results=lists(results))
+    return st.builds(schema.DeleteGroupsResponse, throttle_time=THROTTLES, results=runs(results))
 
 
 def listed(version: int) -> st.SearchStrategy[Any]:
@@ -57,7 +63,7 @@ def listed(version: int) -> st.SearchStrategy[Any]:
     fields = {"group_id": TEXTS, "protocol_type": TEXTS}
     fields |= {"group_state": TEXTS} if version >= FIRST_STATES_VERSION else {}
     fields |= {"group_type": TEXTS} if version >= FIRST_TYPES_VERSION else {}
-    groups = lists(st.builds(schema.ListedGroup, **fields))
+    groups = runs(st.builds(schema.ListedGroup, **fields))
     return st.builds(schema.ListGroupsResponse, throttle_time=THROTTLES, error_code=CODES, groups=groups)
 
 
@@ -86,8 +92,7 @@ def described(version: int) -> st.SearchStrategy[Any]:
     groups = st.builds(schema.DescribedGroup, **group, **plain) | st.builds(
         schema.DescribedGroup, **group, **message, **other
     )
-    many = st.lists(groups, max_size=12).map(tuple)
-    return st.builds(schema.DescribeGroupsResponse, throttle_time=THROTTLES, groups=many)
+    return st.builds(schema.DescribeGroupsResponse, throttle_time=THROTTLES, groups=runs(groups))
 
 
 def found(version: int) -> st.SearchStrategy[Any]:
@@ -101,8 +106,7 @@ def found(version: int) -> st.SearchStrategy[Any]:
         error_code=CODES,
         error_message=st.none() | TEXTS,
     )
-    many = st.lists(coordinators, max_size=12).map(tuple)
-    return st.builds(schema.FindCoordinatorResponse, throttle_time=THROTTLES, coordinators=many)
+    return st.builds(schema.FindCoordinatorResponse, throttle_time=THROTTLES, coordinators=runs(coordinators))
 
 
 def told(version: int) -> st.SearchStrategy[Any]:
@@ -266,3 +270,12 @@ def test_groups_that_are_alike_share_their_description() -> None:
         ("dead",): (GroupState.EMPTY, ErrorCode.group_id_not_found),
         ("stable",): (GroupState.STABLE, ErrorCode.none),
     }
+
+
+def test_a_name_that_contains_the_end_of_a_row_is_one_name() -> None:
+    schema = response_schema(DELETE_GROUPS, 2)
+    group_ids = [*("g" for _ in range(9)), "a\0\0\0b", *("h" for _ in range(9)), "x" * 200, "i"]
+    results = tuple(schema.DeletableGroupResult(group_id=key, error_code=ErrorCode.none) for key in group_ids)
+    response = schema.DeleteGroupsResponse(throttle_time=timedelta(0), results=results)
+    answer = decode_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    assert sorted(answer.deleted) == sorted(group_ids)
