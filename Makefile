@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark layers docs clean check-tools test-oldest test-yarn
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark layers docs clean check-tools test-oldest test-yarn mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster 
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit
+
+mutants: $(STAMP) ## Change 90 places of what decides, one at a time, and see whether the unit tests notice (half an hour)
+	@$(BIN)/python -m tests.mutants
 
 lint: $(STAMP) ## Check style, types and the layers' import contracts
 	@$(BIN)/ruff check .

@@ -11,7 +11,6 @@ from airflow_kafka_groups.membership.state import Membership
 from airflow_kafka_groups.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.every import for_every
 
 NONE = ErrorCode.none
 OPTIONS = MemberOptions(group_id="g", session_timeout=9, rebalance_timeout=30, heartbeat_interval=3)
@@ -118,7 +117,11 @@ def test_another_protocol_type_is_refused() -> None:
     assert isinstance(state.failure, MembershipError)
 
 
-@for_every("code", [code for code in ErrorCode if error_action(JOIN_GROUP, code) is ErrorAction.END])
+@pytest.mark.parametrize(
+    "code",
+    [code for code in ErrorCode if error_action(JOIN_GROUP, code) is ErrorAction.END],
+    ids=lambda code: code.name,
+)
 def test_a_join_that_cannot_succeed_ends_it(code: ErrorCode) -> None:
     state = at_join()
     state.on_joined(JoinAnswer(error=code), 0)
@@ -128,7 +131,7 @@ def test_a_join_that_cannot_succeed_ends_it(code: ErrorCode) -> None:
     assert action.error.code == int(code)
 
 
-@for_every("code", ErrorCode)
+@pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
 def test_whatever_a_sync_is_answered_nothing_but_success_gives_something_to_hold(code: ErrorCode) -> None:
     state = at_sync()
     state.on_synced(SyncAnswer(code, b"mine"), 0, 0)
@@ -138,7 +141,7 @@ def test_whatever_a_sync_is_answered_nothing_but_success_gives_something_to_hold
         assert state.next_action(99) in (actions.Join(), actions.Find())
 
 
-@for_every("code", ErrorCode)
+@pytest.mark.parametrize("code", ErrorCode, ids=lambda code: code.name)
 def test_what_a_heartbeat_is_answered_decides_what_is_still_held(code: ErrorCode) -> None:
     state = stable()
     send_heartbeat(state, code, sent=2, now=5)

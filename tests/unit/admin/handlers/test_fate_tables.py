@@ -39,9 +39,9 @@ from airflow_kafka_groups.models import (
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
-from tests.every import for_every
 from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE, decoded
+from tests.tables import rows
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 COMPLETED, FAILED, UNMAPPED, RETRY = "completed", "failed", "unmapped", "retry"
@@ -93,7 +93,7 @@ def check(result: HandlerResult[Any, Any], key: Any, code: ErrorCode, table: dic
 
 
 @pytest.mark.parametrize("version", [2, 5, 7, 8, 9])
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
     response = decoded(answers.offset_fetch(version, {"g": code}))
     result = ListGroupOffsetsHandler({}).parse(3, ["g"], version, response)
@@ -101,7 +101,7 @@ def test_offset_fetch_group_errors(code: ErrorCode, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 7, 8])
-@for_every("code", [code for code in ALL_CODES if code is not NONE])
+@rows("code", [code for code in ALL_CODES if code is not NONE])
 def test_offset_fetch_partition_errors_are_never_read_as_no_offsets(code: ErrorCode, version: int) -> None:
     partitions = {("t", 0): (5, NONE), ("t", 1): (-1, code)}
     response = decoded(answers.offset_fetch(version, {"g": NONE}, partitions))
@@ -138,14 +138,14 @@ def test_group_errors_in_one_answer_are_never_mixed() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_delete_groups(code: ErrorCode, version: int) -> None:
     result = DeleteGroupsHandler().parse(3, ["g"], version, decoded(answers.delete_groups(version, {"g": code})))
     check(result, "g", code, COORDINATOR_TABLE)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_describe_groups(code: ErrorCode, version: int) -> None:
     response = decoded(answers.describe_groups(version, {"g": code}, state="Empty"))
     result = DescribeClassicGroupsHandler().parse(3, ["g"], version, response)
@@ -158,7 +158,7 @@ def test_describe_groups(code: ErrorCode, version: int) -> None:
 
 
 @pytest.mark.parametrize("api", GROUP_TYPES, ids=repr)
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_newer_describes(code: ErrorCode, api: Api) -> None:
     for version in range(api.min_version, api.max_version + 1):
         response = decoded(answers.modern_group_describe(api, version, {"g": code}))
@@ -174,7 +174,7 @@ def test_newer_describes(code: ErrorCode, api: Api) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 6])
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_find_coordinator(code: ErrorCode, version: int) -> None:
     response = decoded(answers.find_coordinator(version, {"g": code}))
     check(FindCoordinatorHandler().parse(3, ["g"], version, response), "g", code, LOOKUP_TABLE)
@@ -187,14 +187,14 @@ def test_a_coordinator_without_an_address_is_an_error(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 5])
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_list_groups_never_takes_an_error_for_an_empty_list(code: ErrorCode, version: int) -> None:
     response = decoded(answers.list_groups(version, code, ("g",) if code is NONE else ()))
     check(ListGroupsHandler().parse(3, [3], version, response), 3, code, LISTING_TABLE)
 
 
 @pytest.mark.parametrize("version", [1, 4, 7, 9])
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_list_offsets(code: ErrorCode, version: int) -> None:
     response = decoded(answers.list_offsets(version, {("t", 0): (7, code)}))
     handler = ListOffsetsHandler({T0: OffsetSpec.latest()})
@@ -202,7 +202,7 @@ def test_list_offsets(code: ErrorCode, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 5, 8, 9])
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_alter_offsets(code: ErrorCode, version: int) -> None:
     """OffsetCommit has no error for the group: a coordinator in trouble says so for each partition."""
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
@@ -215,7 +215,7 @@ def test_alter_offsets(code: ErrorCode, version: int) -> None:
         assert set(error.partition_errors) == {T0, T1}
 
 
-@for_every("code", [code for code in ALL_CODES if code is not NONE])
+@rows("code", [code for code in ALL_CODES if code is not NONE])
 def test_a_commit_that_was_half_done_is_never_sent_again(code: ErrorCode) -> None:
     handler = AlterGroupOffsetsHandler({"g": {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(2)}})
     error = handler.parse(3, ["g"], 8, decoded(answers.offset_commit(8, {("t", 0): NONE, ("t", 1): code}))).failed["g"]
@@ -230,14 +230,14 @@ def test_a_partition_left_out_of_a_commits_answer_is_an_error() -> None:
     assert isinstance(error.partition_errors[T1], MissingAnswerError)
 
 
-@for_every("code", ALL_CODES)
+@rows("code", ALL_CODES)
 def test_delete_offsets_group_errors(code: ErrorCode) -> None:
     handler = DeleteGroupOffsetsHandler({"g": [T0]})
     partitions = {("t", 0): NONE} if code is NONE else {}
     check(handler.parse(3, ["g"], 0, decoded(answers.offset_delete(code, partitions))), "g", code, COORDINATOR_TABLE)
 
 
-@for_every("code", [ErrorCode.group_subscribed_to_topic, ErrorCode.unknown_topic_or_partition])
+@pytest.mark.parametrize("code", [ErrorCode.group_subscribed_to_topic, ErrorCode.unknown_topic_or_partition])
 def test_delete_offsets_partition_errors(code: ErrorCode) -> None:
     handler = DeleteGroupOffsetsHandler({"g": [T0, T1]})
     response = decoded(answers.offset_delete(NONE, {("t", 0): NONE, ("t", 1): code}))

@@ -21,7 +21,6 @@ from airflow_kafka_groups.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from tests.every import for_every
 from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
 
 OFFSETS = offsets_of("g", ("t", 0, 5), ("t", 1, 6))
@@ -46,6 +45,10 @@ ALL_ERRORS: list[KafkaGroupsError] = [
 ]
 
 
+def error_name(problem: KafkaGroupsError) -> str:
+    return getattr(problem, "name", type(problem).__name__)
+
+
 def described(**facts: Any) -> GroupResult[Any]:
     return GroupResult("g", describe("g", FakeGroup(**facts)))
 
@@ -54,10 +57,10 @@ def test_a_group_that_is_what_it_was_may_go() -> None:
     assert decide(EXPECTED, SAFE, BACKUP).action is Action.DELETE
 
 
-@for_every("state", GroupState)
-@for_every("kind", GroupType)
-@for_every("protocol", ["consumer", "", "connect", "share", "streams", "sr"])
-@for_every("members", [0, 1])
+@pytest.mark.parametrize("state", GroupState)
+@pytest.mark.parametrize("kind", GroupType)
+@pytest.mark.parametrize("protocol", ["consumer", "", "connect", "share", "streams", "sr"])
+@pytest.mark.parametrize("members", [0, 1])
 def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType, protocol: str, members: int) -> None:
     expected = replace(EXPECTED, group_type=kind.value, protocol_type=protocol)
     listing = replace(LISTING, state=state, type=kind, protocol_type=protocol)
@@ -74,7 +77,7 @@ def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType,
         assert decision.action is Action.GONE
 
 
-@for_every("problem", ALL_ERRORS)
+@pytest.mark.parametrize("problem", ALL_ERRORS, ids=error_name)
 def test_no_error_of_the_description_lets_a_listed_group_go(problem: KafkaGroupsError) -> None:
     decision = decide(EXPECTED, replace(SAFE, description=GroupResult("g", error=problem)), BACKUP)
     assert (decision.action, decision.code) == (Action.KEEP, Reason.NOT_DESCRIBED)
@@ -83,7 +86,7 @@ def test_no_error_of_the_description_lets_a_listed_group_go(problem: KafkaGroups
     assert decide(EXPECTED, unlisted, BACKUP).action is (Action.GONE if gone else Action.KEEP)
 
 
-@for_every("problem", ALL_ERRORS)
+@pytest.mark.parametrize("problem", ALL_ERRORS, ids=error_name)
 @pytest.mark.parametrize("backup", [BACKUP, None])
 def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, backup: BackupEntry | None) -> None:
     lenient = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), may_lack_offsets=True, needs_backup=False)

@@ -1,0 +1,84 @@
+"""Change what decides, one place at a time, and see whether the unit tests of its layer notice: ``make mutants``.
+
+Each mutant is run against the test file that mirrors its module, and against its whole layer if that does not notice.
+A mutant survives when all of them pass. build/mutants/summary.json has the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.mutants.mutate import PACKAGE, Mutant, sample_of
+
+LAYERS = ("maintenance", "admin", "operators", "hooks")
+OUT = Path("build/mutants/summary.json")
+_TIMEOUT_S = 900
+_PASSED = 0
+
+
+def pytest(tests: Path, environment: dict[str, str], *more: str) -> int:
+    """Run tests in one process; return pytest's exit code. A run that does not end has failed, too."""
+    options = ["-x", "-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "60", *more]
+    command = [sys.executable, "-m", "pytest", *options, str(tests)]
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, timeout=_TIMEOUT_S).returncode
+    except subprocess.TimeoutExpired:
+        return 1
+
+
+def survives(mutant: Mutant) -> bool:
+    """Run the tests of a mutant; return whether all of them pass."""
+    environment = {**os.environ, "MUTANT": f"{mutant.path}:{mutant.index}"}
+    module = Path(mutant.path).relative_to(PACKAGE)
+    mirror = Path("tests/unit") / module.parent / f"test_{module.name}"
+    layer = Path("tests/unit") / module.parts[0]
+    plugin = ("-p", "tests.mutants.plugin")
+    if mirror.exists() and pytest(mirror, environment, *plugin) != _PASSED:
+        return False
+    return pytest(layer, environment, *plugin) == _PASSED
+
+
+def main() -> int:
+    """Run a sample of mutants, and write what became of them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--sample", type=int, default=90, help="how many mutants; default 90")
+    parser.add_argument("--seed", type=int, default=14, help="which ones; default 14")
+    parser.add_argument("--at-least", type=float, default=0.95, help="the share that has to be killed; default 0.95")
+    parser.add_argument("--only", default="", help="only mutants whose file:line contains this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once; default: processors")
+    options = parser.parse_args()
+    sample = [
+        mutant
+        for mutant in sample_of(LAYERS, options.sample, options.seed)
+        if options.only in f"{mutant.path}:{mutant.line}"
+    ]
+    layers = sorted({Path(mutant.path).relative_to(PACKAGE).parts[0] for mutant in sample})
+    for layer in layers:
+        if pytest(Path("tests/unit") / layer, dict(os.environ)) != _PASSED:
+            print(f"The tests of {layer} fail without any mutant.", file=sys.stderr)
+            return 2
+    started = time.monotonic()
+    survived = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for number, (mutant, alive) in enumerate(zip(sample, pool.map(survives, sample), strict=True), 1):
+            where = f"{mutant.path}:{mutant.line}"
+            print(f"{number:3}/{len(sample)} {'SURVIVED' if alive else 'killed  '} {where}: {mutant.code}", flush=True)
+            if alive:
+                survived.append({"where": where, "code": mutant.code, "id": mutant.digest})
+    killed = len(sample) - len(survived)
+    summary = {"sampled": len(sample), "killed": killed, "seed": options.seed, "survived": survived}
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(summary, indent=2) + "\n")
+    print(f"{killed} of {len(sample)} mutants killed in {time.monotonic() - started:.0f} s; see {OUT}")
+    return int(killed < options.at_least * len(sample))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
