@@ -1,7 +1,7 @@
 """Change what decides, one place at a time, and see whether the unit tests of its layer notice: ``make mutants``.
 
-Each mutant is run against the test file that mirrors its module, and against its whole layer if that does not notice.
-A mutant survives when all of them pass. build/mutants/summary.json has the result.
+Each mutant is run against the unit tests of its layer, those of its own module first. A mutant survives when all of
+them pass. build/mutants/summary.json has the result.
 """
 
 from __future__ import annotations
@@ -23,26 +23,29 @@ _TIMEOUT_S = 900
 _PASSED = 0
 
 
-def pytest(tests: Path, environment: dict[str, str], *more: str) -> int:
+def pytest(tests: list[Path], environment: dict[str, str], *more: str) -> int:
     """Run tests in one process; return pytest's exit code. A run that does not end has failed, too."""
     options = ["-x", "-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "60", *more]
-    command = [sys.executable, "-m", "pytest", *options, str(tests)]
+    command = [sys.executable, "-m", "pytest", *options, *map(str, tests)]
     try:
         return subprocess.run(command, env=environment, capture_output=True, timeout=_TIMEOUT_S).returncode
     except subprocess.TimeoutExpired:
         return 1
 
 
+def tests_of(mutant: Mutant) -> list[Path]:
+    """Return the test files of a mutant's layer: the one that mirrors its module first, then those that name it."""
+    module = Path(mutant.path).relative_to(PACKAGE)
+    mirror = Path("tests/unit") / module.parent / f"test_{module.name}"
+    name = mutant.path.removesuffix(".py").replace("/", ".")
+    files = sorted((Path("tests/unit") / module.parts[0]).rglob("test_*.py"))
+    return sorted(files, key=lambda file: (file != mirror, name not in file.read_text(), file.parent != mirror.parent))
+
+
 def survives(mutant: Mutant) -> bool:
     """Run the tests of a mutant; return whether all of them pass."""
     environment = {**os.environ, "MUTANT": f"{mutant.path}:{mutant.index}"}
-    module = Path(mutant.path).relative_to(PACKAGE)
-    mirror = Path("tests/unit") / module.parent / f"test_{module.name}"
-    layer = Path("tests/unit") / module.parts[0]
-    plugin = ("-p", "tests.mutants.plugin")
-    if mirror.exists() and pytest(mirror, environment, *plugin) != _PASSED:
-        return False
-    return pytest(layer, environment, *plugin) == _PASSED
+    return pytest(tests_of(mutant), environment, "-p", "tests.mutants.plugin") == _PASSED
 
 
 def main() -> int:
@@ -61,7 +64,7 @@ def main() -> int:
     ]
     layers = sorted({Path(mutant.path).relative_to(PACKAGE).parts[0] for mutant in sample})
     for layer in layers:
-        if pytest(Path("tests/unit") / layer, dict(os.environ)) != _PASSED:
+        if pytest([Path("tests/unit") / layer], dict(os.environ)) != _PASSED:
             print(f"The tests of {layer} fail without any mutant.", file=sys.stderr)
             return 2
     started = time.monotonic()

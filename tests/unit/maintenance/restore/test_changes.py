@@ -1,0 +1,204 @@
+"""Changes of committed offsets: who is left alone, what is read back, and what the record says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.restore.changes import (
+    Change,
+    ChangeOutcome,
+    apply_changes,
+    commits_in,
+    counts_of,
+    log_ends,
+)
+from airflow_kafka_groups.models import (
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    ListedOffset,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import EPOCH, FakeGroup, broker_error, timeout
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+BEFORE = {T0: OffsetAndMetadata(5, "", EPOCH)}
+AFTER = {T0: OffsetAndMetadata(7)}
+
+
+def cluster(**groups: FakeGroup) -> FakeAdmin:
+    return FakeAdmin(groups, log=(0, 10))
+
+
+async def outcome(admin: FakeAdmin, change: Change, **how: Any) -> ChangeOutcome:
+    (result,) = await apply_changes(admin, [change], **{"dry_run": False, **how})
+    assert result.group_id == change.group_id
+    return result.outcome
+
+
+async def test_a_group_that_is_as_it_was_is_changed_and_read_back() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.CHANGED
+    assert admin.groups["a"].offsets == AFTER
+    assert admin.call_names == ["describe", "stable offsets", "alter", "stable offsets"]
+
+
+async def test_a_dry_run_looks_at_everything_and_writes_nothing() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    change = Change(group_id="a", before=BEFORE, after=AFTER)
+    assert await outcome(admin, change, dry_run=True) is ChangeOutcome.WOULD_CHANGE
+    assert admin.call_names == ["describe", "stable offsets"]
+
+
+async def test_what_is_there_already_is_not_written_again() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=BEFORE)) is ChangeOutcome.UNCHANGED
+    assert "alter" not in admin.call_names
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        FakeGroup({T0: 5}, members=1),
+        FakeGroup({T0: 5}, members=1, state=GroupState.EMPTY),
+        *(FakeGroup({T0: 5}, state=state) for state in GroupState if state not in (GroupState.EMPTY, GroupState.DEAD)),
+        FakeGroup({T0: 5}, type=GroupType.SHARE),
+        FakeGroup({T0: 5}, type=GroupType.STREAMS),
+        FakeGroup({T0: 5}, protocol_type="connect"),
+        FakeGroup({T0: 6}),
+        FakeGroup({T0: 5, T1: 0}),
+        FakeGroup({}),
+    ],
+    ids=lambda group: f"{group.type} {group.state} {group.protocol_type} {group.members} {sorted(group.positions)}",
+)
+async def test_a_group_in_use_of_another_kind_or_that_moved_is_kept(group: FakeGroup) -> None:
+    admin = cluster(a=group)
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.KEPT
+    assert "alter" not in admin.call_names
+
+
+@pytest.mark.parametrize("kind", [GroupType.CLASSIC, GroupType.CONSUMER])
+@pytest.mark.parametrize("protocol_type", ["", "consumer"])
+async def test_groups_of_consumers_are_changed_whatever_their_protocol(kind: GroupType, protocol_type: str) -> None:
+    admin = cluster(a=FakeGroup({T0: 5}, type=kind, protocol_type=protocol_type))
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("gone", "known_by"),
+    [({}, "its state"), ({"describe_errors": {"a": broker_error("GROUP_ID_NOT_FOUND")}}, "the error")],
+    ids=["state", "error"],
+)
+async def test_a_group_that_does_not_exist_is_created_only_where_that_is_meant(
+    gone: Mapping[str, Any], known_by: str
+) -> None:
+    admin = cluster()
+    for name, value in gone.items():
+        setattr(admin, name, value)
+    change = Change(group_id="a", after=AFTER)
+    assert await outcome(admin, change) is ChangeOutcome.KEPT, known_by
+    assert admin.groups == {}
+    assert await outcome(admin, change, may_be_absent=True) is ChangeOutcome.CHANGED
+    assert admin.groups["a"].offsets == AFTER
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        {"describe_errors": {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}},
+        {"offset_errors": {"a": timeout()}},
+        {"silent": {"a"}},
+    ],
+    ids=["not described", "not read", "silent"],
+)
+async def test_doubt_keeps_a_group_also_where_it_may_be_absent(doubt: Mapping[str, Any]) -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    for name, value in doubt.items():
+        setattr(admin, name, value)
+    for may_be_absent in (False, True):
+        change = Change(group_id="a", before=BEFORE, after=AFTER)
+        assert await outcome(admin, change, may_be_absent=may_be_absent) is ChangeOutcome.KEPT
+    assert "alter" not in admin.call_names
+
+
+async def test_a_refused_commit_has_failed_and_one_that_cannot_be_read_back_is_unknown() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+
+    def a_consumer_starts(call: str) -> None:
+        if call == "alter":
+            admin.groups["a"].members = 1
+
+    admin.before = a_consumer_starts
+    change = Change(group_id="a", before=BEFORE, after=AFTER)
+    (result,) = await apply_changes(admin, [change], dry_run=False)
+    assert result.outcome is ChangeOutcome.FAILED
+    assert "UNKNOWN_MEMBER_ID" in result.reason
+    assert admin.groups["a"].positions == {T0: 5}
+
+    admin.groups["a"].members = 0
+
+    def the_coordinator_goes(call: str) -> None:
+        if call == "alter":
+            admin.offset_errors["a"] = timeout()
+
+    admin.before = the_coordinator_goes
+    assert await outcome(admin, change) is ChangeOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize("meddled", [OffsetAndMetadata(6), OffsetAndMetadata(7, "note")], ids=["offset", "metadata"])
+async def test_what_does_not_read_back_as_it_was_written_has_failed(meddled: OffsetAndMetadata) -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+
+    def somebody_commits_meanwhile(call: str) -> None:
+        if admin.call_names[-1:] == ["alter"]:
+            admin.groups["a"].offsets[T0] = meddled
+
+    admin.before = somebody_commits_meanwhile
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.FAILED
+
+
+async def test_each_change_has_one_result_in_order_and_progress_is_told() -> None:
+    names = [f"g{number}" for number in range(401)]
+    admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
+    changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
+    changes[1] = Change(group_id="g1", kept="the proposal says so")
+    told: list[tuple[str, int, int]] = []
+    results = await apply_changes(admin, changes, dry_run=False, progress=lambda *args: told.append(args))
+    assert [result.group_id for result in results] == names
+    assert counts_of(results) == dict.fromkeys(ChangeOutcome, 0) | {"changed": 400, "kept": 1}
+    assert results[1].reason == "the proposal says so"
+    assert told == [("commit", 200, 401), ("commit", 400, 401), ("commit", 401, 401)]
+    assert "g1" not in admin.asked("describe"), "what is kept anyway is not asked about"
+    assert admin.groups["g1"].positions == {T0: 5}
+
+
+async def test_the_ends_of_a_log_are_two_numbers_or_a_reason() -> None:
+    admin = cluster()
+    gone, empty, strange = (TopicPartition("x", index) for index in range(3))
+    admin.ends = {gone: broker_error("UNKNOWN_TOPIC_OR_PARTITION"), empty: (3, 3), strange: ListedOffset(-1)}
+    found = await log_ends(admin, [T0, gone, empty, strange, T0])
+    assert (found[T0], found[empty]) == ((0, 10), (3, 3))
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(found[gone])
+    assert isinstance(found[strange], str)
+    admin.calls.clear()
+    assert await log_ends(admin, []) == {}
+    assert admin.calls == []
+
+
+def test_the_record_of_a_change_is_enough_to_take_it_back() -> None:
+    change = Change(group_id="a", before=BEFORE, after=AFTER, skipped={T1: "no log"})
+    assert change.to_json() == {
+        "group_id": "a",
+        "before": [{"topic": "t", "partition": 0, "offset": 5, "leader_epoch": EPOCH, "metadata": ""}],
+        "after": [{"topic": "t", "partition": 0, "offset": 7, "leader_epoch": None, "metadata": ""}],
+        "skipped": {"t[1]": "no log"},
+        "kept": None,
+    }
+    assert commits_in(GroupOffsets.from_mapping("a", {T0: OffsetAndMetadata(1), T1: None})) == {
+        T0: OffsetAndMetadata(1)
+    }

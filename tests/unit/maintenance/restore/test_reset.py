@@ -1,0 +1,134 @@
+"""Resets and explicit offsets: where each partition would go, clamped to its log, and who is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.restore.changes import Change
+from airflow_kafka_groups.maintenance.restore.reset import ResetTarget, propose_alter, propose_reset
+from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error, timeout
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def cluster(**groups: FakeGroup) -> FakeAdmin:
+    return FakeAdmin(groups, log=(2, 10))
+
+
+async def reset(admin: FakeAdmin, topics: list[str] | None = None, **target: Any) -> Change:
+    (change,) = await propose_reset(admin, ["a"], ResetTarget(**target), topics=topics)
+    assert "alter" not in admin.call_names, "a proposal writes nothing"
+    return change
+
+
+def positions(change: Change) -> dict[TopicPartition, int]:
+    return {where: value.offset for where, value in change.after.items()}
+
+
+@pytest.mark.parametrize(
+    ("target", "offset"),
+    [
+        ({"to": "earliest"}, 2),
+        ({"to": "latest"}, 10),
+        ({"shift_by": 3}, 8),
+        ({"shift_by": 0}, 5),
+        ({"shift_by": -4}, 2),
+        ({"shift_by": 6}, 10),
+    ],
+)
+async def test_a_target_is_clamped_to_the_log(target: dict[str, Any], offset: int) -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    change = await reset(admin, **target)
+    assert positions(change) == {T0: offset}
+    assert change.before == admin.groups["a"].offsets
+
+
+@pytest.mark.parametrize(
+    ("answer", "offset"),
+    [(ListedOffset(7), 7), (ListedOffset(0), 2), (ListedOffset(-1), 10), (ListedOffset(99), 10)],
+    ids=["in the log", "before it", "no record so late", "after it"],
+)
+async def test_a_time_is_the_first_record_then_or_the_end(answer: ListedOffset, offset: int) -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    admin.by_time[T0] = answer
+    assert positions(await reset(admin, timestamp_ms=1_000)) == {T0: offset}
+    assert admin.times == [1_000]
+
+
+async def test_a_partition_whose_offset_of_that_time_cannot_be_read_is_skipped() -> None:
+    admin = cluster(a=FakeGroup({T0: 5, T1: 5}))
+    admin.by_time = {T0: broker_error("NOT_LEADER_OR_FOLLOWER"), T1: ListedOffset(7)}
+    change = await reset(admin, timestamp_ms=0)
+    assert positions(change) == {T1: 7}
+    assert "NOT_LEADER_OR_FOLLOWER" in change.skipped[T0]
+
+
+async def test_no_time_is_asked_for_where_none_is_meant() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    await reset(admin, to="earliest")
+    await reset(admin, shift_by=1)
+    assert admin.times == []
+
+
+async def test_only_the_topics_named_are_moved_and_all_commits_are_on_record() -> None:
+    admin = cluster(a=FakeGroup({T0: 5, U0: 6}))
+    change = await reset(admin, topics=["u"], to="latest")
+    assert positions(change) == {U0: 10}
+    assert set(change.before) == {T0, U0}
+    assert (await reset(admin, topics=["nothing"], to="latest")).kept is not None
+
+
+async def test_a_log_that_cannot_be_read_is_skipped_and_a_group_without_any_other_kept() -> None:
+    admin = cluster(a=FakeGroup({T0: 5, T1: 5}))
+    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    change = await reset(admin, to="latest")
+    assert (positions(change), list(change.skipped), change.kept) == ({T1: 10}, [T0], None)
+    admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    change = await reset(admin, to="latest")
+    assert (change.after, set(change.skipped)) == ({}, {T0, T1})
+    assert change.kept is not None
+
+
+async def test_a_group_without_commits_or_that_cannot_be_read_is_kept() -> None:
+    admin = cluster(a=FakeGroup({}))
+    assert "no committed offsets" in str((await reset(admin, to="latest")).kept)
+    admin.offset_errors["a"] = timeout()
+    assert "cannot be read" in str((await reset(admin, to="latest")).kept)
+
+
+async def test_a_commit_that_stays_where_it_is_keeps_its_metadata() -> None:
+    admin = cluster(a=FakeGroup({T0: OffsetAndMetadata(10, "note", 4), T1: OffsetAndMetadata(9, "note", 4)}))
+    change = await reset(admin, to="latest")
+    assert change.after == {T0: OffsetAndMetadata(10, "note", 4), T1: OffsetAndMetadata(10)}
+
+
+async def test_given_offsets_are_clamped_too_and_need_no_commit_before() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    first, second = await propose_alter(admin, {"a": {T0: 1, T1: 4}, "new": {U0: 99}})
+    assert (first.group_id, positions(first)) == ("a", {T0: 2, T1: 4})
+    assert (second.group_id, positions(second), dict(second.before)) == ("new", {U0: 10}, {})
+
+
+async def test_a_partition_that_was_named_and_has_no_commit_counts_from_the_begin() -> None:
+    assert GroupOffsets.from_mapping("a", {T0: None})[T0] is None
+    (change,) = await propose_alter(cluster(), {"a": {T0: 3}})
+    assert positions(change) == {T0: 3}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [{}, {"to": "latest", "shift_by": 1}, {"to": "earliest", "timestamp_ms": 0}, {"shift_by": 0, "timestamp_ms": 0}],
+)
+def test_exactly_one_target_is_given(target: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="exactly one"):
+        ResetTarget(**target)
+
+
+def test_a_target_by_name_is_one_of_two() -> None:
+    with pytest.raises(ConfigurationError, match="'middle'"):
+        ResetTarget(to="middle")
