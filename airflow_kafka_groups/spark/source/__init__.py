@@ -4,9 +4,9 @@ The only part of ``spark`` that imports the batching core, which does not use Ai
 It requires this package, kio, aiokafka and pyarrow in the Python of the driver and of the executors.
 """
 
-from airflow_kafka_groups.spark.source.requirements import check_requirements
+from airflow_kafka_groups.spark.source.requirements import check_requirements as _check_requirements
 
-check_requirements()
+_check_requirements()
 
 from airflow_kafka_groups.spark.source.data_source import (  # noqa: E402 - what it imports is looked for before
     KafkaGroupsDataSource,

@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import (
-    AuthenticationFailedError,
     ConfigurationError,
-    DeadlineExceededError,
-    NoBrokerAvailableError,
-    RequestTimeoutError,
 )
-from airflow_kafka_groups.models import GroupState, ListedOffset, TopicPartition
+from airflow_kafka_groups.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
-from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
@@ -29,45 +23,8 @@ def poke(sensor: KafkaGroupsSensor) -> bool:
     return sensor.poke({})
 
 
-def find(group_ids: Any) -> bool:
-    return poke(FindCoordinatorsSensor(task_id="t", group_ids=group_ids))
-
-
-def gone(group_ids: Any) -> bool:
-    return poke(DeleteGroupsSensor(task_id="t", group_ids=group_ids))
-
-
 def offsets(**arguments: Any) -> bool:
     return poke(ListGroupOffsetsSensor(task_id="t", **arguments))
-
-
-def test_every_group_needs_a_coordinator(admin: FakeAdmin) -> None:
-    assert find(["a", "b"])
-    assert find('["a", "a"]')
-    admin.errors["b"] = broker_error("COORDINATOR_NOT_AVAILABLE")
-    assert not find(["a", "b"])
-
-
-@pytest.mark.parametrize("state", [s for s in GroupState if s is not GroupState.DEAD])
-def test_a_group_that_is_described_in_any_state_is_not_gone(admin: FakeAdmin, state: GroupState) -> None:
-    admin.groups = {"a": FakeGroup(state=state)}
-    assert not gone(["a"])
-
-
-def test_a_group_is_gone_when_neither_listed_nor_alive(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gone(["a", "b"])
-    admin.errors["b"] = broker_error("GROUP_ID_NOT_FOUND")
-    assert gone(["a", "b"])
-    admin.groups = {"a": FakeGroup(state=GroupState.DEAD)}
-    assert not gone(["a", "b"]), "still listed"
-
-
-def test_doubt_about_a_group_is_not_gone(admin: FakeAdmin) -> None:
-    admin.errors["a"] = broker_error("GROUP_AUTHORIZATION_FAILED")
-    assert not gone(["a"])
-    admin.errors = {}
-    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
-    assert not gone(["a"])
 
 
 @pytest.mark.parametrize(
@@ -160,25 +117,6 @@ def test_a_poll_is_one_call_of_each_kind_however_many_groups(admin: FakeAdmin) -
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        NoBrokerAvailableError("b1:9092", "refused"),
-        RequestTimeoutError("no answer"),
-        DeadlineExceededError("out of time"),
-    ],
-)
-def test_a_cluster_that_cannot_be_asked_just_now_is_not_yet(admin: FakeAdmin, error: Any) -> None:
-    admin.fails_with = error
-    assert not gone(["a"])
-
-
-def test_a_wrong_password_fails_the_task_at_once(admin: FakeAdmin) -> None:
-    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
-    with pytest.raises(AuthenticationFailedError):
-        gone(["a"])
-
-
-@pytest.mark.parametrize(
     "arguments",
     [
         {},
@@ -193,12 +131,6 @@ def test_a_wrong_password_fails_the_task_at_once(admin: FakeAdmin) -> None:
 def test_arguments_that_exclude_each_other_are_refused_when_the_dag_is_parsed(arguments: Any) -> None:
     with pytest.raises(ConfigurationError):
         ListGroupOffsetsSensor(task_id="t", **arguments)
-
-
-def test_a_deletion_sensor_takes_names_or_an_audit_record_and_not_both() -> None:
-    for arguments in ({}, {"group_ids": ["a"], "audit_path": "/x"}):
-        with pytest.raises(ConfigurationError, match="exactly one"):
-            DeleteGroupsSensor(task_id="t", **arguments)  # type: ignore[arg-type]  # that is the point
 
 
 @pytest.mark.parametrize(

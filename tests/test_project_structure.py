@@ -1,0 +1,201 @@
+"""Tests mirror the code: where a module's tests are can be guessed from its name, or is said in ``ELSEWHERE``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "airflow_kafka_groups"
+
+ELSEWHERE = {
+    "links.py": "unit/plugins/test_report_tab.py",
+    "provider_info.py": "unit/hooks/test_provider_info.py",
+    "admin/client/": "integration/test_admin_client.py",
+    "admin/client/access.py": "unit/hooks/test_kafka_groups.py",
+    "admin/client/calls.py": "unit/admin/client/test_faults.py",
+    "admin/client/changes.py": "unit/admin/client/test_partly_deleted.py",
+    "admin/client/operations.py": "unit/hooks/test_kafka_groups.py",
+    "admin/engine/": "unit/admin/engine/test_driver.py",
+    "admin/engine/runner.py": "unit/admin/client/test_faults.py",
+    "admin/handlers/": "unit/admin/handlers/test_fate_tables.py",
+    "admin/handlers/find_leaders.py": "integration/test_admin_client.py",
+    "cluster/java_hash.py": "unit/cluster/test_routing.py",
+    "cluster/metadata.py": "unit/cluster/test_bootstrap.py",
+    "cluster/servers.py": "unit/cluster/test_config.py",
+    "cluster_admin/client.py": "integration/test_cluster_admin.py",
+    "contracts/group_states.py": "unit/test_models.py",
+    "hooks/argument_validation.py": "unit/operators/test_bad_input.py",
+    "hooks/fields.py": "unit/hooks/test_kafka_groups.py",
+    "hooks/probe.py": "unit/hooks/test_kafka_groups.py",
+    "hooks/retries.py": "unit/operators/test_retries.py",
+    "hooks/source_settings.py": "spark/test_source_settings.py",
+    "maintenance/backup/": "unit/maintenance/backup/test_planned.py",
+    "maintenance/backup/named.py": "unit/operators/test_drill.py",
+    "maintenance/deletion/": "unit/maintenance/deletion/test_planned.py",
+    "maintenance/deletion/audit.py": "unit/operators/test_deletion_records.py",
+    "maintenance/file_pruning.py": "unit/operators/test_file_pruning.py",
+    "maintenance/journal/": "unit/maintenance/journal/test_journal.py",
+    "maintenance/report/": "unit/maintenance/report/test_html.py",
+    "maintenance/restore/drill.py": "unit/operators/test_drill.py",
+    "maintenance/snapshot/": "unit/maintenance/snapshot/test_collect.py",
+    "maintenance/snapshot/backlog.py": "unit/operators/test_spark.py",
+    "membership/": "unit/membership/test_session.py",
+    "models/": "unit/test_models.py",
+    "operators/lag.py": "unit/operators/test_telemetry.py",
+    "operators/offset_deletion.py": "unit/operators/test_offset_changes.py",
+    "operators/retention.py": "unit/operators/test_file_pruning.py",
+    "operators/support/": "unit/operators/test_deletion.py",
+    "plugins/": "unit/plugins/test_report_tab.py",
+    "protocol/": "unit/protocol/test_messages.py",
+    "protocol/hot_codecs/": "unit/protocol/hot_codecs/test_hot_codecs.py",
+    "protocol/membership_apis/": "unit/protocol/test_membership_apis.py",
+    "protocol/releases.py": "unit/hooks/test_kafka_groups.py",
+    "sensors/groups.py": "unit/sensors/test_deferral.py",
+    "spark/": "spark/test_judge_staleness.py",
+    "spark/bundle.py": "spark/test_spark_submit.py",
+    "spark/backlog/": "spark/test_process_backlog.py",
+    "spark/backlog/archive.py": "spark/test_archive_backlog.py",
+    "spark/jobs/": "spark/test_process_backlog_input.py",
+    "spark/kafka/": "spark/test_process_backlog.py",
+    "spark/kafka/timestamps.py": "spark/test_lag_report.py",
+    "spark/lag.py": "spark/test_lag_report.py",
+    "spark/ledger/": "spark/test_snapshots.py",
+    "spark/ledger/plan_file.py": "spark/test_archive_backlog.py",
+    "spark/offsets_topic/": "spark/test_commit_history.py",
+    "spark/source/": "spark/test_source.py",
+    "spark/staleness/": "spark/test_small_step.py",
+    "transport/": "unit/transport/test_tls.py",
+    "transport/aiokafka_settings.py": "integration/test_security.py",
+    "transport/connection.py": "unit/admin/client/test_faults.py",
+    "transport/base.py": "unit/cluster/test_client.py",
+    "triggers/": "unit/triggers/test_poll.py",
+    "triggers/watch.py": "unit/triggers/test_events.py",
+}
+"""Modules and folders (with a slash at the end) without tests of their name, and the file that tests them."""
+
+
+def modules() -> list[str]:
+    """Return all modules with code, as paths within the package."""
+    files = (file for file in PACKAGE.rglob("*.py") if file.name != "__init__.py")
+    return sorted(file.relative_to(PACKAGE).as_posix() for file in files)
+
+
+def mirror(module: str) -> Path:
+    """Return the file with the tests of a module. Those of the Spark jobs need Spark, and lie in one folder."""
+    folder, _, name = module.rpartition("/")
+    return ROOT / ("tests/spark" if folder.startswith("spark") else f"tests/unit/{folder}") / f"test_{name}"
+
+
+def covered_by(module: str) -> str | None:
+    """Return the key of ``ELSEWHERE`` that is for a module: itself, or the innermost folder."""
+    folders = [f"{parent.as_posix()}/" for parent in Path(module).parents]
+    return next((key for key in (module, *folders) if key in ELSEWHERE), None)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_every_module_has_tests(module: str) -> None:
+    if mirror(module).exists():
+        assert module not in ELSEWHERE, "it has tests of its own by now"
+        return
+    key = covered_by(module)
+    assert key is not None, f"write {mirror(module).relative_to(ROOT)}, or say in ELSEWHERE which file tests it"
+    assert dotted(module) in reached(ROOT / "tests" / ELSEWHERE[key]), f"{ELSEWHERE[key]} does not import it"
+
+
+@pytest.mark.parametrize("key", ELSEWHERE)
+def test_what_is_said_of_modules_without_tests_is_needed_and_true(key: str) -> None:
+    assert (ROOT / "tests" / ELSEWHERE[key]).is_file()
+    assert (PACKAGE / key).exists()
+    assert any(covered_by(module) == key and not mirror(module).exists() for module in modules()), "it is not needed"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in sorted(PACKAGE.rglob("*.py")) if "\n__all__ = " in file.read_text()],
+    ids=lambda file: file.relative_to(PACKAGE).as_posix(),
+)
+def test_all_is_what_a_module_offers(file: Path) -> None:
+    tree = ast.parse(file.read_text())
+    (said,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and named(node) == {"__all__"}
+    )
+    assert len(said) == len(set(said))
+    offered = {name for node in tree.body for name in named(node) if not name.startswith("_")} - {"annotations"}
+    made_here = {
+        name for node in tree.body if not isinstance(node, ast.ImportFrom | ast.Import) for name in named(node)
+    }
+    if file.name == "__init__.py":
+        assert set(said) == offered
+    else:
+        assert {name for name in made_here if not name.startswith("_")} <= set(said) <= offered
+
+
+def tasks_and_triggers() -> list[str]:
+    """Return the names of all operators, sensors and triggers that users can write into a DAG."""
+    files = (file for folder in ("operators", "sensors", "triggers") for file in (PACKAGE / folder).glob("*.py"))
+    made = re.compile(r"^class ([A-Z]\w+(?:Operator|Sensor|Trigger))\(", re.M)
+    names = {name for file in files for name in made.findall(file.read_text())}
+    return sorted(names - {"KafkaGroupsSensor", "ConditionTrigger"})  # a base, and what sensors defer to by themselves
+
+
+@pytest.mark.parametrize("name", tasks_and_triggers())
+def test_every_operator_sensor_and_trigger_is_shown(name: str) -> None:
+    runs = [*(ROOT / "dags").glob("*.py"), *(ROOT / "tests/dags/examples").glob("*.py")]
+    word = re.compile(rf"\b{name}(\(|\.partial\()")
+    assert any(word.search(file.read_text()) for file in runs), "in no DAG and no example"
+    assert any(re.search(rf"\b{name}\b", file.read_text()) for file in (ROOT / "docs").glob("*.md")), "in no page"
+
+
+def dotted(module: str) -> str:
+    return f"{PACKAGE.name}.{module.removesuffix('.py').replace('/', '.')}"
+
+
+@cache
+def reached(file: Path) -> frozenset[str]:
+    """Return the modules that a file imports, and those that these import: of the package and of the tests."""
+    found: set[str] = set()
+    waiting = [file]
+    while waiting:
+        for name in imports_of(waiting.pop()) - found:
+            found.add(name)
+            path = ROOT / f"{name.replace('.', '/')}.py"
+            path = path if path.exists() else ROOT / name.replace(".", "/") / "__init__.py"
+            if path.exists():
+                waiting.append(path)
+    return frozenset(found)
+
+
+@cache
+def imports_of(file: Path) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(name for name in names if name.split(".")[0] in (PACKAGE.name, "tests"))
+
+
+def named(node: ast.stmt) -> set[str]:
+    """Return the names that a statement binds."""
+
+    def names() -> Iterator[str]:
+        match node:
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                yield from (alias.asname or alias.name for alias in aliases)
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+
+    return set(names())

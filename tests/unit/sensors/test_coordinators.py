@@ -1,0 +1,28 @@
+"""Whether groups have a coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import broker_error
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def poke(sensor: KafkaGroupsSensor) -> bool:
+    return sensor.poke({})
+
+
+def find(group_ids: Any) -> bool:
+    return poke(FindCoordinatorsSensor(task_id="t", group_ids=group_ids))
+
+
+def test_every_group_needs_a_coordinator(admin: FakeAdmin) -> None:
+    assert find(["a", "b"])
+    assert find('["a", "a"]')
+    admin.errors["b"] = broker_error("COORDINATOR_NOT_AVAILABLE")
+    assert not find(["a", "b"])

@@ -1,0 +1,55 @@
+"""Whether groups are gone; doubt never says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    RequestTimeoutError,
+)
+from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def poke(sensor: KafkaGroupsSensor) -> bool:
+    return sensor.poke({})
+
+
+def gone(group_ids: Any) -> bool:
+    return poke(DeleteGroupsSensor(task_id="t", group_ids=group_ids))
+
+
+@pytest.mark.parametrize("state", [s for s in GroupState if s is not GroupState.DEAD])
+def test_a_group_that_is_described_in_any_state_is_not_gone(admin: FakeAdmin, state: GroupState) -> None:
+    admin.groups = {"a": FakeGroup(state=state)}
+    assert not gone(["a"])
+
+
+def test_a_group_is_gone_when_neither_listed_nor_alive(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gone(["a", "b"])
+    admin.errors["b"] = broker_error("GROUP_ID_NOT_FOUND")
+    assert gone(["a", "b"])
+    admin.groups = {"a": FakeGroup(state=GroupState.DEAD)}
+    assert not gone(["a", "b"]), "still listed"
+
+
+def test_doubt_about_a_group_is_not_gone(admin: FakeAdmin) -> None:
+    admin.errors["a"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    assert not gone(["a"])
+    admin.errors = {}
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+    assert not gone(["a"])
+
+
+def test_a_deletion_sensor_takes_names_or_an_audit_record_and_not_both() -> None:
+    for arguments in ({}, {"group_ids": ["a"], "audit_path": "/x"}):
+        with pytest.raises(ConfigurationError, match="exactly one"):
+            DeleteGroupsSensor(task_id="t", **arguments)  # type: ignore[arg-type]  # that is the point
