@@ -108,9 +108,9 @@ def test_whole_numbers_are_whole_and_as_large_as_offsets() -> None:
 
 
 def test_what_is_left_out_stays_left_out() -> None:
-    assert optional(read_integer, "field", None) is None
-    assert optional(read_integer, "field", 0) == 0
-    refused(optional, read_integer, "field", "x")
+    assert optional(read_integer)("field", None) is None
+    assert optional(read_integer)("field", 0) == 0
+    refused(optional(read_integer), "field", "x")
 
 
 @pytest.mark.parametrize(
