@@ -10,17 +10,27 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import (
+    one_of,
     optional,
     read_flag,
     read_group_ids,
+    read_group_ids_once,
     read_integer,
+    read_mapping,
+    read_milliseconds,
+    read_names,
     read_number,
     read_partition_offsets,
     read_patterns,
+    read_state_names,
+    read_storage_path,
     read_strings,
+    read_switch,
     read_text,
+    read_text_or_nothing,
+    read_type_names,
 )
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 
 NOT_TEXTS: list[Any] = [
     5,
@@ -55,11 +65,15 @@ def test_whatever_else_is_refused_instead_of_guessed_at(value: Any) -> None:
     refused(read_strings, "field", value)
 
 
-def test_group_ids_lose_their_duplicates_and_may_not_be_none_at_all() -> None:
-    assert read_group_ids(["b", "a", "b", "b"]) == (["b", "a"], 2)
-    assert read_group_ids('["a"]') == (["a"], 0)
+def test_group_ids_lose_their_duplicates_or_may_have_none_and_are_never_no_ids_at_all() -> None:
+    assert read_group_ids("field", ["b", "a", "b", "b"]) == ["b", "a"]
+    assert read_group_ids("field", '["a"]') == read_group_ids_once("field", ["a"]) == ["a"]
+    assert read_names("field", ["b", "a", "b"]) == ["b", "a", "b"]
+    with pytest.raises(ConfigurationError, match=r"field.*2 group\(s\)"):
+        read_group_ids_once("field", ["a", "b", "a", "b"])
     assert read_strings("field", []) == []
-    refused(read_group_ids, [], field="field")
+    for read in (read_names, read_group_ids, read_group_ids_once):
+        refused(read, "field", [])
 
 
 def test_patterns_are_checked() -> None:
@@ -154,3 +168,66 @@ def test_offsets_with_an_empty_or_another_level_are_refused(value: Any) -> None:
 def test_partitions_and_offsets_are_whole_and_not_negative(rows: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"partition|offset"):
         read_partition_offsets("field", {"a": {"t": rows}})
+
+
+def test_a_choice_is_one_of_those_there_are() -> None:
+    read = one_of("all", "any")
+    assert read("field", "any") == "any"
+    for value in ("most", None, "", "ALL"):
+        refused(read, "field", value)
+
+
+@pytest.mark.parametrize("value", ["True", "false", 0, 1, None], ids=repr)
+def test_a_switch_that_is_no_template_field_is_a_bool(value: Any) -> None:
+    assert (read_switch("field", True), read_switch("field", False)) == (True, False)
+    refused(read_switch, "field", value)
+
+
+def test_a_text_may_be_empty_where_that_means_nothing_to_name() -> None:
+    assert read_text_or_nothing("field", "") == ""
+    assert read_text_or_nothing("field", " a ") == "a"
+    for value in (" ", "None", None):
+        refused(read_text_or_nothing, "field", value)
+
+
+def test_a_mapping_that_is_refused_is_not_shown() -> None:
+    assert read_mapping("field", {"a": 1}) == {"a": 1}
+    with pytest.raises(ConfigurationError) as caught:
+        read_mapping("field", "s3cr3t")
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [("/x", True), ("s3://b/x", True), ("x", False), ("./x", False), ("", False)]
+)
+def test_storage_is_absolute(value: str, fits: bool) -> None:
+    if fits:
+        assert read_storage_path("field", value) == value
+    else:
+        refused(read_storage_path, "field", value)
+
+
+def test_states_and_types_are_known_in_any_case() -> None:
+    assert read_state_names("field", ["empty", "STABLE"]) == [GroupState.EMPTY, GroupState.STABLE]
+    assert read_type_names("field", '["Classic"]') == [GroupType.CLASSIC]
+    refused(read_state_names, "field", ["sleepy"])
+    refused(read_type_names, "field", ["classic", "modern"])
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [
+        ("1970-01-01T00:00:01+00:00", 1_000),
+        ("1970-01-01T01:00:00.5+01:00", 500),
+        (" 2026-01-01T00:00:00Z ", 1_767_225_600_000),
+        ("1500", 1_500),
+        (1_500, 1_500),
+    ],
+)
+def test_a_time_has_a_zone_or_is_in_milliseconds(value: Any, milliseconds: int) -> None:
+    assert read_milliseconds("field", value) == milliseconds
+
+
+@pytest.mark.parametrize("value", ["2026-01-01T00:00:00", "yesterday", "-5", -5, 1.5, None, True], ids=repr)
+def test_a_time_that_could_be_another_one_is_refused(value: Any) -> None:
+    refused(read_milliseconds, "field", value)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.checks import check_number, check_seconds, check_whole
+from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 
 NO_NUMBERS: list[Any] = [True, False, None, "1", float("nan"), float("inf"), [1]]
 
@@ -16,7 +16,7 @@ def test_what_is_no_number_is_refused_with_its_name(value: Any) -> None:
         with pytest.raises(ConfigurationError, match="field"):
             check("field", value)
     with pytest.raises(ConfigurationError, match="give more"):
-        check_whole("field", value, 1, "give more")
+        check_integer("field", value, 1, "give more")
 
 
 def test_numbers_are_finite_and_times_above_zero() -> None:
@@ -28,7 +28,7 @@ def test_numbers_are_finite_and_times_above_zero() -> None:
 
 
 def test_whole_numbers_have_a_least_value() -> None:
-    assert check_whole("field", 1, 1, "give more") == 1
+    assert check_integer("field", 1, 1, "give more") == 1
     for value in (0, 1.0, 1.5):
         with pytest.raises(ConfigurationError, match="give more"):
-            check_whole("field", value, 1, "give more")
+            check_integer("field", value, 1, "give more")
