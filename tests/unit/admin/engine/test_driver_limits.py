@@ -48,6 +48,12 @@ class TestTooMuch:
         results = talk.results()
         assert isinstance(results["a"], OutcomeUnknownError)
 
+    def test_of_the_halves_only_what_was_asked_and_is_not_done_goes_again(self) -> None:
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))
+        assert talk.asks() == [("ask", 1, "abc")]
+        talk.answer("abc", completed={"c": 3}, split=(("a", "c"), ("b", "x")))
+        assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b")]
+
     def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
         talk = Dialogue("aAbBcC", mapping=dict.fromkeys("aAbBcC", 1), handler=ToyHandler(sizes=ToySizes(budget=20)))
         assert talk.asks() == [("ask", 1, "aAbB"), ("ask", 1, "cC")], "10 each: two of a bucket fit"

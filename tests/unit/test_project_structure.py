@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_kafka_groups"
 
 ELSEWHERE = {
     "links.py": "unit/plugins/test_report_tab.py",
     "provider_info.py": "unit/hooks/test_provider_info.py",
     "admin/client/": "integration/test_admin_client.py",
-    "admin/client/access.py": "unit/hooks/test_kafka_groups.py",
     "admin/client/calls.py": "unit/admin/client/test_faults.py",
     "admin/client/changes.py": "unit/admin/client/test_partly_deleted.py",
     "admin/client/operations.py": "unit/hooks/test_kafka_groups.py",
@@ -28,13 +27,12 @@ ELSEWHERE = {
     "cluster/java_hash.py": "unit/cluster/test_routing.py",
     "cluster/metadata.py": "unit/cluster/test_bootstrap.py",
     "cluster/servers.py": "unit/cluster/test_config.py",
-    "cluster_admin/client.py": "integration/test_cluster_admin.py",
+    "contracts/": "unit/contracts/test_formats_page.py",
     "contracts/group_states.py": "unit/test_models.py",
-    "hooks/argument_validation.py": "unit/operators/test_bad_input.py",
     "hooks/fields.py": "unit/hooks/test_kafka_groups.py",
     "hooks/probe.py": "unit/hooks/test_kafka_groups.py",
-    "hooks/retries.py": "unit/operators/test_retries.py",
     "hooks/source_settings.py": "spark/test_source_settings.py",
+    "maintenance/arrow_schema.py": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/named.py": "unit/operators/test_drill.py",
     "maintenance/deletion/": "unit/maintenance/deletion/test_planned.py",
