@@ -18,7 +18,6 @@ ELSEWHERE = {
     "provider_info.py": "unit/hooks/test_provider_info.py",
     "admin/client/": "integration/test_admin_client.py",
     "admin/client/calls.py": "unit/admin/client/test_faults.py",
-    "admin/client/changes.py": "unit/admin/client/test_partly_deleted.py",
     "admin/client/operations.py": "unit/hooks/test_kafka_groups.py",
     "admin/engine/": "unit/admin/engine/test_driver.py",
     "admin/engine/runner.py": "unit/admin/client/test_faults.py",
