@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ class XComArg:
 
 class Renders:
     """The part of Airflow's operators that renders."""
+
+    template_fields: Collection[str] = ("airflows_own",)
 
     def _do_render_template_fields(self, name: str, value: Any) -> None:
         setattr(self, name, value)
@@ -50,6 +53,10 @@ def test_a_template_is_not_known_yet(value: Any) -> None:
 )
 def test_a_literal_is(value: Any) -> None:
     assert not is_template(value)
+
+
+def test_arguments_that_may_be_templates_are_template_fields_beside_those_of_airflow() -> None:
+    assert Task.template_fields == ("airflows_own", "number", "limit")
 
 
 def test_a_literal_is_read_when_it_is_set() -> None:
