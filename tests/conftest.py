@@ -41,5 +41,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tell the lab whether this is a second try."""
+    """Set whether this is a second attempt."""
     Repeated.test = getattr(item, "execution_count", 1) > 1

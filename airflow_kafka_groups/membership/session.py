@@ -279,8 +279,6 @@ class MemberSession:
                 error,
             )
 
-    # Wake-ups
-
     def _stop(self, error: KafkaGroupsError) -> None:
         self.membership.stop(error)
         self._notify()

@@ -82,8 +82,6 @@ class Membership:
         """Whether this member leads its generation."""
         return self.generation != NO_GENERATION and self.member_id == self.leader_id
 
-    # The next action
-
     def next_action(self, now: float) -> actions.Action:
         """Return the action to perform now."""
         if self.failure is not None:
@@ -123,8 +121,6 @@ class Membership:
             self.phase = Phase.LEFT
         self.synced = None
         return known
-
-    # The coordinator
 
     def on_found(self, code: ErrorCode, now: float) -> None:
         """Process the response to FindCoordinator."""
@@ -277,8 +273,6 @@ class Membership:
         if sent.generation == self.generation and self.phase in _HEARTBEAT_PHASES:
             self.coordinator_known = False
             self._pause(now)
-
-    # Errors
 
     def _on_error(self, api: Api, code: ErrorCode, now: float) -> None:
         match error_action(api, code):

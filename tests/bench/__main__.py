@@ -94,7 +94,7 @@ def measure(scenarios: Sequence[Scenario]) -> list[str]:
 
 
 def environment(load_before: float) -> dict[str, Any]:
-    """Say on what kind of machine, and how busy it was with other things."""
+    """Return the kind of machine, and how busy it was with other things."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "date": time.strftime("%Y-%m-%d"),

@@ -19,7 +19,7 @@ _numbers = count()
 
 
 class FilledCluster:
-    """Hold a running cluster and the files that name its groups.
+    """A running cluster and the files that name its groups.
 
     :param bootstrap: of the cluster as clients see it, delayed or not.
     :param folder: where the files with group ids go.
@@ -32,21 +32,21 @@ class FilledCluster:
         self._there = 0
 
     def groups_to_read(self, size: int) -> Path:
-        """Give a file with ``size`` groups, made if they are not there yet."""
+        """Return a file with ``size`` groups, made if they are not there yet."""
         if size > self._there:
             seed_groups(self.bootstrap, [_reader_id(number) for number in range(self._there, size)], OFFSETS)
             self._there = size
         return self._write(f"read-{size}", [_reader_id(number) for number in range(size)])
 
     def groups_to_delete(self, size: int, files: int) -> list[Path]:
-        """Give so many files, each with ``size`` groups of its own, all new."""
+        """Return so many files, each with ``size`` groups of its own, all new."""
         batches = [[f"delete-{next(_numbers):04d}-{number:05d}" for number in range(size)] for _ in range(files)]
         seed_groups(self.bootstrap, [group_id for batch in batches for group_id in batch], OFFSETS)
         return [self._write(batch[0], batch) for batch in batches]
 
     @property
     def readable(self) -> int:
-        """Say how many groups to read there are."""
+        """Return the number of groups to read."""
         return self._there
 
     def _write(self, name: str, group_ids: Sequence[str]) -> Path:

@@ -73,7 +73,7 @@ class Consumer(GroupMember):
 
 
 def options(group_id: str) -> MemberOptions:
-    """Give the timeouts that both clients use."""
+    """Return the timeouts that both clients use."""
     return MemberOptions(
         group_id=group_id, session_timeout=SESSION_TIMEOUT, rebalance_timeout=300, heartbeat_interval=HEARTBEAT
     )
@@ -94,7 +94,7 @@ async def join_ours(bootstrap: str) -> float:
 
 
 def join_confluent(bootstrap: str) -> float:
-    """Do the same with confluent-kafka's consumer."""
+    """Measure the same with confluent-kafka's consumer."""
     from confluent_kafka import Consumer as ConfluentConsumer
 
     assigned: list[tuple[float, int]] = []
@@ -131,7 +131,7 @@ def measure_joins(bootstrap: str) -> dict[str, Spread]:
 
 
 async def measure_members(bootstrap: str) -> dict[str, Any]:
-    """Hold many members of one group, and read the processor time of this process in equal stretches of time."""
+    """Run many members of one group, and measure the processor time of this process in equal stretches of time."""
     async with (
         ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as cluster,
         contextlib.AsyncExitStack() as stack,
@@ -162,7 +162,7 @@ async def measure_members(bootstrap: str) -> dict[str, Any]:
 
 
 def all_in_one_generation(sessions: Sequence[MemberSession]) -> bool:
-    """Say whether every member is stable, and in the same generation."""
+    """Return whether every member is stable, and in the same generation."""
     phases = {session.membership.phase.value for session in sessions}
     return phases == {"stable"} and len({session.membership.generation for session in sessions}) == 1
 

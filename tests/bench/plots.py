@@ -31,7 +31,7 @@ PLOTS = {
 
 
 def plots(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Give file name (without ``.svg``) -> picture, of those with something to draw."""
+    """Return file name (without ``.svg``) -> picture, of those with something to draw."""
     made = {}
     for name, (operation, broker, title) in PLOTS.items():
         series = _series(

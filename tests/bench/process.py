@@ -30,7 +30,7 @@ class PeerLostError(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Be what a peer says about one call (python_peer.py), and the processor time that it took."""
+    """A peer's report of one call (python_peer.py), and the processor time that it took."""
 
     seconds: float
     read_seconds: float
@@ -93,7 +93,7 @@ class PeerProcess:
         return Answer(**said, cpu_seconds=cpu)
 
     def peak_mb(self) -> float | None:
-        """Give the most memory the process has had, in MB (10^6 bytes); ``None`` where the system does not tell."""
+        """Return the most memory the process has had, in MB (10^6 bytes); ``None`` where the system does not tell."""
         return peak_mb(self._process.pid)
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ def put_between_markers(page: str, text: str) -> str:
 
 
 def _machine(scenarios: Sequence[Mapping[str, Any]]) -> str:
-    """Say when and on what, and how busy the machine was with other things when each scenario began."""
+    """Return when and on what machine it ran, and its load when each scenario began."""
     environments = [scenario["environment"] for scenario in scenarios if scenario["environment"]]
     if not environments:
         return ""

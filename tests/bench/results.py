@@ -12,7 +12,7 @@ from tests.bench.stats import Spread, ratio, spread
 
 @dataclass(slots=True)
 class PeerResult:
-    """Be the samples of one peer in one scenario, or the reason why there are none.
+    """The samples of one peer in one scenario, or the reason why there are none.
 
     ``cold`` are first calls in a fresh process, client creation included; ``warm`` are later ones; ``read`` is the time
     to read every value of a result; ``cpu`` is the client's processor time in warm calls; all in seconds. ``peak_mb``
@@ -33,16 +33,16 @@ class PeerResult:
 
     @property
     def warm_median(self) -> float | None:
-        """Give the median of the warm calls."""
+        """Return the median of the warm calls."""
         return _median(self.warm)
 
     @property
     def cold_median(self) -> float | None:
-        """Give the median of the cold calls."""
+        """Return the median of the cold calls."""
         return _median(self.cold)
 
     def as_json(self) -> dict[str, Any]:
-        """Give what goes into the scenario's file."""
+        """Return what goes into the scenario's file."""
         if self.skipped is not None:
             return {"status": "skipped", "reason": self.skipped, "version": self.version}
         made: dict[str, Any] = {"status": "failed" if self.failed else "measured", "version": self.version}
@@ -88,7 +88,7 @@ def ratios(peers: Mapping[str, PeerResult]) -> dict[str, float]:
 def scenario_json(
     scenario: Scenario, peers: Mapping[str, PeerResult], environment: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Give a scenario's whole file."""
+    """Return a scenario's whole file."""
     kind = BROKER_KINDS[scenario.broker]
     return {
         "scenario": scenario.name,

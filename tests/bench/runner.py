@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Run:
-    """Hold what a whole run of the benchmark shares.
+    """What a whole run of the benchmark shares.
 
     ``history``: (operation, broker kind, peer) -> groups -> seconds, which later scenarios' skipping goes by.
     """

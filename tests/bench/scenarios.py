@@ -23,7 +23,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerKind:
-    """Be a kind of cluster: which Kafka, and how far away."""
+    """A kind of cluster: which Kafka, and how far away."""
 
     label: str
     version: str
@@ -47,7 +47,7 @@ _FEW_AND_FAR = ("28_20ms", 2_000)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Be one comparison.
+    """One comparison.
 
     :param colds: fresh processes of each peer, whose first call is a cold one.
     :param warms: further calls of each peer in the last of these processes.
@@ -67,12 +67,12 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Give ``<operation>.<broker>.<groups>``, the name in files and on the command line."""
+        """The name ``<operation>.<broker>.<groups>``, the name in files and on the command line."""
         return f"{self.operation}.{self.broker}.{self.groups}"
 
     @property
     def offsets(self) -> int:
-        """Give how many offsets a correct answer has."""
+        """The number of offsets in a correct response."""
         return self.groups * PARTITIONS if self.operation == "list_offsets" else 0
 
 
@@ -137,7 +137,7 @@ QUICK: tuple[Scenario, ...] = (
 
 
 def choose(patterns: Iterable[str], scenarios: Sequence[Scenario] = FULL) -> tuple[Scenario, ...]:
-    """Give the scenarios whose name is one of these, or fits one of these shell patterns.
+    """Return the scenarios whose name is one of these, or fits one of these shell patterns.
 
     Raises ``ValueError`` for a pattern that fits none.
     """

@@ -50,7 +50,7 @@ KNOWN_FAILURES = {
 
 
 def why_not(peer: str, scenario: Scenario, before: Mapping[int, float]) -> str | None:
-    """Say why this peer takes no part in this scenario, or ``None`` when it does.
+    """Return why this peer takes no part in this scenario, or ``None`` when it does.
 
     :param before: number of groups -> seconds (warm median) of this peer for the same operation and broker.
     """
@@ -75,5 +75,5 @@ def why_not(peer: str, scenario: Scenario, before: Mapping[int, float]) -> str |
 
 
 def has_enough(warm: Sequence[float], cold: Sequence[float]) -> bool:
-    """Say whether a peer needs no further rounds: it has a warm sample, and took long for all its samples."""
+    """Return whether a peer needs no further rounds: it has a warm sample, and took long for all its samples."""
     return len(warm) > 0 and sum(warm) + sum(cold) > ENOUGH_S

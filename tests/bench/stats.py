@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Be the samples of one measure, and what they come to."""
+    """The samples of one measure, and what they come to."""
 
     samples: tuple[float, ...]
 
@@ -19,19 +19,19 @@ class Spread:
 
     @property
     def median(self) -> float:
-        """Give the middle sample, or the mean of the two in the middle."""
+        """Return the middle sample, or the mean of the two in the middle."""
         return statistics.median(self.samples)
 
     @property
     def iqr(self) -> float:
-        """Give the distance between the quartiles; 0 for a single sample."""
+        """Return the distance between the quartiles; 0 for a single sample."""
         if len(self.samples) == 1:
             return 0.0
         low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
         return high - low
 
     def as_json(self) -> dict[str, object]:
-        """Give what goes into a file."""
+        """Return what goes into a file."""
         return {
             "median": round(self.median, 6),
             "min": round(min(self.samples), 6),

@@ -14,7 +14,7 @@ Number = float | int
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Be an entry of the summary and the most it may be."""
+    """An entry of the summary and the most it may be."""
 
     name: str
     at_most: float

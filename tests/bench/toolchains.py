@@ -23,7 +23,7 @@ BUILD_TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Be a peer that can be started (``command``), or the reason why it cannot."""
+    """A peer that can be started (``command``), or the reason why it cannot."""
 
     name: str
     version: str = ""

@@ -37,7 +37,7 @@ NAMING_BROKERS = {3, 10, 60, 69, 75, 76}
 
 @dataclass(slots=True)
 class Counts:
-    """Be what went through since the last reset."""
+    """The traffic since the last reset."""
 
     requests: Counter[int] = field(default_factory=Counter)
     sent: int = 0
@@ -45,7 +45,7 @@ class Counts:
     connections: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Give what goes into a file."""
+        """Return what goes into a file."""
         by_api = {API_NAMES.get(key, f"API {key}"): number for key, number in sorted(self.requests.items())}
         return {
             "requests": sum(self.requests.values()),
@@ -140,7 +140,7 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes:
 
 @dataclass(slots=True)
 class TrafficCounter:
-    """Be the counting proxies as the benchmark sees them."""
+    """The counting proxies as the benchmark sees them."""
 
     bootstrap: str
     proxies: Proxies
@@ -150,7 +150,7 @@ class TrafficCounter:
         self.proxies.counts = Counts()
 
     def report(self) -> dict[str, Any]:
-        """Give the counts since the last reset."""
+        """Return the counts since the last reset."""
         return self.proxies.counts.as_json()
 
 

@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def check(found: Mapping[str, Any]) -> list[str]:
-    """Hold the figures against what is promised."""
+    """Compare the figures with the targets."""
     poll, triggers = found["poll"], found["triggers"]
     broken = []
     if poll["requests"] > poll["requests_of_one_group"] + POLL_GROUPS // 100:

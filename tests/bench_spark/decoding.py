@@ -76,7 +76,7 @@ def by_sql(records: DataFrame) -> DataFrame:
 
 
 def measured(work: Callable[[], None], repeat: int) -> list[tuple[float, float]]:
-    """Give (seconds, processor seconds) of each run but the first: code is compiled and workers are started in that."""
+    """Return (seconds, processor seconds) of each run but the first, which compiles code and starts workers."""
     taken = []
     for _ in range(repeat + 1):
         began, used = time.monotonic(), cpu_seconds()

@@ -12,7 +12,7 @@ from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA
 
 
 class IdleSource(DataSource):
-    """Give no rows, of the columns of ``kafka_groups``."""
+    """Return no rows, of the columns of ``kafka_groups``."""
 
     @classmethod
     def name(cls) -> str:

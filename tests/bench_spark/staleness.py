@@ -72,7 +72,7 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> i
 
 
 class Run(NamedTuple):
-    """Be one run of the job: its summary, seconds from submit to end, and peak memory of all its processes."""
+    """One run of the job: its summary, seconds from submit to end, and peak memory of all its processes."""
 
     summary: dict[str, Any]
     wall: float
@@ -173,7 +173,7 @@ def measure(
 
 
 def with_duckdb(base: Path, *, snapshots: int, stale: int, cores: int = 2) -> float:
-    """Give the seconds that DuckDB takes for the heart of the same question on the same files, its start included."""
+    """Return the seconds that DuckDB takes for the heart of the same question on the same files, its start included."""
     names = [snapshot_id(number) for number in range(snapshots)]
     files = [str(path) for name in names for path in (base / CLUSTER / "data" / name).glob("*.parquet")]
     began = time.monotonic()

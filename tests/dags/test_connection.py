@@ -117,7 +117,7 @@ def test_it_says_what_brokers_it_found(
 
 @pytest.fixture
 def token_endpoint() -> Iterator[str]:
-    """Give the URL of an endpoint whose tokens this broker accepts: unsigned, for the client that asks."""
+    """Return the URL of an endpoint whose tokens this broker accepts: unsigned, for the client that asks."""
 
     class Endpoint(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -133,7 +133,7 @@ def token_endpoint() -> Iterator[str]:
             self.wfile.write(json.dumps({"access_token": f"{token}.", "expires_in": 3600}).encode())
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

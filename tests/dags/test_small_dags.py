@@ -97,7 +97,7 @@ def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: P
 
 
 def asset_events(name: str) -> list[dict[str, Any]]:
-    """Give what the events of an asset carry, as the DAGs that they start would see it."""
+    """Return what the events of an asset carry, as the DAGs that they start would see it."""
     from airflow.models.asset import AssetEvent, AssetModel
     from airflow.utils.session import create_session
     from sqlalchemy import select

@@ -41,7 +41,7 @@ def say(text: str) -> None:
 
 
 def runs(store: Path) -> list[dict[str, Any]]:
-    """Say what is run: the parameters a user would type into the form, and no human who approves the plan."""
+    """Return the run's configuration: the parameters a user would type into the form, and no human who approves the plan."""
     scope = {"storage_path": str(store), "cluster": "demo"}
     cleanup = {
         **scope,
@@ -162,7 +162,7 @@ def tell(store: Path, truth: Truth, left: frozenset[str]) -> int:
 
 
 def one_of_each(kept: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Give one kept group of each verdict."""
+    """Return one kept group of each verdict."""
     return list({group["verdict"]: group for group in kept}.values())
 
 

@@ -20,7 +20,7 @@ DAGS = Path(__file__).parents[2] / "dags"
 
 
 def airflow_environment(home: Path) -> dict[str, str]:
-    """Give the environment of an Airflow of its own below ``home``."""
+    """Return the environment of an Airflow of its own below ``home``."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "KAFKA_GROUPS"))}
     inherited.pop("PYTHONDONTWRITEBYTECODE", None)  # Airflow starts three times as slowly without its byte code
     return inherited | {
@@ -34,7 +34,7 @@ def airflow_environment(home: Path) -> dict[str, str]:
 
 
 def connections(bootstrap: str) -> dict[str, str]:
-    """Give the two connections that the DAGs use, as environment variables."""
+    """Return the two connections that the DAGs use, as environment variables."""
     kafka = {"conn_type": "kafka_groups", "host": bootstrap}
     spark = {"conn_type": "spark", "host": "local[2]"}
     return {

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """Say which groups the workload made, by what they are."""
+    """Return which groups the workload made, by what they are."""
 
     live: Set[str]
     moving: Set[str]
@@ -47,7 +47,7 @@ def summarise(plan: Mapping[str, Any], audit: Mapping[str, Any], truth: Truth, l
 
 
 def wrongs(summary: Mapping[str, int], truth: Truth) -> list[str]:
-    """Say, in sentences, what is not as it must be; nothing when all is well."""
+    """Return the deviations from the expected outcome, in sentences; nothing if there are none."""
     found = [
         f"{summary[f'{kind}_deleted']} {kind} group(s) are gone"
         for kind in ("live", "moving", "protected", "share")

@@ -36,7 +36,7 @@ _started = time.monotonic()
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """Be what became of one cleanup: ``deleted`` and ``gone`` groups, or why it was ``skipped``."""
+    """The result of one cleanup: ``deleted`` and ``gone`` groups, or why it was ``skipped``."""
 
     name: str
     deleted: int = 0
@@ -83,7 +83,7 @@ def clean_up(
 
 
 def wrong(ended: Sequence[Ended], groups: int, *, waits: bool) -> str | None:
-    """Say what is not as it must be when two have run at once; ``None`` when all is well."""
+    """Return the deviation from the expected outcome of two concurrent runs; ``None`` if there is none."""
     winners = [one for one in ended if one.deleted]
     others = [one for one in ended if not one.deleted]
     if [one.deleted for one in winners] != [groups] or len(others) != 1:
@@ -113,7 +113,7 @@ def one_process(name: str) -> int:
 
 
 class Cleanup:
-    """Be one of the two processes."""
+    """One of the two processes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -134,7 +134,7 @@ class Cleanup:
         raise LabError(f"Cleanup {self.name} ended with exit code {self._process.wait()} before it said {word}.")
 
     def order(self, **what: Any) -> None:
-        """Tell it to begin."""
+        """Start it."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(what) + "\n")
         self._process.stdin.flush()
@@ -167,7 +167,7 @@ def at_once(cleanups: Sequence[Cleanup], bootstrap: str, **what: Any) -> list[En
 
 
 def show_lease(bootstrap: str) -> None:
-    """Say what the brokers know of the lease's group."""
+    """Return what the brokers know of the lease's group."""
     from airflow_kafka_groups.admin import AdminClient, ClientConfig
     from airflow_kafka_groups.membership.lease import GROUP_ID
 

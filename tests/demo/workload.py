@@ -212,7 +212,7 @@ class DemoWorkload:
 
     @staticmethod
     def _offsets(group_ids: Sequence[str], source: random.Random) -> dict[str, _Committed]:
-        """Give every group one to four partitions of a topic, somewhere in their middle."""
+        """Assign every group one to four partitions of a topic, somewhere in their middle."""
         made: dict[str, _Committed] = {}
         for group_id in group_ids:
             topic = source.choice(sorted(TOPICS))

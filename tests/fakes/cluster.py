@@ -34,7 +34,7 @@ PARTITIONS = 50
 
 @dataclass(frozen=True)
 class Sent:
-    """Be a request that a broker got."""
+    """A request that a broker got."""
 
     broker_id: int
     api: str
@@ -109,11 +109,11 @@ class FakeCluster:
         self._controls[api.name] = answer
 
     def requests(self, api: Api) -> list[Sent]:
-        """Give the requests of one API, in the order in which they came."""
+        """Return the requests of one API, in the order in which they came."""
         return [sent for sent in self.sent if sent.api == api.name]
 
     def coordinator(self, group_id: str) -> int:
-        """Give the broker that coordinates a group now."""
+        """Return the broker that coordinates a group now."""
         partition = offsets_partition(group_id[::-1] if self.own_hash else group_id, PARTITIONS)
         return self.moved.get(group_id, self._leader(partition))
 

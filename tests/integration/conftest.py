@@ -16,7 +16,7 @@ VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka43"]
 
 @pytest.fixture(params=VERSIONS, scope="session")
 def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    """Give a cluster of each version in turn."""
+    """Return a cluster of each version in turn."""
     cluster: KafkaCluster = request.getfixturevalue(request.param)
     return cluster
 

@@ -41,7 +41,7 @@ _seeded: set[str] = set()
 
 @pytest.fixture
 def kafka(any_kafka: KafkaCluster) -> KafkaCluster:
-    """Give a cluster with a topic and groups that have committed and left."""
+    """Return a cluster with a topic and groups that have committed and left."""
     if any_kafka.bootstrap not in _seeded:
         create_topics(any_kafka.bootstrap, {TOPIC: 3})
         produce(any_kafka.bootstrap, {(TOPIC, 0): 10, (TOPIC, 2): 7})

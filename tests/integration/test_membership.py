@@ -184,7 +184,7 @@ async def test_a_python_member_shares_a_topic_with_a_confluent_consumer(
 
 
 class Toy(GroupMember):
-    """Be given a number by the leader."""
+    """A member that is assigned a number by the leader."""
 
     def __init__(self) -> None:
         self.number = -1

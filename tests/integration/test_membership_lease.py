@@ -128,7 +128,7 @@ async def test_read_on_its_group_is_all_that_the_lease_needs() -> None:
 
 @dataclass
 class SharedLog:
-    """Hold the times during which each run believed that it held the lease; one clock for all."""
+    """The times during which each run believed that it held the lease; one clock for all."""
 
     spans: list[tuple[float, float, str]] = field(default_factory=list)
 

@@ -50,7 +50,7 @@ async def fails(client: ClusterClient, member: Toy, given: MemberOptions) -> Kaf
 
 
 async def stay(session: MemberSession) -> None:
-    """Be a member until something ends it."""
+    """Stay a member until an error ends the membership."""
     async with session:
         while True:
             await session.wait_change(60)

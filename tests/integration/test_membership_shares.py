@@ -25,7 +25,7 @@ def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
 
 
 class Job:
-    """Be a job whose parts leave a file each, and note who was at work on which."""
+    """A job whose parts leave a file each, and that records who worked on which."""
 
     def __init__(self, kafka: KafkaCluster, group_id: str, folder: Path) -> None:
         self.kafka = kafka

@@ -25,7 +25,7 @@ _LIFE = timedelta(days=1)  # longer than any run of the tests: they are made whe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Hold a certificate and its key, as PEM."""
+    """A certificate and its key, as PEM."""
 
     certificate: str
     key: str
@@ -47,7 +47,7 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """Give the authority's own certificate."""
+        """Return the authority's own certificate."""
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def issue(self, name: str, *, key_password: str | None = None) -> Pair:

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class LabError(Exception):
-    """Say why the lab cannot do what it was asked, and what to do about it."""
+    """A request that the lab cannot fulfil, with the remedy."""

@@ -57,7 +57,7 @@ def commit_offsets(bootstrap: str, offsets: Mapping[str, Offsets]) -> None:
 
 
 class ListedGroup(NamedTuple):
-    """Say what a broker's listing tells of a group, in the broker's spelling."""
+    """Return what a broker's listing tells of a group, in the broker's spelling."""
 
     type: str
     state: str

@@ -22,7 +22,7 @@ _QUICK_JIT = "-XX:TieredStopAtLevel=1"  # measured: three brokers up in 4.5 s in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Hold what a cluster's processes are started with."""
+    """What a cluster's processes are started with."""
 
     version: str
     libs: Path
@@ -64,7 +64,7 @@ def new_folder() -> Path:
 
 
 def plan_nodes(folder: Path, brokers: int, *, delayed: bool, sasl: bool = False) -> tuple[Node, ...]:
-    """Give every node its folder and free ports."""
+    """Assign every node its folder and free ports."""
     ports = iter(free_ports(5 * brokers))
     nodes = []
     for node_id in range(1, brokers + 1):

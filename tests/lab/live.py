@@ -21,7 +21,7 @@ _WATCH_S = 0.02
 
 
 class LiveConsumer:
-    """Be one member of a group until ``stop()`` or the end of the ``with`` block.
+    """One member of a group until ``stop()`` or the end of the ``with`` block.
 
     :param bootstrap: bootstrap servers.
     :param group_id: the group to join.

@@ -61,7 +61,7 @@ def render_pom(artifacts: Iterable[Artifact]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """Be a folder of jars that Maven fills.
+    """A folder of jars that Maven fills.
 
     :param what: what the jars are, for messages: ``"Kafka 4.1.0"``.
     :param pom: the pom that asks for them.
@@ -103,7 +103,7 @@ class Download:
         return hashlib.sha256(self.pom.encode()).hexdigest()
 
     def is_complete(self) -> bool:
-        """Say whether the jars are all there."""
+        """Return whether the jars are all there."""
         return self.libs.is_dir() and self._marker.is_file() and self._marker.read_text() == self._wanted
 
     def _copy_dependencies(self) -> Path:

@@ -37,7 +37,7 @@ _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 class Provider(Service):
-    """Give tokens to known clients, and the public keys that prove them, until ``stop()`` or the end of ``with``.
+    """A server that issues tokens to known clients, with the public keys, until ``stop()`` or the end of ``with``.
 
     :param clients: ids and secrets of who may have a token.
     :param lifetime_seconds: how long a token holds; may be changed while the provider runs.
@@ -185,7 +185,7 @@ def _handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
             self._answer(*provider.grant(self.headers.get("Authorization", ""), urllib.parse.parse_qs(form)))
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
         def _answer(self, status: int, said: Mapping[str, Any]) -> None:
             body = json.dumps(said).encode()

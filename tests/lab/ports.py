@@ -17,7 +17,7 @@ _TRIES = 2000
 
 
 def is_free(port: int) -> bool:
-    """Say whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

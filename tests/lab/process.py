@@ -23,7 +23,7 @@ _LOG_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaProgram:
-    """Say what to run: a main class of some jars, with its arguments and JVM options."""
+    """A program to run: a main class of some jars, with its arguments and JVM options."""
 
     libs: Path
     main_class: str
@@ -38,7 +38,7 @@ class JavaProgram:
 
 @dataclass(slots=True)
 class LabProcess:
-    """Be a running process whose output goes to a file, and whose end is certain once the owner has ended."""
+    """A running process whose output goes to a file, and whose end is certain once the owner has ended."""
 
     name: str
     log_path: Path
@@ -71,7 +71,7 @@ class LabProcess:
         return self.process.pid
 
     def is_running(self) -> bool:
-        """Say whether the process is alive."""
+        """Return whether the process is alive."""
         return self.process.poll() is None
 
     @property

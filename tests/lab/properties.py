@@ -17,7 +17,7 @@ Properties = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Say where one broker listens and keeps its data.
+    """Where one broker listens and keeps its data.
 
     ``controller_port`` is KRaft's; ``proxy_port`` is where clients are sent when the lab delays them, and
     ``inner_port`` is where brokers then talk to each other, undelayed. ``sasl_port`` is where clients log in.
@@ -43,7 +43,7 @@ class Node:
 
 
 def uses_zookeeper(version: str) -> bool:
-    """Say whether this version is run with ZooKeeper: KRaft is ready for use from 3.3 on."""
+    """Return whether this version is run with ZooKeeper: KRaft is ready for use from 3.3 on."""
     return parse_version(version) < (3, 3, 0)
 
 

@@ -10,7 +10,7 @@ _TIMEOUT_S = 2.0
 
 
 def knows(node: Node, expected: frozenset[int]) -> bool:
-    """Say whether this broker answers and sees all the expected ones."""
+    """Return whether this broker answers and sees all the expected ones."""
     try:
         with Connection(HOST, node.port, timeout=_TIMEOUT_S) as connection:
             seen = {int(broker.node_id) for broker in connection.metadata().brokers}
@@ -20,7 +20,7 @@ def knows(node: Node, expected: frozenset[int]) -> bool:
 
 
 def has_coordinators(node: Node) -> bool:
-    """Say whether every offsets partition has a leader; asks for a group first, which creates the topic."""
+    """Return whether every offsets partition has a leader; asks for a group first, which creates the topic."""
     try:
         with Connection(HOST, node.port, timeout=_TIMEOUT_S) as connection:
             if int(connection.find_group_coordinator("lab-ready").error_code) != 0:

@@ -39,7 +39,7 @@ def serve(lines: Iterable[str]) -> None:
 
 
 class Reaper:
-    """Be the owner's end of a reaper process."""
+    """The owner's end of a reaper process."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(

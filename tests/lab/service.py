@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Service(ABC):
-    """Be started on the way in and stopped on the way out."""
+    """A service that is started on entry and stopped on exit."""
 
     @abstractmethod
     def start(self) -> Self:

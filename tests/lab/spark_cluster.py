@@ -171,11 +171,11 @@ class SparkCluster(Service):
         self._wait(f"http://{HOST}:{page}/json/", lambda said: int(said["aliveworkers"]) > 0)
 
     def _settings(self) -> dict[str, str]:
-        """Give the settings of Spark that every program is submitted with."""
+        """Return the settings of Spark that every program is submitted with."""
         return dict(_SETTINGS)
 
     def _environment(self) -> dict[str, str]:
-        """Give the environment of a machine that knows Spark and Java and nothing of this project."""
+        """Return the environment of a machine that knows Spark and Java and nothing of this project."""
         kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
         return {
             **kept,

@@ -22,7 +22,7 @@ def quiet(bootstrap: str, **options: str | float | bool) -> dict[str, str | int 
 
 
 class Repeated:
-    """Know whether a test runs a second time: what the first has made is there then."""
+    """Whether a test runs a second time: what the first run created exists then."""
 
     test = False
 
@@ -83,7 +83,7 @@ def delete_topics(bootstrap: str, topics: Iterable[str]) -> None:
 
 
 def topic_id_of(bootstrap: str, topic: str) -> str:
-    """Give a topic's id, as Kafka spells it."""
+    """Return a topic's id, as Kafka spells it."""
     admin = AdminClient(quiet(bootstrap))
     found = admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S)
     return str(found.topic_id).translate(str.maketrans("+/", "-_"))  # librdkafka writes the other base64

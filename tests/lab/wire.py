@@ -44,7 +44,7 @@ def encode(request: Payload) -> bytes:
 
 
 class Connection:
-    """Be one connection to one broker. OSError and ConnectionError pass through: callers try again."""
+    """One connection to one broker. OSError and ConnectionError pass through: callers try again."""
 
     def __init__(self, host: str, port: int, *, timeout: float) -> None:
         self._socket = socket.create_connection((host, port), timeout=timeout)

@@ -45,7 +45,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def kafka(kafka41: KafkaCluster) -> str:
-    """Give the brokers of the main cluster."""
+    """Return the brokers of the main cluster."""
     return kafka41.bootstrap
 
 
@@ -60,7 +60,7 @@ def submit(spark: SparkSession, kafka: str, tmp_path: Path) -> Submit:
 
 @pytest.fixture
 def transforms(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Give a user's module; tests put their functions into it."""
+    """Return a user's module; tests put their functions into it."""
     module = ModuleType("users_transforms")
     monkeypatch.setitem(sys.modules, "users_transforms", module)
     return module

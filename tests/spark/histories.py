@@ -38,7 +38,7 @@ def seen(
     ends: Mapping[tuple[str, int], tuple[int | None, int | None]] | None = None,
     **fields: Any,
 ) -> list[SnapshotRow]:
-    """Give the rows of one group in the snapshot of an hour; a group with offsets 10 in t[0], Empty, by default.
+    """Return the rows of one group in the snapshot of an hour; a group with offsets 10 in t[0], Empty, by default.
 
     Log start and end are 0 and ``log_end``, or those of ``ends``.
     """
@@ -85,5 +85,5 @@ def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> N
 
 
 def _as_collected(value: Any) -> Any:
-    """Give a time as Spark hands it to Python: local and without a zone."""
+    """Return a time as Spark hands it to Python: local and without a zone."""
     return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) else value

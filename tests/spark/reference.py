@@ -65,7 +65,7 @@ class Observation:
 def judge_slowly(
     seen: Sequence[Observation], newest: int, policy: StalenessPolicy, retention_minutes: int = 0
 ) -> dict[str, Any] | None:
-    """Give the deciding columns of a group's verdict, ``None`` for one that the newest snapshot lacks."""
+    """Return the deciding columns of a group's verdict, ``None`` for one that the newest snapshot lacks."""
     if not seen or seen[-1].place != newest:
         return None
     life = _present_life(seen)

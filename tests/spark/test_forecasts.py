@@ -15,7 +15,7 @@ Ends = tuple[int | None, int | None]
 
 
 def logs(number: float, first: Ends, second: Ends | None = None, **fields: Any) -> list[SnapshotRow]:
-    """Give a group with offset 10 in each partition of which start and end of the log are given."""
+    """Return a group with offset 10 in each partition of which start and end of the log are given."""
     ends = {("t", place): each for place, each in enumerate((first, second)) if each is not None}
     chosen: dict[str, Any] = {"offsets": dict.fromkeys(ends, 10), "ends": ends} | fields
     return seen(number, **chosen)

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[SparkSession]:
-    """Give the session, and put its workers' Python back afterwards."""
+    """Return the session, and put its workers' Python back afterwards."""
     before = spark.sparkContext.pythonExec
     yield spark
     spark.sparkContext.pythonExec = before

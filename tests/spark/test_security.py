@@ -58,7 +58,7 @@ def with_logins() -> Iterator[KafkaCluster]:
 
 
 def connection(cluster: KafkaCluster, *, password: str | None = None, **extra: Any) -> Any:
-    """Be an Airflow connection of the type ``kafka_groups``."""
+    """An Airflow connection of the type ``kafka_groups``."""
     login = {"login": USER if password else None, "password": password}
     fields = {"conn_id": "c", "conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, "port": None, **login}
     return SimpleNamespace(**fields, extra=json.dumps({"ssl_ca_certificate": AUTHORITY.certificate, **extra}))

@@ -34,13 +34,13 @@ def first_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def begun(first_run: Path, tmp_path: Path) -> Path:
-    """Give a base with the hours 0 to 2, judged; the state of hour 2 is there."""
+    """Return a base with the hours 0 to 2, judged; the state of hour 2 is there."""
     return Path(shutil.copytree(first_run, tmp_path / "begun"))
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Say what was carried on in one job, and how often rows had to be counted by a job of their own."""
+    """Record what was carried on in one job, and how often rows had to be counted by a job of their own."""
     called: list[str] = []
     for module, name in ((judging, "_carried_at_once"), (judging, "check_rows"), (snapshots, "check_rows")):
         whole: Callable[..., object] = getattr(module, name)

@@ -41,7 +41,7 @@ GROUPS = {f"secured-{number}": {("t", 0): 5 + number, ("t", 1): 7} for number in
 
 @dataclass(frozen=True)
 class Way:
-    """Be a way into a cluster: the connection with a secret, and the texts that nobody may see."""
+    """A way into a cluster: the connection with a secret, and the texts that nobody may see."""
 
     cluster: KafkaCluster
     connection: Callable[[str], Any]
@@ -107,7 +107,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[Way]:
 
 
 def connection(cluster: KafkaCluster, login: str | None, password: str | None, **extra: Any) -> Any:
-    """Be an Airflow connection of the type ``kafka_groups``."""
+    """An Airflow connection of the type ``kafka_groups``."""
     fields = {"conn_id": "c", "conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, "port": None}
     return SimpleNamespace(**fields, login=login, password=password, extra=json.dumps(extra))
 
@@ -166,7 +166,7 @@ def shown_of(frame: DataFrame) -> list[str]:
 
 
 def pages_of(spark: SparkSession) -> list[str]:
-    """Give what Spark's web pages and their REST interface show of all queries: they read it from this store."""
+    """Return what Spark's web pages and their REST interface show of all queries: they read it from this store."""
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     found = [executions.apply(number) for number in range(executions.size())]
     assert found

@@ -36,7 +36,7 @@ def settings_of(properties: dict[str, Any], **more: Any) -> ConnectionSettings:
 
 
 def read_back(properties: dict[str, Any], folder: Path, **more: Any) -> ClientConfig:
-    """Give what the source makes of the file on an executor."""
+    """Return what the source makes of the file on an executor."""
     path = write_source_settings(settings_of(properties, **more), folder / "kafka.json")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):

@@ -70,7 +70,7 @@ def login(browser: Browser, scene: Scene) -> StorageState:
 
 @pytest.fixture
 def page(browser: Browser, login: StorageState, scene: Scene, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """Give a page that is logged in; when the test fails, what it showed is in build/ui/failed-*.png."""
+    """Return a page that is logged in; when the test fails, what it showed is in build/ui/failed-*.png."""
     context = browser.new_context(
         base_url=scene.airflow.url,
         storage_state=login,

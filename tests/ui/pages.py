@@ -57,7 +57,7 @@ def test_of_connection(page: Page, conn_id: str) -> str:
 
 
 def change_password(page: Page, conn_id: str, password: str) -> None:
-    """Give a connection another password."""
+    """Set another password of a connection."""
     page.get_by_role("row").filter(has_text=conn_id).get_by_role("button", name="Edit Connection").click()
     form = page.get_by_role("dialog")
     form.locator("input[name=password]").fill(password)
@@ -80,7 +80,7 @@ def switch(form: Locator, field: str) -> None:
 
 
 def is_on(form: Locator, field: str) -> bool:
-    """Say whether a form's switch is on."""
+    """Return whether a form's switch is on."""
     return form.locator(f"input[name=element_{field}]").is_checked()
 
 
@@ -97,7 +97,7 @@ def fill(page: Page, field: str, text: str) -> None:
 
 
 def report_in_tab(page: Page) -> FrameLocator:
-    """Give the report that the run's tab shows."""
+    """Return the report that the run's tab shows."""
     frame = page.frame_locator("iframe")
     frame.locator("h1").wait_for()
     return frame

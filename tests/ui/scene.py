@@ -24,7 +24,7 @@ DAGS = ("snapshot_group_offsets", "cleanup_stale_groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Hold what is running."""
+    """What is running."""
 
     airflow: AirflowServer
     cluster: KafkaCluster

@@ -19,7 +19,7 @@ with DAG(dag_id="groups_lag", schedule=lagging_groups, start_date=datetime(2026,
 
     @task
     def tell(triggering_asset_events: Any = None) -> list[str]:
-        """Say which groups began to lag."""
+        """Print the groups that began to lag."""
         events = [event.extra["payload"] for event in triggering_asset_events[lagging_groups]]
         return [f"{group_id}: {reason}" for event in events for group_id, reason in event["reasons"].items()]
 

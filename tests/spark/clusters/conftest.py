@@ -38,7 +38,7 @@ def brokers(provider: Provider) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def jars() -> str:
-    """Give the connector's jars as ``--jars`` takes them."""
+    """Return the connector's jars as ``--jars`` takes them."""
     return ",".join(str(jar) for jar in connector_jars())
 
 

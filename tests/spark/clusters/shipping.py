@@ -24,7 +24,7 @@ def last_line(done: Done) -> str:
 
 
 def summary(done: Done) -> dict[str, Any]:
-    """Give what a job that went well says last."""
+    """Return what a job that went well says last."""
     assert done.returncode == 0, done.stdout + done.stderr
     said: dict[str, Any] = json.loads(last_line(done))
     return said
@@ -44,5 +44,5 @@ def properties_file(servers: str, extra: dict[str, Any], folder: Path) -> Path:
 
 
 def allowed(provider: Provider) -> dict[str, str]:
-    """Give the settings by which Spark's JVMs may ask the provider."""
+    """Return the settings by which Spark's JVMs may ask the provider."""
     return {f"spark.{side}.extraJavaOptions": provider.java_option for side in ("driver", "executor")}

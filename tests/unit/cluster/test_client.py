@@ -42,7 +42,7 @@ async def test_the_kept_connection_goes_to_the_broker_it_is_kept_for() -> None:
 
 
 def elsewhere(ports: Mapping[int, int]) -> Mapping[int, int]:
-    """Be behind a load balancer: nobody says that it is to be found where the first answer came from."""
+    """A cluster behind a load balancer: the address of the first response belongs to no broker."""
     return {broker_id: port + 1 for broker_id, port in ports.items()}
 
 
@@ -101,7 +101,7 @@ async def test_a_kept_connection_that_broke_is_opened_again() -> None:
 
 @asynccontextmanager
 async def silent_server() -> AsyncIterator[str]:
-    """Be a server that takes connections and never says a word, as behind some firewalls."""
+    """A server that accepts connections and never responds, as behind some firewalls."""
     hung_up = asyncio.Event()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -35,7 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             self.wfile.write(json.dumps({"access_token": "t1", "expires_in": 3600}).encode())
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -63,7 +63,7 @@ def endpoint() -> Iterator[SimpleNamespace]:
         do_GET = do_POST
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -21,7 +21,7 @@ ANOTHER = json.dumps({"holder": "other", "owner": "run 7"}).encode()
 
 
 class Clock:
-    """Be a clock that a test can put forward, as a stall would."""
+    """A clock that a test can put forward, as a stall would."""
 
     def __init__(self) -> None:
         self.stalled = 0.0

@@ -55,7 +55,7 @@ def joined(generation: int = 1, leader: str = "m1", **fields: object) -> JoinAns
 
 
 def at_join() -> Membership:
-    """Give a membership whose first JoinGroup is on its way."""
+    """Return a membership whose first JoinGroup is on its way."""
     state = Membership(OPTIONS, "toy")
     assert state.next_action(0) == actions.Prepare(-1, "")
     state.on_prepared()

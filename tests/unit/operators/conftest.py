@@ -15,13 +15,13 @@ from tests.unit.operators import scene  # noqa: E402
 
 @pytest.fixture
 def leases() -> FakeLease:
-    """Give the lease of that cluster."""
+    """Return the lease of that cluster."""
     return FakeLease()
 
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
-    """Give a cluster in memory behind the connection ``kafka_groups_default``."""
+    """Return a cluster in memory behind the connection ``kafka_groups_default``."""
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
     fake = FakeAdmin(log=(0, 10))
@@ -34,7 +34,7 @@ def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
 
 @pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    """Give a plan to delete the groups a and b."""
+    """Return a plan to delete the groups a and b."""
     admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
     snapshot_id = scene.take_snapshot(tmp_path)
     scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
@@ -43,6 +43,6 @@ def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def backed_up(planned: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
-    """Give that plan with its backup."""
+    """Return that plan with its backup."""
     scene.back_up(tmp_path, planned)
     return planned

@@ -62,7 +62,7 @@ def found() -> list[type[BaseOperator]]:
 
 
 def own_arguments(operator: type[BaseOperator]) -> set[str]:
-    """Give the arguments of the class and of our bases, without Airflow's own."""
+    """Return the arguments of the class and of our bases, without Airflow's own."""
     names: set[str] = set()
     for base in operator.__mro__:
         if base.__module__.startswith("airflow_kafka_groups") and "__init__" in vars(base):

@@ -30,7 +30,7 @@ def prune(storage: Path, **arguments: Any) -> dict[str, Any]:
 
 
 def clean_up(admin: FakeAdmin, storage: Path) -> None:
-    """Do a whole clean-up: snapshot, verdicts, plan, backup, deletion, report."""
+    """Run a complete clean-up: snapshot, verdicts, plan, backup, deletion, report."""
     admin.groups = {"a": FakeGroup(), "b": FakeGroup()}
     scene.judge(storage, scene.take_snapshot(storage), stale=["a"])
     plan = scene.plan(storage, max_share=1.0)

@@ -20,7 +20,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 @pytest.fixture
 def backed_up(admin: FakeAdmin, tmp_path: Path) -> str:
-    """Give the id of a plan with a backup of a (t at 5 and 6) and b, as they were before they were deleted."""
+    """Return the id of a plan with a backup of a (t at 5 and 6) and b, as they were before they were deleted."""
     admin.groups = {"a": FakeGroup({T0: 5, T1: 6}), "b": FakeGroup({U0: 3})}
     snapshot_id = scene.take_snapshot(tmp_path)
     scene.judge(tmp_path, snapshot_id, ["a", "b"])

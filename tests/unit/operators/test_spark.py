@@ -197,7 +197,7 @@ def test_the_result_of_another_run_is_refused(
 
 
 class FakeSparkHook:
-    """Be in the place of ``SparkSubmitHook``: look at the file while the job runs."""
+    """A replacement of ``SparkSubmitHook`` that reads the file while the job runs."""
 
     made: list[FakeSparkHook]
     fails = False

@@ -25,7 +25,7 @@ ANN, BOB = "ann", "bob"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Any]:
-    """Give Airflow's API server with our app in it. Ann may see the DAG ``cleanup``, Bob no DAG at all."""
+    """Return Airflow's API server with our app in it. Ann may see the DAG ``cleanup``, Bob no DAG at all."""
     from airflow.api_fastapi.app import create_app, purge_cached_app
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from airflow.utils.db import initdb
@@ -45,7 +45,7 @@ def server() -> Iterator[Any]:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    """Give a report where reports lie."""
+    """Return a report where reports lie."""
     path = tmp_path / "prod" / "reports" / NAME
     path.parent.mkdir(parents=True)
     path.write_text(PAGE)

@@ -57,7 +57,7 @@ def broker(broker_id: BrokerId) -> Broker:
 
 @dataclass
 class Dialogue:
-    """Hold the two ends: the driver, and what is on its way."""
+    """The two ends: the driver, and what is on its way."""
 
     keys: Iterable[str]
     brokers: Sequence[BrokerId] = (1,)
@@ -101,7 +101,7 @@ class Dialogue:
         self.driver.on_failure(self.now, self.take(keys), error, sent=sent)
 
     def results(self) -> dict[str, Any]:
-        """Give what is known since the last time: the value, or the error."""
+        """Return what is known since the last time: the value, or the error."""
         return {key: value if error is None else error for key, value, error in self.driver.take_results()}
 
     def sleep(self) -> None:

@@ -35,7 +35,7 @@ def test_it_goes_on_after_an_error() -> None:
 
 
 class Kept:
-    """Be something that the collector looks through."""
+    """An object that the collector traverses."""
 
 
 def test_what_many_results_were_gathered_into_is_not_looked_through_again_at_once() -> None:

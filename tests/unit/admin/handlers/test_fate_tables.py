@@ -77,7 +77,7 @@ OFFSETS_TABLE = {
 
 
 def fate_of(result: HandlerResult[Any, Any], key: Any) -> str:
-    """Say which of the result a key has; exactly one."""
+    """Return which part of the result a key is in; exactly one."""
     (status,) = [name for name in (COMPLETED, FAILED, UNMAPPED, RETRY) if key in getattr(result, name)]
     return status
 

@@ -31,7 +31,7 @@ CONFIG = ClientConfig(bootstrap_servers=(("b", 1),))
 
 
 class Scene:
-    """Be four planned groups, deleted two at a time."""
+    """Four planned groups, deleted two at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,7 +49,7 @@ class Scene:
         return result.report
 
     def on(self, call: str, count: int, then: Any) -> None:
-        """Do something when a call comes for the n-th time."""
+        """Run a function at the n-th call."""
         seen = [0]
 
         def before(name: str) -> None:

@@ -72,7 +72,7 @@ ONE_GROUP = st.sampled_from([6, 7])
 
 
 def of_one(response: Any, version: int) -> Any:
-    """Say in the old form what the first group of an answer says."""
+    """Return the first group of a response in the old form."""
     schema = response_schema(OFFSET_FETCH, version)
     group = response.groups[0] if response.groups else SCHEMA.OffsetFetchResponseGroup(group_id="", topics=())
     topics = tuple(
