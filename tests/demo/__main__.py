@@ -41,7 +41,7 @@ def say(text: str) -> None:
 
 
 def runs(store: Path) -> list[dict[str, Any]]:
-    """Return the run's configuration: the parameters a user would type into the form, and no human who approves the plan."""
+    """Return the run's configuration: the parameters as typed into the form, without approval of the plan."""
     scope = {"storage_path": str(store), "cluster": "demo"}
     cleanup = {
         **scope,

@@ -9,50 +9,26 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "airflow_kafka_groups"
-CHECKED = (
-    "cluster",
-    "contracts",
-    "exceptions.py",
-    "hooks",
-    "links.py",
-    "maintenance/__init__.py",
-    "maintenance/backup",
-    "maintenance/checks.py",
-    "maintenance/file_pruning.py",
-    "maintenance/fingerprint.py",
-    "maintenance/patterns.py",
-    "maintenance/plan",
-    "maintenance/protocols.py",
-    "maintenance/report",
-    "maintenance/restore",
-    "maintenance/snapshot",
-    "maintenance/storage.py",
-    "membership",
-    "models",
-    "operators/__init__.py",
-    "operators/backup.py",
-    "operators/coordinators.py",
-    "operators/dag_params.py",
-    "operators/drill.py",
-    "operators/file_pruning.py",
-    "operators/groups.py",
-    "operators/lag.py",
-    "operators/offset_changes.py",
-    "operators/offset_deletion.py",
-    "operators/offsets.py",
-    "operators/plan.py",
-    "operators/report.py",
-    "operators/retention.py",
-    "operators/spark.py",
-    "operators/support/base.py",
-    "operators/support/telemetry.py",
-    "plugins",
-    "protocol",
-    "sensors",
-    "spark",
-    "transport",
-    "triggers",
+UNFINISHED = frozenset(
+    {
+        "admin/arrow.py",
+        "admin/client/access.py",
+        "admin/client/arguments.py",
+        "admin/engine/driver.py",
+        "admin/lag.py",
+        "admin/results.py",
+        "maintenance/deletion/ad_hoc.py",
+        "maintenance/deletion/exclusions.py",
+        "maintenance/deletion/lease.py",
+        "maintenance/deletion/outcomes.py",
+        "maintenance/deletion/recheck.py",
+        "maintenance/deletion/verify.py",
+        "maintenance/journal/history.py",
+        "operators/approval.py",
+        "operators/support/deletion_lease.py",
+    }
 )
+"""Modules that are still to be rewritten; this list only shrinks."""
 OPENING = re.compile(r"(Be|Give|Say|Tell|Know|Hold|Do)\b")
 WORDS = re.compile(
     r"\b(anew|likewise|in the midst|thus|but for|by hand|at hand|as told|(is|are|be|was|were) told|a text|texts"
@@ -61,9 +37,7 @@ WORDS = re.compile(
 )
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
-MODULES = sorted(
-    path for name in CHECKED for path in ([PACKAGE / name] if name.endswith(".py") else (PACKAGE / name).rglob("*.py"))
-)
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if str(path.relative_to(PACKAGE)) not in UNFINISHED)
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
