@@ -173,7 +173,7 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         (["--max-gap-seconds", "-1"], "--max-gap-seconds (got -1.0): give 0"),
         (["--offsets-retention-minutes", "2147483647"], "(got 2147483647): give what the brokers'"),
         (["--snapshot-id", "newest"], "--snapshot-id (got 'newest'): give an id as"),
-        (["--cluster", "../prod"], "--cluster (got '../prod'): give a folder's name"),
+        (["--cluster", "../prod"], "--cluster (got '../prod'): use 1 to 100 letters"),
         (["--base", "/a/*"], "--base (got '/a/*'): give a folder or URI"),
         (["--base", ""], "--base (got ''): give a folder or URI"),
         (["--bsae", "/a"], "unrecognized arguments: --bsae"),
