@@ -24,7 +24,7 @@
     │   └── PartitionOffsetsError     some could not be read; carries the others
     ├── PartlyDeletedError            a group lost offsets but was not deleted
     ├── UnexpectedGroupTypeError      a group has a type that the call excludes
-    ├── IncompleteListingError        a listing that must be complete lacks some brokers
+    ├── IncompleteListingError        a listing that must be complete lacks some groups
     ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
     ├── MembershipError               a membership could not start, or has ended; names the group
     │   ├── InvalidAssignmentError    the leader's assignment lacks members, or has unknown ones
@@ -45,7 +45,7 @@ Errors name the broker, the API and the group. They never contain a configuratio
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.models import GroupOffsets, TopicPartition
@@ -220,12 +220,17 @@ class PartlyDeletedError(KafkaGroupsError):
 
 
 class IncompleteListingError(KafkaGroupsError):
-    """Some brokers did not answer, so groups may be missing from a listing."""
+    """A listing may lack groups: a broker did not answer, or a partition of ``__consumer_offsets`` has no leader."""
 
-    def __init__(self, errors: Mapping[int, KafkaGroupsError]) -> None:
-        listed = "; ".join(f"broker {broker_id}: {error}" for broker_id, error in sorted(errors.items()))
-        super().__init__(f"{len(errors)} broker(s) did not answer, so groups may be missing: {listed}")
-        self.errors = dict(errors)
+    def __init__(self, errors: Mapping[Any, KafkaGroupsError]) -> None:
+        partitions = [where for where in errors if isinstance(where, tuple)]
+        brokers = [f"broker {where}: {error}" for where, error in errors.items() if not isinstance(where, tuple)]
+        reasons = [f"{len(brokers)} broker(s) did not answer: {'; '.join(sorted(brokers))}"] if brokers else []
+        if partitions:
+            listed = ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
+            reasons.append(f"{len(partitions)} partition(s) have no leader, so no broker lists their groups: {listed}")
+        super().__init__(f"groups may be missing; {'; '.join(reasons)}")
+        self.errors: dict[int | TopicPartition, KafkaGroupsError] = dict(errors)
 
 
 class UnexpectedGroupTypeError(KafkaGroupsError):

@@ -1,22 +1,23 @@
 """What every plural call of the AdminClient returns: a result for each key, and the same verbs everywhere.
 
 Results never throw by themselves (one bad group never fails the others); ``raise_for_errors()`` is opt-in. A listing
-carries the brokers that did not answer: short is not empty, so code that deletes calls ``require_complete()``.
+carries what it lacks, brokers that did not answer and partitions of ``__consumer_offsets`` without a leader: short is
+not empty, so code that deletes calls ``require_complete()``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, ValuesView
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
-from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing
+from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing, TopicPartition
 
 V = TypeVar("V")
 
 
 class GroupResult(NamedTuple, Generic[V]):
-    """Be the outcome for one group (or coordinator key): a value, or an error, never both."""
+    """The result of one group (or coordinator key): a value, or an error, never both."""
 
     group_id: GroupId
     value: V | None = None
@@ -24,18 +25,18 @@ class GroupResult(NamedTuple, Generic[V]):
 
     @property
     def ok(self) -> bool:
-        """Say whether the group succeeded."""
+        """Whether the group succeeded."""
         return self.error is None
 
     def unwrap(self) -> V:
-        """Give the value, or raise this group's error."""
+        """Return the value, or raise this group's error."""
         if self.error is not None:
             raise self.error
         return self.value  # type: ignore[return-value]  # a success of an API without a value carries None
 
 
 class GroupResults(Mapping[GroupId, GroupResult[V]]):
-    """Map each group asked for to its result, in the order asked."""
+    """The result of each group asked for, in the order asked."""
 
     __slots__ = ("_results",)
 
@@ -44,7 +45,7 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
 
     @classmethod
     def of(cls, results: dict[GroupId, GroupResult[V]]) -> GroupResults[V]:
-        """Take a dict that is made already, and nobody else's.
+        """Wrap a dict without copying it.
 
         :param results: each group with its result, in the order asked.
         """
@@ -71,16 +72,16 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
 
     @property
     def succeeded(self) -> dict[GroupId, V]:
-        """Give the values of the groups that succeeded."""
+        """The values of the groups that succeeded."""
         return {group_id: result.unwrap() for group_id, result in self._results.items() if result.error is None}
 
     @property
     def failed(self) -> dict[GroupId, KafkaGroupsError]:
-        """Give the errors of the groups that failed."""
+        """The errors of the groups that failed."""
         return {group_id: result.error for group_id, result in self._results.items() if result.error is not None}
 
     def sorted(self) -> list[GroupResult[V]]:
-        """Give the results ordered by group id."""
+        """Return the results ordered by group id."""
         return [self._results[group_id] for group_id in sorted(self._results)]
 
     def raise_for_errors(self) -> None:
@@ -90,14 +91,18 @@ class GroupResults(Mapping[GroupId, GroupResult[V]]):
 
 
 class GroupListings(Mapping[GroupId, GroupListing]):
-    """Map each group found to its listing, beside the brokers that did not answer."""
+    """Each group found with its listing, and what the listing lacks.
+
+    ``errors`` has the brokers that did not answer, then the partitions of ``__consumer_offsets`` without a leader,
+    whose groups no broker lists.
+    """
 
     __slots__ = ("_listings", "errors")
 
-    def __init__(self, listings: Iterable[GroupListing], errors: Mapping[BrokerId, KafkaGroupsError]) -> None:
+    def __init__(self, listings: Iterable[GroupListing], errors: Mapping[Any, KafkaGroupsError]) -> None:
         # A dict by name removes duplicates: after a failed delete, brokers list a group twice (measured on 4.2).
         self._listings = {listing.group_id: listing for listing in listings}
-        self.errors = dict(errors)
+        self.errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = dict(sorted(errors.items(), key=_place))
 
     def __getitem__(self, group_id: GroupId) -> GroupListing:
         return self._listings[group_id]
@@ -109,15 +114,25 @@ class GroupListings(Mapping[GroupId, GroupListing]):
         return len(self._listings)
 
     def __repr__(self) -> str:
-        return f"<GroupListings [{len(self)} groups | {len(self.errors)} brokers missing]>"
+        return f"<GroupListings [{len(self)} groups | {self._lacking()}]>"
+
+    def _lacking(self) -> str:
+        partitions = sum(isinstance(where, TopicPartition) for where in self.errors)
+        brokers = f"{len(self.errors) - partitions} brokers missing"
+        return f"{brokers} | {partitions} partitions without a leader" if partitions else brokers
 
     @property
     def complete(self) -> bool:
-        """Say whether every broker answered."""
+        """Whether every broker answered and every partition of ``__consumer_offsets`` has a leader."""
         return not self.errors
 
     def require_complete(self) -> GroupListings:
-        """Give the listing itself, or raise ``IncompleteListingError`` if a broker did not answer."""
+        """Return the listing itself, or raise ``IncompleteListingError`` if it is not complete."""
         if self.errors:
             raise IncompleteListingError(self.errors)
         return self
+
+
+def _place(item: tuple[BrokerId | TopicPartition, KafkaGroupsError]) -> tuple[str, int]:
+    where, _ = item
+    return where if isinstance(where, TopicPartition) else ("", where)

@@ -31,3 +31,15 @@ class ClusterMetadata:
             {broker.broker_id: broker for broker in answer.brokers},
             OffsetsTopic(leaders) if count else None,
         )
+
+    def leaderless_partitions(self) -> list[TopicPartition]:
+        """Return the partitions of ``__consumer_offsets`` without a live leader: no broker lists their groups.
+
+        There are none where the topic does not exist yet or is hidden from this user.
+        """
+        leaders = () if self.offsets_topic is None else self.offsets_topic.leaders
+        return [
+            TopicPartition(OFFSETS_TOPIC, partition)
+            for partition, leader in enumerate(leaders)
+            if leader is None or leader not in self.brokers
+        ]

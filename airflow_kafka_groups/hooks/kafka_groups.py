@@ -180,7 +180,10 @@ class KafkaGroupsHook(BaseHook):
         types: Iterable[GroupType | str] = (),
         group_id_pattern: str | None = None,
     ) -> GroupListings:
-        """List groups of all brokers. Brokers that did not answer are in ``.errors``."""
+        """List groups of all brokers.
+
+        Brokers that did not answer and partitions of ``__consumer_offsets`` without a leader are in ``.errors``.
+        """
         return self.run(lambda admin: admin.list_groups(states=states, types=types, group_id_pattern=group_id_pattern))
 
     def find_coordinators(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) ->
     groups = await admin.list_groups()
     text = f"{_brokers(cluster)}; {counted(groups, 'group')} visible"
     if groups.errors:
-        text += f" ({counted(groups.errors, 'broker')} did not answer the listing)"
+        text += f" (there may be more: {IncompleteListingError(groups.errors)})"
     sample = sorted(groups)[:SAMPLE_GROUPS]
     try:
         access = await describe_access(admin, sample, lease_group_id)

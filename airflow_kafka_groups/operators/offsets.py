@@ -132,10 +132,13 @@ class ListGroupOffsetsOperator(StoredOperator):
         if summary.not_found:
             raise ConfigurationError("group_ids", list(summary.not_found), "these groups do not exist on the cluster")
         if self.require_complete and not summary.complete:
-            brokers = "; ".join(f"broker {broker}: {why}" for broker, why in summary.missing_brokers.items())
+            missing = "; ".join(
+                f"{f'broker {where}' if where.isdecimal() else where}: {why}"
+                for where, why in summary.missing_brokers.items()
+            )
             raise SnapshotError(
-                f"snapshot {summary.snapshot_id} may lack groups, because brokers did not answer ({brokers}). Run the "
-                "task again when they are available; this snapshot is stored but never judged"
+                f"snapshot {summary.snapshot_id} may lack groups ({missing}). Run the "
+                "task again when all brokers are available; this snapshot is stored but never judged"
             )
         if self.fail_on_error and summary.failed_groups:
             failed = {group_id: KafkaGroupsError(reason) for group_id, reason in summary.failed.items()}

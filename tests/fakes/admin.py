@@ -60,7 +60,7 @@ class FakeAdmin(ClusterState):
 
         self.retention: OffsetsRetention | KafkaGroupsError = OffsetsRetention(by_broker={1: 43_200}, errors={})
         self.fails_with: KafkaGroupsError | None = None
-        self.missing_brokers: dict[int, KafkaGroupsError] = {}
+        self.missing_brokers: Mapping[Any, KafkaGroupsError] = {}
         self.errors: dict[str, KafkaGroupsError] = {}
         self.describe_errors: dict[str, KafkaGroupsError] = {}
         self.offset_errors: dict[str, KafkaGroupsError] = {}

@@ -70,6 +70,8 @@ class FakeCluster:
     :param groups: the groups, each with the same committed offsets.
     :param own_hash: place groups otherwise than Kafka does, as compatible brokers may.
     :param topic_hidden: keep ``__consumer_offsets`` out of Metadata, as for a user who may not describe it.
+
+    ``leaders`` names the leader of single partitions of ``__consumer_offsets``; -1: none.
     """
 
     versions: Mapping[int, Mapping[str, tuple[int, int]]] = field(default_factory=lambda: {1: MODERN, 2: MODERN})
@@ -80,6 +82,7 @@ class FakeCluster:
     def __post_init__(self) -> None:
         self.sent: list[Sent] = []
         self.moved: dict[str, int] = {}
+        self.leaders: dict[int, int] = {}
         self.open_connections = 0
         self._controls: dict[str, Control] = {}
         self._servers: dict[int, asyncio.Server] = {}
@@ -126,6 +129,8 @@ class FakeCluster:
         return answers.metadata(version, shown, {OFFSETS_TOPIC: leaders} if leaders else {})
 
     def _leader(self, partition: int) -> int:
+        if partition in self.leaders:
+            return self.leaders[partition]
         brokers = sorted(self.versions)
         return brokers[partition % len(brokers)]
 

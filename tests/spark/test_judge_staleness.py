@@ -97,7 +97,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
         "first_snapshot": snapshot_id(0),
         "snapshots_skipped": 1,
         "skipped": [
-            {"name": snapshot_id(0.5), "why": "is not complete (brokers that did not answer: not named)"},
+            {"name": snapshot_id(0.5), "why": "is not complete (missing from the listing: not named)"},
         ],
         "offsets_retention_minutes": 0,
         "policy": {"min_idle_seconds": HOUR, "min_observations": 2, "max_gap_seconds": 0.0},

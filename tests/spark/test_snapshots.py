@@ -59,7 +59,7 @@ def test_what_is_not_used_is_told_with_the_reason(spark: SparkSession, lake: Pat
         ("notes", "its name is not a snapshot id"),
         (snapshot_id(5), "data without a manifest: incomplete, ignored"),
         (snapshot_id(4), "is of another Kafka cluster (kafka-2, judged: kafka-1)"),
-        (snapshot_id(2), "is not complete (brokers that did not answer: 2: timed out)"),
+        (snapshot_id(2), "is not complete (missing from the listing: 2: timed out)"),
     )
 
 

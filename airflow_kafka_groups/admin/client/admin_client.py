@@ -152,7 +152,8 @@ class AdminClient:
         :param types: only groups of these types (needs v5 in the same way). Default: all.
         :param group_id_pattern: only groups whose whole id matches this regular expression. Default: all.
 
-        Brokers that did not answer are in ``.errors``: call ``require_complete()`` before anything is deleted.
+        What it lacks (brokers without an answer, partitions of ``__consumer_offsets`` without a leader) is in
+        ``.errors``: call ``require_complete()`` before anything is deleted.
         """
         return await listing.list_groups(self._calls, states=states, types=types, group_id_pattern=group_id_pattern)
 

@@ -10,8 +10,10 @@ from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.models import Broker, BrokerId, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.models import Broker, BrokerId, GroupListing, GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,16 @@ async def list_groups(
     types: Iterable[GroupType | str] = (),
     group_id_pattern: str | None = None,
 ) -> GroupListings:
-    """List the groups of every broker, each group once. Brokers without an answer are in ``.errors``."""
+    """List the groups of every broker, each group once.
+
+    Brokers without an answer are in ``.errors``, and so are partitions of ``__consumer_offsets`` without a leader.
+    """
     wanted_states = tuple(GroupState(state) for state in states)
     wanted_types = tuple(GroupType(kind) for kind in types)
     pattern = pattern_of(group_id_pattern)
     listings: list[GroupListing] = []
-    errors: dict[BrokerId, KafkaGroupsError] = {}
+    errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
+    leaderless = (await calls.cluster.fresh_metadata()).leaderless_partitions()
     for broker_id, found, error in await calls.ask_all_brokers(ListGroupsHandler(wanted_states, wanted_types)):
         if error is not None:
             errors[broker_id] = error
@@ -59,6 +65,11 @@ async def list_groups(
             if (not wanted_states or listing.state in wanted_states)
             and (not wanted_types or listing.type in wanted_types)
             and (pattern is None or pattern.fullmatch(listing.group_id))
+        )
+    # The metadata may have been requested again in the meantime, for a broker that could not be reached.
+    for where in (*leaderless, *calls.cluster.metadata.leaderless_partitions()):
+        errors[where] = broker_error(
+            ErrorCode.leader_not_available, METADATA, subject=f"{where.topic}-{where.partition}"
         )
     if not (wanted_states or wanted_types or pattern):
         calls.remember_listing(listings)

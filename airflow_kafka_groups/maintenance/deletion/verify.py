@@ -108,5 +108,5 @@ def _look(
     if described.value is not None and described.value.state is not GroupState.DEAD:
         return f"state {described.value.state.value}, {len(described.value.members)} member(s)", None
     if not listings.complete:
-        return None, "some brokers did not answer the listing"
+        return None, "the listing is not complete"
     return None, None

@@ -116,9 +116,7 @@ def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetim
     snapshot_id = manifest.snapshot_id
     if not manifest.complete:
         missing = ", ".join(manifest.missing_brokers) or "unknown"
-        raise PlanError(
-            f"snapshot {snapshot_id} is incomplete (brokers that did not answer: {missing}): take a new one"
-        )
+        raise PlanError(f"snapshot {snapshot_id} is incomplete (missing from the listing: {missing}): take a new one")
     if not manifest.kafka_cluster_id:
         raise PlanError(f"snapshot {snapshot_id} lacks the id of its Kafka cluster: it cannot be planned from")
     if not (manifest.sees_all_topics or policy.allow_hidden_topics):

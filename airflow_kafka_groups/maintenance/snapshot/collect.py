@@ -30,6 +30,7 @@ from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_parquet
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import (
+    BrokerId,
     GroupDescription,
     GroupListing,
     GroupOffsets,
@@ -83,7 +84,7 @@ async def take_snapshot(
     failed = await _gather_offsets(admin, facts, table, now, progress)
     without_ends = await _gather_log_ends(admin, table, progress)
     observed_at = now()
-    missing = {str(broker_id): str(error) for broker_id, error in sorted(listings.errors.items())}
+    missing = {_missing(where): str(error) for where, error in listings.errors.items()}
     progress("write", 0, len(table))
     rows = await asyncio.to_thread(_write, layout, snapshot_id, table)
     progress("write", rows, rows)
@@ -281,6 +282,10 @@ async def list_log_offsets(admin: GroupAdmin, partitions: list[TopicPartition], 
         answer = answers.get(key)
         values.append(-1 if answer is None or isinstance(answer, KafkaGroupsError) else answer.offset)
     return values
+
+
+def _missing(where: BrokerId | TopicPartition) -> str:
+    return f"{where.topic}-{where.partition}" if isinstance(where, TopicPartition) else str(where)
 
 
 def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:

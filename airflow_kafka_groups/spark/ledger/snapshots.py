@@ -230,7 +230,7 @@ def _newest_complete(
 def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str | None:
     if not manifest.complete:
         missing = "; ".join(f"{broker}: {why}" for broker, why in sorted(manifest.missing_brokers.items()))
-        return f"is not complete (brokers that did not answer: {missing or 'not named'})"
+        return f"is not complete (missing from the listing: {missing or 'not named'})"
     if judged is not None and manifest.kafka_cluster_id != judged.kafka_cluster_id:
         return f"is of another Kafka cluster ({manifest.kafka_cluster_id}, judged: {judged.kafka_cluster_id})"
     return None

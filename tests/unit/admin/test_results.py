@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.admin import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
-from airflow_kafka_groups.models import GroupListing, GroupState, GroupType
+from airflow_kafka_groups.models import GroupListing, GroupState, GroupType, TopicPartition
 
 ERROR = KafkaGroupsError("no")
 
@@ -48,3 +48,15 @@ def test_a_listing_that_lacks_a_broker_is_not_taken_for_a_whole_one() -> None:
         short.require_complete()
     whole = GroupListings([], {})
     assert whole.require_complete() is whole
+
+
+def test_a_listing_names_brokers_before_partitions() -> None:
+    partitions = [TopicPartition("__consumer_offsets", number) for number in (10, 9)]
+    short = GroupListings([], {**dict.fromkeys(partitions, ERROR), 10: ERROR, 9: ERROR})
+    assert list(short.errors) == [9, 10, *reversed(partitions)]
+    with pytest.raises(IncompleteListingError) as raised:
+        short.require_complete()
+    assert str(raised.value) == (
+        "groups may be missing; 2 broker(s) did not answer: broker 10: no; broker 9: no; "
+        "2 partition(s) have no leader, so no broker lists their groups: __consumer_offsets-9, __consumer_offsets-10"
+    )

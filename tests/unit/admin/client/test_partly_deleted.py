@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -11,6 +12,7 @@ from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.admin.client.changes import delete_groups
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     KafkaGroupsError,
@@ -36,6 +38,7 @@ class ScriptedCalls(Calls):
 
     def __init__(self, *errors: KafkaGroupsError | None) -> None:
         super().__init__(ClientConfig(bootstrap_servers=(("b", 9092),)))
+        self.cluster.fresh_metadata = AsyncMock(return_value=ClusterMetadata())  # type: ignore[method-assign]
         self.errors = list(errors)
         self.asked: list[str] = []
 

@@ -177,11 +177,12 @@ async def test_members_are_unknown_when_they_cannot_be_counted(tmp_path: Path) -
 async def test_a_missing_broker_makes_it_incomplete(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("g", ("t", 0, 5))
-    admin.missing_brokers = {3: timeout()}
+    admin.missing_brokers = {TopicPartition("__consumer_offsets", 7): KafkaGroupsError("no leader"), 3: timeout()}
     _, summary = await rows_of(admin, tmp_path)
     assert not summary.complete
     manifest = SnapshotReader(layout_in(tmp_path), summary.snapshot_id).manifest
-    assert (manifest.complete, dict(manifest.missing_brokers)) == (False, {"3": "no answer within 30 s"})
+    missing = {"3": "no answer within 30 s", "__consumer_offsets-7": "no leader"}
+    assert (manifest.complete, dict(manifest.missing_brokers)) == (False, missing)
 
 
 async def test_patterns_and_the_empty_id(tmp_path: Path) -> None:

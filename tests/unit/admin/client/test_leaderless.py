@@ -1,0 +1,80 @@
+"""Partitions of ``__consumer_offsets`` without a leader: no broker lists their groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partition
+from airflow_kafka_groups.exceptions import IncompleteListingError
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.protocol.apis import LIST_GROUPS
+from tests.fakes.cluster import PARTITIONS, FakeCluster
+from tests.unit.admin.client.faults import GROUPS, client
+
+HIDDEN = offsets_partition(GROUPS[0], PARTITIONS)
+WHERE = TopicPartition(OFFSETS_TOPIC, HIDDEN)
+
+
+@pytest.mark.parametrize("leader", [-1, 9], ids=["none", "a broker that is gone"])
+async def test_a_listing_names_the_partitions_that_no_broker_leads(leader: int) -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake:
+        fake.leaders[HIDDEN] = leader
+        async with client(fake) as admin:
+            listing = await admin.list_groups()
+    assert GROUPS[0] not in listing
+    assert not listing.complete
+    assert list(listing.errors) == [WHERE]
+    assert "LEADER_NOT_AVAILABLE" in str(listing.errors[WHERE])
+    assert repr(listing).endswith("groups | 0 brokers missing | 1 partitions without a leader]>")
+    with pytest.raises(IncompleteListingError, match=rf"1 partition\(s\) have no leader.*: {OFFSETS_TOPIC}-{HIDDEN}$"):
+        listing.require_complete()
+
+
+async def test_a_leader_that_is_lost_after_the_first_request_is_noticed() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+        (await admin.list_groups()).require_complete()
+        fake.leaders[HIDDEN] = -1
+        await admin.describe_cluster()  # requests the metadata again
+        assert not (await admin.list_groups()).complete
+        del fake.leaders[HIDDEN]
+        await admin.describe_cluster()
+        assert set((await admin.list_groups()).require_complete()) == set(GROUPS)
+
+
+async def test_a_leader_that_is_elected_during_the_listing_was_still_not_asked() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake:
+        fake.leaders[HIDDEN] = -1
+        async with client(fake) as admin:
+
+            async def elect(broker_id: int, version: int, request: Any) -> None:
+                if fake.leaders.pop(HIDDEN, None) is not None:
+                    await admin.describe_cluster()
+
+            fake.control(LIST_GROUPS, elect)
+            listing = await admin.list_groups()
+    assert list(listing.errors) == [WHERE]
+
+
+async def test_a_listing_by_state_or_pattern_is_not_complete_either() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake:
+        fake.leaders[HIDDEN] = -1
+        async with client(fake) as admin:
+            assert list((await admin.list_groups(states=["Empty"])).errors) == [WHERE]
+            assert list((await admin.list_groups(group_id_pattern="nothing")).errors) == [WHERE]
+
+
+async def test_no_group_is_deleted_while_groups_of_another_type_may_be_hidden() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake:
+        fake.leaders[HIDDEN] = -1
+        async with client(fake) as admin:
+            results = await admin.delete_consumer_groups(GROUPS[1:])
+    assert {type(error) for error in results.failed.values()} == {IncompleteListingError}
+    assert fake.groups == set(GROUPS)
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+async def test_a_topic_that_is_hidden_or_led_everywhere_hides_nothing(hidden: bool) -> None:
+    async with FakeCluster(groups=set(GROUPS), topic_hidden=hidden) as fake, client(fake) as admin:
+        assert set((await admin.list_groups()).require_complete()) == set(GROUPS)
