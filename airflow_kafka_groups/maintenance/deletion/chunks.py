@@ -5,7 +5,7 @@ For each chunk:
 1. Nothing is begun when the lease is lost, the run has a warning, the plan has expired, or the run was asked to stop.
 2. The groups are described and their offsets read; the recheck decides about each. From here on the clock runs:
    ``max_read_age_seconds`` after the reading began no request to delete them leaves.
-3. The intent is recorded, durably. Where it cannot be, nothing is sent.
+3. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
 4. The lease is checked, the request sent, and given up as soon as the lease ends.
 5. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import (
@@ -159,18 +160,24 @@ class ChunkedDeletion:
         if self._request.monotonic() >= send_by:
             return []
         try:
-            await asyncio.to_thread(
-                self._journal.intend,
-                {id_: self._entries[id_].fingerprint if id_ in self._entries else "" for id_ in groups},
-                self._request.now(),
-                lease_generation=self._lease.generation if self._lease is not None else None,
-            )
+            overtaken = await asyncio.to_thread(self._intend, list(groups), self._request.now())
         except MaintenanceError as exc:
             self._warn(f"the journal could not be written, nothing more is deleted: {exc}")
             return [kept(group_id, Reason.STOPPED, f"not sent: {self.warnings[-1]}") for group_id in groups]
-        outcomes = await self._send(groups, send_by)
+        if overtaken:
+            self._warn("another run has begun on this cluster: this one deletes no more")
+            outcomes = [kept(group_id, Reason.STOPPED, f"not sent: {self.warnings[-1]}") for group_id in groups]
+        else:
+            outcomes = await self._send(groups, send_by)
         await self._conclude(outcomes)
         return [] if all(outcome.code == Reason.TOO_SLOW for outcome in outcomes) else outcomes
+
+    def _intend(self, group_ids: list[str], at: datetime) -> bool:
+        """Record the intent, and return whether another run has begun meanwhile."""
+        fingerprints = {id_: self._entries[id_].fingerprint if id_ in self._entries else "" for id_ in group_ids}
+        generation = self._lease.generation if self._lease is not None else None
+        self._journal.intend(fingerprints, at, lease_generation=generation)
+        return self._journal.overtaken()
 
     async def _send(self, groups: Mapping[str, GroupOffsets], send_by: float) -> list[GroupOutcome]:
         group_ids = list(groups)

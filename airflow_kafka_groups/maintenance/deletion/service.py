@@ -4,7 +4,8 @@
 2. The lease is taken; from here on no other run deletes on this cluster.
 3. All groups are listed; a listing that lacks a broker ends the run.
 4. The journal is read: what was deleted or found in use before is kept. The backup is read and verified once more.
-5. The run's first journal entry is written; where it cannot be, nothing is deleted.
+5. The run's first journal entry is written; where it cannot be, nothing is deleted. What other runs did until then is
+   read once more, and from then on they delete nothing.
 6. The groups go chunk by chunk (``chunks``): intent, deletion, outcome.
 7. The lease is given back, and what was deleted is looked for once more (``verify``).
 8. The run's last entry is its record for people.
@@ -171,15 +172,6 @@ class DeletionRun:
             approval = require_approval(self.layout, plan, self.approval)
         journal = Journal(self.layout.base, cluster_id)
         history = History(journal.read().runs, earlier_runs(self.layout))
-        excluded = exclusions(
-            history,
-            self.request_id,
-            now=started_at,
-            judged_at=plan.created_at if plan is not None and self.judged else None,
-            min_idle_seconds=plan.policy.min_idle_seconds if plan is not None else 0.0,
-        )
-        if approval is not None:
-            excluded |= exclude(approval.excluded, approval.approved_by)
         backup = None if plan is None else _verified_backup(self.layout, plan, request.dry_run)
         facts = {
             "run_id": new_id(started_at),
@@ -197,6 +189,16 @@ class DeletionRun:
             "groups": len(self.expected) + len(self.decided),
         }
         run = journal.begin(facts, request.now(), after=history)
+        # A run without the lease, or with another one's name, may have gone on until now.
+        excluded = exclusions(
+            journal.refresh(history),
+            self.request_id,
+            now=started_at,
+            judged_at=plan.created_at if plan is not None and self.judged else None,
+            min_idle_seconds=plan.policy.min_idle_seconds if plan is not None else 0.0,
+        )
+        if approval is not None:
+            excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:
             run.conclude(self.decided.values(), request.now())
         return _Ready(facts, run, excluded, backup)

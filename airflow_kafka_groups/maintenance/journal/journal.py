@@ -84,6 +84,22 @@ class Journal:
             raise JournalError(f"another run has begun at the same time ({exc}); nothing was deleted") from exc
         return RunJournal(self.folder, number, entry)
 
+    def refresh(self, history: History) -> History:
+        """Return a history with every run that had no end in it read once more.
+
+        After ``begin``, this shows what other runs intended in between; what they intend from now on they do not send,
+        since they look for later runs in between (``RunJournal.overtaken``). Raises what ``read`` raises.
+        """
+        return History(_map(self._read_again, history.runs), history.earlier)
+
+    def _read_again(self, run: RunRecord) -> RunRecord:
+        if run.ended is not None:
+            return run
+        begun = self._read_begun(run.number)
+        if begun is None:
+            raise JournalError(f"the journal has a gap: {begun_path(self.folder, run.number)} is missing")
+        return self._read_run(run.number, begun, self._read_begun(run.number + 1))
+
     def _begun_entries(self) -> list[Entry]:
         """Read the first entries of all runs; the listing only says where to begin to look for the last of them."""
         listed = runs_listed(self.folder)
@@ -147,6 +163,8 @@ class RunJournal:
 
     def __init__(self, folder: StoragePath, number: int, begun: Entry) -> None:
         self._begun = begun
+        self._folder = folder
+        self._seen = number
         self._chain = Chain(run_folder(folder, number), begun.sha256)
         self._end = ended_path(folder, number)
         self.number = number
@@ -169,6 +187,18 @@ class RunJournal:
         self._chain.append({"kind": "intent", "at": at.isoformat(), "fingerprints": dict(groups), **more,
                       "intents": dict.fromkeys(groups)})  # fmt: skip
         self._intents |= dict.fromkeys(groups, at.isoformat())
+
+    def overtaken(self) -> bool:
+        """Return whether another run that may delete has begun since this one.
+
+        To be asked between an intent and its request: of two runs at once, either the later one finds the intent, or
+        this one finds the later one. Raises ``StorageError`` or ``JournalError``: then nothing may be sent.
+        """
+        while (later := read_entry(begun_path(self._folder, self._seen + 1), "begun")) is not None:
+            if later.data.get("dry_run") is not True:
+                return True
+            self._seen += 1
+        return False
 
     def conclude(self, outcomes: Iterable[GroupOutcome], at: datetime, kind: str = "outcome") -> None:
         """Record what became of groups, with or without an intent before it.

@@ -1,0 +1,80 @@
+"""Two unlucky events in a row: neither loses a group that is alive, nor deletes one twice."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
+
+pytestmark = pytest.mark.safety
+
+
+def cluster(*names: str) -> FakeAdmin:
+    return FakeAdmin({name: FakeGroup() for name in names})
+
+
+def fates(report: DeletionReport) -> dict[str, str]:
+    return {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
+
+
+async def test_a_run_that_is_overtaken_by_another_deletes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the lease, or with two names for it: what the later run deleted and somebody restored stays."""
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    describe = admin.describe_consumer_groups
+    second: list[DeletionReport] = []
+
+    async def overtaken(group_ids: Any, **how: Any) -> Any:
+        described = await describe(group_ids, **how)
+        if admin.deleted and not second:
+            second.append((await delete_plan(FakeView(admin), layout, plan)).report)
+            admin.groups |= {name: FakeGroup() for name in ("a", "b")}
+        return described
+
+    monkeypatch.setattr(admin, "describe_consumer_groups", overtaken)
+    first = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert sorted(admin.deleted) == ["a", "b"], "each once"
+    left = next(name for name, fate in fates(first).items() if fate == "kept:stopped")
+    assert fates(second[0])[left] == "deleted:safe"
+    assert "another run has begun" in first.warnings[0]
+    assert set(read_history(layout, CLUSTER_ID).deletions()) == {"a", "b"}
+
+
+class FakeView(FakeAdmin):
+    """Another client of the same cluster."""
+
+    def __init__(self, of: FakeAdmin) -> None:
+        super().__init__()
+        self.groups, self.deleted = of.groups, of.deleted
+
+
+async def test_what_another_run_intends_until_this_one_has_begun_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    journal = Journal(layout.base, CLUSTER_ID)
+    other = journal.begin({"run_id": "r", "request_id": "another plan"}, plan.created_at, after=journal.read())
+    begin = Journal.begin
+
+    def late(self: Journal, header: Any, at: datetime, *, after: History) -> RunJournal:
+        other.intend({"a": "f"}, at)
+        return begin(self, header, at, after=after)
+
+    monkeypatch.setattr(Journal, "begin", late)
+    report = (await delete_plan(admin, layout, plan)).report
+    assert fates(report) == {"a": "kept:deleted_before", "b": "deleted:safe"}
