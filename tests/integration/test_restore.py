@@ -42,5 +42,5 @@ async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: 
         await asyncio.to_thread(make, where, 10, [TOPIC])
         new_id = await asyncio.to_thread(topic_id_of, where, TOPIC)
         (after,) = await propose_restore(admin, layout, backup.plan_id)
-    reason = f"the topic was recreated: its id is {new_id}, and was {ids[TOPIC]}"
+    reason = f"the topic was recreated: its id is {new_id} and was {ids[TOPIC]}"
     assert (set(after.after), after.skipped) == ({TopicPartition(KEPT, 0)}, {TopicPartition(TOPIC, 0): reason})
