@@ -64,17 +64,9 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [f"{_PACKAGE}.links.CleanupReportLink"],
         "config": {
             "kafka_groups": {
-                "description": "Settings of the provider for Kafka consumer groups.",
-                "options": {
-                    "report_tab": {
-                        "description": "Show the report of a clean-up as a tab of its DAG run, and link to it from the "
-                        "tasks. Read by the API server and the workers; restart them after a change.",
-                        "version_added": "0.1.0",
-                        "type": "boolean",
-                        "example": None,
-                        "default": "True",
-                    }
-                },
+                "description": "Settings of the provider for Kafka consumer groups. All but report_tab are floors: limits "
+                "of every clean-up, which no DAG, form or run can exceed.",
+                "options": _OPTIONS,
             }
         },
         "connection-types": [
@@ -87,6 +79,52 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
     }
+
+
+def _option(kind: str, description: str, *, default: str | None = None, example: str | None = None) -> dict[str, Any]:
+    return {
+        "description": description,
+        "version_added": "0.1.0",
+        "type": kind,
+        "example": example,
+        "default": default,
+    }
+
+
+_OPTIONS = {
+    "report_tab": _option(
+        "boolean",
+        "Show the report of a clean-up as a tab of its DAG run, and link to it from the tasks. Read by the API server "
+        "and the workers; restart them after a change.",
+        default="True",
+    ),
+    "min_idle_seconds": _option(
+        "float",
+        "The shortest idle time of a group that is deleted, in seconds. A plan with a shorter one gets this one. If it "
+        "is set, groups cannot be deleted by name unless named_deletions allows it.",
+        example="604800",
+    ),
+    "max_groups": _option("integer", "The most groups of one plan, or of one deletion by name.", example="500"),
+    "max_share": _option("float", "The largest share of all groups in one plan, above 0 and at most 1.", example="0.2"),
+    "approve_above": _option(
+        "integer",
+        "A plan of more groups than this needs a person's approval, and so many groups cannot be deleted by name. 0: "
+        "every plan.",
+        example="0",
+    ),
+    "dry_run_only": _option("boolean", "Refuse every deletion; dry runs are allowed.", example="True"),
+    "named_deletions": _option(
+        "boolean",
+        "Whether groups may be deleted by name, without a plan. Default: only if min_idle_seconds is not set.",
+        example="False",
+    ),
+    "storage_path": _option(
+        "string",
+        "The only storage of plans, approvals, backups and the journal. Another one is refused.",
+        example="s3a://bucket/groups",
+    ),
+}
+"""The section ``[kafka_groups]`` of Airflow's configuration; ``hooks/floors.py`` reads all but the first."""
 
 
 # The port stays visible: in Airflow 3.3.2 the Test button of a saved connection without one fails (apache/airflow

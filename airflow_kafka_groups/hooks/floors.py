@@ -42,8 +42,11 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
     """
     from airflow.sdk import conf
 
-    options = {name: value for name, value in (conf.getsection(SECTION) or {}).items() if value not in ("", None)}
-    floors = read_floors(f"[{SECTION}]", {name: options[name] for name in options.keys() - _OTHER_OPTIONS})
+    # The section has what is misspelled; the options are read one by one, as strings, from wherever Airflow has them.
+    named = {name: conf.get(SECTION, name, fallback=None) for name in _READERS}
+    options = {**(conf.getsection(SECTION) or {}), **named}
+    set_here = {name: options[name] for name in options.keys() - _OTHER_OPTIONS if options[name] not in ("", None)}
+    floors = read_floors(f"[{SECTION}]", set_here)
     floors = floors.stricter(read_floors(f"connection {settings.conn_id!r}, floors", settings.floors))
     floors.require_storage(str(storage_path))
     return floors

@@ -1,0 +1,99 @@
+"""The site's floors: read from Airflow's configuration and the connection, and declared where Airflow shows them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.floors import read_floors, site_floors
+from airflow_kafka_groups.hooks.settings import ConnectionSettings, read_connection
+from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
+from airflow_kafka_groups.provider_info import get_provider_info
+
+VALUES = {
+    "min_idle_seconds": "604800",
+    "max_groups": "500",
+    "max_share": "0.2",
+    "approve_above": "0",
+    "dry_run_only": "True",
+    "named_deletions": "False",
+    "storage_path": "/groups",
+}
+READ = SiteFloors(
+    min_idle_seconds=604_800.0,
+    max_groups=500,
+    max_share=0.2,
+    approve_above=0,
+    dry_run_only=True,
+    named_deletions=False,
+    storage_path="/groups",
+)
+
+
+def connection(floors: Any = None) -> ConnectionSettings:
+    extra = json.dumps({} if floors is None else {"floors": floors})
+    return read_connection(Connection(conn_id="c", conn_type="kafka_groups", host="b:9092", extra=extra))
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, **options: str) -> None:
+    for name, value in options.items():
+        monkeypatch.setenv(f"AIRFLOW__KAFKA_GROUPS__{name.upper()}", value)
+
+
+def test_without_any_nothing_is_limited() -> None:
+    assert site_floors(connection(), "/groups") == NO_FLOORS
+
+
+def test_the_configuration_sets_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, **VALUES)
+    assert site_floors(connection(), "/groups/") == READ
+
+
+@pytest.mark.parametrize("written", [VALUES, json.dumps(VALUES)], ids=["object", "string"])
+def test_the_connection_sets_each_of_them(written: Any) -> None:
+    assert site_floors(connection(written), "/groups") == READ
+
+
+def test_the_stricter_of_both_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, min_idle_seconds="60", max_groups="500", dry_run_only="True", report_tab="False")
+    floors = site_floors(connection({"min_idle_seconds": 600, "max_groups": 1000, "dry_run_only": False}), "/x")
+    assert floors == SiteFloors(min_idle_seconds=600.0, max_groups=500, dry_run_only=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("min_idle_second", "60"),
+        ("min_idle_seconds", "a week"),
+        ("max_groups", "0"),
+        ("max_share", "2"),
+        ("dry_run_only", "yes"),
+        ("approve_above", "-1"),
+    ],
+)
+def test_a_floor_that_cannot_be_read_is_an_error_and_not_left_out(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        site_floors(connection({name: value}), "/x")
+    configure(monkeypatch, **{name: value})
+    with pytest.raises(ConfigurationError, match=name):
+        site_floors(connection(), "/x")
+
+
+def test_another_storage_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(monkeypatch, storage_path="/groups")
+    with pytest.raises(ConfigurationError, match="'/groups'"):
+        site_floors(connection(), "/other")
+
+
+def test_every_option_is_declared_with_an_example_that_can_be_read() -> None:
+    options = dict(get_provider_info()["config"]["kafka_groups"]["options"])
+    del options["report_tab"]
+    assert options.keys() == VALUES.keys()
+    assert all(option["default"] is None for option in options.values()), "a default would be a floor"
+    read_floors("examples", {name: option["example"] for name, option in options.items()})
