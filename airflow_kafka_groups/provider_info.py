@@ -64,8 +64,8 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [f"{_PACKAGE}.links.CleanupReportLink"],
         "config": {
             "kafka_groups": {
-                "description": "Settings of the provider for Kafka consumer groups. All but report_tab are floors: limits "
-                "of every clean-up, which no DAG, form or run can exceed.",
+                "description": "Settings of the provider for Kafka consumer groups. All but report_tab are floors: "
+                "limits of every clean-up, which no DAG, form or run can exceed.",
                 "options": _OPTIONS,
             }
         },

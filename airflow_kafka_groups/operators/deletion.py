@@ -195,6 +195,7 @@ class DeleteGroupsOperator(StoredOperator):
             actor=actor,
             protects=self.hook.settings.protects,
             lease=lease,
+            lease_group_id=self.hook.settings.lease_group_id,
             observer=_observer(self),
         )
 

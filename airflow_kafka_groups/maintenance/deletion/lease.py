@@ -8,7 +8,7 @@ another may have begun.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.maintenance.checks import check_number
 from airflow_kafka_groups.maintenance.protocols import DeletionLease
 from airflow_kafka_groups.membership.lease import MaintenanceLease
+from airflow_kafka_groups.models import LEASE_GROUP_ID
 
 T = TypeVar("T")
 
@@ -133,6 +134,17 @@ class LeaseGuard:
         except LeaseLostError as error:
             self.lost = error.reason
             raise
+
+
+def other_leases(group_ids: Iterable[str], lease_group_id: str | None) -> tuple[str, ...]:
+    """Return a warning if other runs on this cluster use another lease: their deletions and this one's may overlap."""
+    others = sorted(id_ for id_ in group_ids if id_.endswith(LEASE_GROUP_ID) and id_ != lease_group_id)
+    if lease_group_id is None or not others:
+        return ()
+    return (
+        f"other leases are in use on this cluster ({', '.join(map(repr, others[:3]))}; this run's is "
+        f"{lease_group_id!r}): two leases do not exclude each other. Set the same lease_group_prefix everywhere",
+    )
 
 
 def lease_record(guard: LeaseGuard | None, *, dry_run: bool) -> LeaseRecord | None:

@@ -78,6 +78,7 @@ class DeletionRequest:
     :param actor: who: DAG run, task, user. Strings only; recorded.
     :param protects: whether the connection protects a group.
     :param lease: takes the cluster's lease, from ``deletion_lease()``. Default: none.
+    :param lease_group_id: the group of that lease; others like it on the cluster are a warning. Default: not compared.
     :param observer: receives progress, outcomes and warnings.
     :param now: returns the time of day.
     :param monotonic: returns seconds that only grow, also while the machine sleeps: what was read before is old then.
@@ -88,6 +89,7 @@ class DeletionRequest:
     actor: Mapping[str, str] = field(default_factory=dict)
     protects: Callable[[str], bool] = protect_none
     lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
+    lease_group_id: str | None = None
     observer: DeletionObserver = field(default_factory=DeletionObserver)
     limits: DeletionLimits = field(default_factory=DeletionLimits)
     now: Clock = utc_now

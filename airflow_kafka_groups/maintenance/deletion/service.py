@@ -28,7 +28,7 @@ from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTer
 from airflow_kafka_groups.maintenance.deletion.audit import earlier_runs
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, lease_record
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, lease_record, other_leases
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
@@ -151,7 +151,7 @@ class DeletionRun:
             finished_at=self.request.now(),
             outcomes=tuple(by_id[group_id] for group_id in self.order or by_id),
             backup=ready.backup.path if ready.backup is not None else None,
-            warnings=tuple(chunks.warnings),
+            warnings=(*other_leases(listings, self.request.lease_group_id), *chunks.warnings),
             lease=lease_record(lease, dry_run=self.request.dry_run),
         )
 

@@ -39,6 +39,23 @@ def delete(storage: Path, context: Any = None, **arguments: Any) -> dict[str, An
     return operator.execute(context or {})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_another_lease_on_the_cluster_is_a_warning(
+    admin: FakeAdmin, leases: FakeLease, tmp_path: Path, dry_run: bool
+) -> None:
+    """Two prefixes are two leases, and neither run would notice the other."""
+    own, other = "airflow-kafka-groups-lease", "team-b.airflow-kafka-groups-lease"
+    admin.groups[own] = FakeGroup()
+    assert delete(tmp_path, dry_run=dry_run, group_ids=["a"])["warnings"] == []
+    admin.groups[other] = FakeGroup()
+    (warning,) = delete(tmp_path, dry_run=dry_run, group_ids=["b"])["warnings"]
+    assert f"'{other}'" in warning
+    assert "lease_group_prefix" in warning
+    (_, record) = records(tmp_path)
+    assert record["warnings"] == [warning]
+    assert ("b" in admin.groups) is dry_run, "it is a warning only"
+
+
 @pytest.mark.parametrize("lease", [True, "True", "true"])
 def test_it_is_taken_by_default_and_recorded(admin: FakeAdmin, leases: FakeLease, tmp_path: Path, lease: Any) -> None:
     done = delete(tmp_path, lease=lease)
