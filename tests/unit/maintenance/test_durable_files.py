@@ -185,5 +185,5 @@ def test_a_storage_that_returns_other_bytes_is_found_out(monkeypatch: pytest.Mon
     store = Store()
     folder = in_store(store)
     monkeypatch.setattr(Store, "cat_file", lambda self, key: b"other")
-    with pytest.raises(StorageError, match="differs from what was written"):
+    with pytest.raises(StorageError, match="does not hold what was written"):
         create_file(folder / "x", b"mine")
