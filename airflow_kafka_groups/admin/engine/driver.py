@@ -72,7 +72,7 @@ class AdminDriver(Generic[K, V]):
         self._queue = RequestQueue(brokers, lookup, handler, self._limits)
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
-        self._split: set[K] = set()
+        self._asked_before: set[K] = set()
         self._results: list[Outcome[K, V]] = []
         self._discovered: list[Broker] = []
         self._guessed = bool(mapping) and lookup is not None
@@ -150,7 +150,9 @@ class AdminDriver(Generic[K, V]):
         for part in result.split:
             open_keys = tuple(key for key in part if key in asked and key in self._open)
             self._queue.add_request(spec.scope, open_keys)
-            self._split.update(open_keys)
+            self._asked_before.update(open_keys)
+        if spec.scope.stage is Stage.FULFILLMENT:  # brokers also answer so when a change was written and not replicated
+            self._asked_before.update(result.unmapped)
         self._apply_unmapped(now, spec, {key: error for key, error in result.unmapped.items() if key in asked})
         self._pause(now, spec, {key: error for key, error in result.retry.items() if key in asked}, spec.scope)
 
@@ -166,9 +168,9 @@ class AdminDriver(Generic[K, V]):
         elif isinstance(error, AuthenticationFailedError | LocalProtocolError):
             self._fail_all(spec.keys, error)
         elif isinstance(error, NotSentError):
-            for key in spec.keys:  # a larger request may have done something before it was split
-                lost_part = OutcomeUnknownError(f"a part of {spec.handler.api.name} was not sent again: {error}")
-                self._finish(key, None, lost_part if key in self._split else error)
+            for key in spec.keys:  # an earlier request may have done something before it was split or refused
+                before = OutcomeUnknownError(f"{spec.handler.api.name} was sent before, and not again: {error}")
+                self._finish(key, None, before if key in self._asked_before else error)
         elif sent and not spec.handler.resend_after_loss:
             lost = OutcomeUnknownError(f"{spec.handler.api.name} was sent to broker {spec.scope.broker_id}: {error}")
             lost.__cause__ = error

@@ -48,6 +48,17 @@ class TestTooMuch:
         results = talk.results()
         assert isinstance(results["a"], OutcomeUnknownError)
 
+    def test_a_retry_that_is_not_sent_any_more_may_have_happened_at_the_first_try(self) -> None:
+        """NOT_COORDINATOR and COORDINATOR_NOT_AVAILABLE also come when a deletion was written and not replicated."""
+        talk = Dialogue("a", mapping={"a": 1}, handler=ToyHandler(resend_after_loss=False))
+        talk.asks()
+        talk.answer("a", unmapped={"a": MOVED})
+        talk.asks()
+        talk.found("a", a=1)
+        talk.asks()
+        talk.fail("a", NotSentError("too late"))
+        assert isinstance(talk.results()["a"], OutcomeUnknownError)
+
     def test_of_the_halves_only_what_was_asked_and_is_not_done_goes_again(self) -> None:
         talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))
         assert talk.asks() == [("ask", 1, "abc")]
