@@ -101,14 +101,16 @@ def seal_answer(
 
 
 def require_approval(layout: Layout, plan: DeletionPlan, terms: ApprovalTerms) -> Approval | None:
-    """Return the approval of a plan, ``None`` where none is needed.
+    """Return the approval of a plan, ``None`` where none is needed and nobody was asked.
 
-    Raises ``PlanError`` unless the latest entry is an answer that approves this very plan.
+    Once somebody was asked, the answer counts whatever the terms are: another run may come with other terms. Raises
+    ``PlanError`` unless the latest entry is an answer that approves this very plan.
     """
-    if (why := terms.why(len(plan.groups))) is None:
-        return None
+    why = terms.why(len(plan.groups))
     _, entries = _entries(layout, plan.plan_id)
     if not entries:
+        if why is None:
+            return None
         raise refused(plan, f"nobody was asked ({why}); an approval task that was marked as success asks nobody")
     latest = entries[-1]
     data = latest.data

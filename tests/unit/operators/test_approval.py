@@ -201,6 +201,26 @@ def test_whatever_is_no_approval_is_a_rejection(
 
 
 @pytest.mark.safety
+@pytest.mark.safety
+def test_once_asked_the_answer_counts_also_for_a_run_that_asks_nobody(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+) -> None:
+    """A rejected plan, and a group that was kept, are not deleted by another run with ``approval_rule: never``."""
+    operator = ask(tmp_path, planned)
+    operator.execute(context())
+    with pytest.raises(PlanError, match="not answered"):
+        delete(tmp_path, planned, approval_rule="never")
+    airflow.answer["chosen_options"] = ["Reject"]
+    operator.execute_complete(context(), {})
+    with pytest.raises(PlanError, match="rejected"):
+        delete(tmp_path, planned, approval_rule="never")
+    assert admin.deleted == []
+    airflow.answer |= {"chosen_options": ["Approve"], "params_input": {"confirm_groups": "2", "exclude_groups": ["a"]}}
+    approve(tmp_path, planned, id="uuid-2")
+    delete(tmp_path, planned, approval_rule="never")
+    assert admin.deleted == ["b"]
+
+
 def test_an_approval_of_another_plan_approves_nothing(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
