@@ -32,7 +32,8 @@ def exclusions(
     """
     excluded: dict[str, Decision] = {}
     for group_id, reset in history.idle_resets().items():
-        if judged_at is not None and (reset.at >= judged_at or (now - reset.at).total_seconds() < min_idle_seconds):
+        # The idle time has to have passed when the groups were judged: later on nobody looked.
+        if judged_at is not None and _between(reset.at, min(judged_at, now)) < max(min_idle_seconds, 0.0):
             excluded[group_id] = _keep(reset, "its idle time begins anew since then")
     for group_id, reset in history.idle_resets(request_id).items():
         excluded[group_id] = _keep(reset, "only a new plan may judge it again")
@@ -42,6 +43,10 @@ def exclusions(
 def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
     """Return the groups that a person chose to keep."""
     return {id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
+
+
+def _between(earlier: datetime, later: datetime) -> float:
+    return (later - earlier).total_seconds()
 
 
 def _keep(reset: IdleReset, then: str) -> Decision:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
-from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
+from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
 
@@ -78,3 +79,21 @@ async def test_what_another_run_intends_until_this_one_has_begun_is_kept(
     monkeypatch.setattr(Journal, "begin", late)
     report = (await delete_plan(admin, layout, plan)).report
     assert fates(report) == {"a": "kept:deleted_before", "b": "deleted:safe"}
+
+
+@pytest.mark.parametrize(("judged_after", "kept"), [(-60, True), (1, True), (3_599, True), (3_600, False)])
+def test_the_idle_time_has_to_have_passed_again_when_the_groups_were_judged(judged_after: int, kept: bool) -> None:
+    """A plan that was made just after a deletion, without having seen it, does not become valid by waiting."""
+    at = LATER
+    run = RunRecord(
+        number=1,
+        begun={"run_id": "r", "request_id": "another plan"},
+        outcomes={"a": GroupOutcome(group_id="a", outcome=Outcome.DELETED, code="safe", reason="deleted")},
+        intents={"a": at},
+        decided_at={"a": at},
+        ended=None,
+    )
+    judged = at + timedelta(seconds=judged_after)
+    now = at + timedelta(days=1)
+    found = exclusions(History([run]), "this plan", now=now, judged_at=judged, min_idle_seconds=3_600)
+    assert ("a" in found) is kept
