@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 WORDS = re.compile(
     r"\b(anew|likewise|in the midst|thus|but for|by hand|at hand|without a word|(?:is|are|be|was|were) told"
     r"|a text|texts|a whole|the whole|as a whole|doomed|under way|half way|of one's own|unless told|spelt|misspelt)\b",

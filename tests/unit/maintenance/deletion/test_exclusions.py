@@ -49,6 +49,7 @@ async def test_a_group_that_was_found_in_use_is_not_deleted_by_that_plan_any_mor
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "alive_before")
     assert "found it in use" in outcome.reason
+    assert "only a new plan may judge it again" in outcome.reason
     assert "a" in admin.groups
 
 

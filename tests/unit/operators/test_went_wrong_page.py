@@ -1,0 +1,122 @@
+"""docs/deletion-went-wrong.md: its DAG undoes a deletion, and its function tells what happened to a group."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.models import TopicPartition
+from tests.dags.airflow_env import ROOT
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.operators import scene
+
+CONN_ID = "kafka_groups_default"
+
+
+def snippet(name: str) -> str:
+    page = (ROOT / "docs/deletion-went-wrong.md").read_text()
+    found = re.search(rf"<!-- START {name} -->\n```python\n(.*?)```\n<!-- END {name} -->", page, re.DOTALL)
+    assert found, f"the page has lost {name}"
+    return found[1]
+
+
+def undo(storage: Path, plan_id: str, groups: list[str] | None, *, dry_run: bool) -> dict[str, Any]:
+    """Run the page's DAG with the reader's own plan, groups and storage."""
+    code = snippet("undo_deletion")
+    for own, shown in ((plan_id, "20261122T081500Z-1a2b3c4d"), (str(storage), "/srv/kafka-groups")):
+        assert code.count(shown) == 1
+        code = code.replace(shown, own)
+    assert code.count('["orders-1"]') == 1
+    code = code.replace('["orders-1"]', repr(groups))
+    names: dict[str, Any] = {}
+    exec(compile(code, "undo_deletion", "exec"), names)
+    task = names["dag"].get_task("restore")
+    task.render_template_fields({"params": {"dry_run": dry_run}})
+    result = task.execute({})
+    assert isinstance(result, dict)
+    return result
+
+
+def happened(storage: Path, group_id: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    names: dict[str, Any] = {}
+    exec(compile(snippet("what_happened"), "what_happened", "exec"), names)
+    capsys.readouterr()
+    names["what_happened"](group_id, CONN_ID, str(storage), scene.CLUSTER)
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def before(admin: FakeAdmin, backed_up: dict[str, Any]) -> dict[str, Any]:
+    """What the groups have committed before they are deleted."""
+    return {name: dict(admin.groups[name].offsets) for name in ("a", "b")}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("groups", [["a"], None], ids=["one", "all"])
+def test_the_page_undoes_a_deletion(
+    admin: FakeAdmin, backed_up: dict[str, Any], before: dict[str, Any], tmp_path: Path, groups: list[str] | None
+) -> None:
+    deleted = scene.apply(tmp_path, backed_up)
+    assert (deleted["plan_id"], sorted(admin.groups)) == (backed_up["plan_id"], ["live"])
+    wanted = groups or ["a", "b"]
+    assert undo(tmp_path, deleted["plan_id"], groups, dry_run=True)["counts"]["would_change"] == len(wanted)
+    assert sorted(admin.groups) == ["live"]
+    assert undo(tmp_path, deleted["plan_id"], groups, dry_run=False)["counts"]["changed"] == len(wanted)
+    assert {name: admin.groups[name].offsets for name in wanted} == {name: before[name] for name in wanted}
+    assert undo(tmp_path, deleted["plan_id"], groups, dry_run=False)["counts"]["unchanged"] == len(wanted)
+    scene.apply(tmp_path, backed_up)
+    assert sorted(admin.groups) == sorted([*wanted, "live"]), "the task is cleared, and deletes nothing twice"
+
+
+@pytest.mark.safety
+def test_what_was_interrupted_is_undone_and_told(
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    before: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    real = admin.delete_consumer_groups
+
+    async def killed(group_ids: Any, **_: Any) -> Any:
+        await real(["a"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", killed)
+    with pytest.raises(KeyboardInterrupt):
+        scene.apply(tmp_path, backed_up)
+    for group_id in ("a", "b"):
+        said = happened(tmp_path, group_id, capsys)
+        assert said[0].startswith("unknown (possibly_deleted)")
+        assert "counts as deleted: True" in said[1]
+        assert f"plan: {backed_up['plan_id']}" in said[2]
+    counts = undo(tmp_path, backed_up["plan_id"], None, dry_run=False)["counts"]
+    assert (counts["changed"], counts["unchanged"]) == (1, 1)
+    assert {name: admin.groups[name].offsets for name in before} == before
+
+
+def test_the_journal_says_why_a_group_was_kept_and_nothing_of_others(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
+    scene.apply(tmp_path, backed_up)
+    first, second, _ = happened(tmp_path, "a", capsys)
+    assert first.startswith("kept (moved)")
+    assert "counts as deleted: False" in second
+    assert happened(tmp_path, "never heard of", capsys) == []
+
+
+def test_what_the_page_says_that_a_restore_refuses_is_what_it_says(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    scene.apply(tmp_path, backed_up)
+    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
+    admin.groups["b"] = FakeGroup(members=1)
+    kept = undo(tmp_path, backed_up["plan_id"], None, dry_run=False)["kept"]
+    assert "used since the backup" in kept["a"]
+    assert "member" in kept["b"]
