@@ -193,15 +193,19 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
 
 
 def _floors(extra: dict[str, Any]) -> dict[str, Any]:
-    floors = extra.get("floors", {})
-    if isinstance(floors, str):
+    return _json_object("floors", extra.get("floors", {}), 'the limits as a JSON object, e.g. {"max_groups": 200}')
+
+
+def _json_object(field: str, value: Any, what: str) -> dict[str, Any]:
+    """Read an object that the form may send as text. The error does not show it: there may be a secret in it."""
+    if isinstance(value, str):
         try:
-            floors = json.loads(floors)
+            value = json.loads(value)
         except ValueError:
-            floors = None
-    if not isinstance(floors, dict):
-        raise ConfigurationError("floors", None, 'write the limits as a JSON object, e.g. {"min_idle_seconds": 604800}')
-    return floors
+            value = None
+    if not isinstance(value, dict):
+        raise ConfigurationError(field, None, f"write {what}")
+    return value
 
 
 def _limits(extra: dict[str, Any]) -> dict[str, float]:
@@ -217,16 +221,8 @@ def _limits(extra: dict[str, Any]) -> dict[str, float]:
 
 
 def _raw_properties(extra: dict[str, Any]) -> dict[str, Any]:
-    properties = extra.get("properties", {})
-    if isinstance(properties, str):
-        try:
-            properties = json.loads(properties)
-        except ValueError:
-            properties = None
-    if not isinstance(properties, dict):
-        raise ConfigurationError(
-            "properties", None, 'write librdkafka properties as a JSON object, e.g. {"client.id": "airflow"}'
-        )
+    example = 'librdkafka properties as a JSON object, e.g. {"client.id": "airflow"}'
+    properties = _json_object("properties", extra.get("properties", {}), example)
     dotted = {name: value for name, value in extra.items() if "." in name}
     check_property_names({**properties, **dotted}, OWN_FIELDS)
     return _merge(dotted, {name: value for name, value in properties.items() if value is not None})

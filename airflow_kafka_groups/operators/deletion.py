@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +27,7 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES, ApprovalTerms
-from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 from airflow_kafka_groups.operators.support.deletion_lease import IF_HELD, MAX_WAIT_SECONDS, owner_name, read_terms
 
 if TYPE_CHECKING:
@@ -40,8 +38,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-    from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
-    from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver, DeletionRequest
+    from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
     from airflow_kafka_groups.maintenance.deletion.service import DeletionResult
     from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -182,6 +179,7 @@ class DeleteGroupsOperator(StoredOperator):
     def _request(self, context: Context, dry_run: bool) -> DeletionRequest:
         """Return who asks for the deletion, and on which terms."""
         from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest, no_lease
+        from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
 
         actor = _actor(context)
         terms = read_terms(self, dry_run)
@@ -196,7 +194,7 @@ class DeleteGroupsOperator(StoredOperator):
             protects=self.hook.settings.protects,
             lease=lease,
             lease_group_id=self.hook.settings.lease_group_id,
-            observer=_observer(self),
+            observer=LoggedDeletion(self),
         )
 
     def _deletion(
@@ -253,37 +251,6 @@ class DeleteGroupsOperator(StoredOperator):
             if verification is None
             else {name: len(getattr(verification, name)) for name in ("gone", "present", "unclear")},
         }
-
-
-def _observer(operator: DeleteGroupsOperator) -> DeletionObserver:
-    """Return an observer that logs, and that stops the deletion when the task is killed."""
-    from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
-
-    log = operator.log
-
-    class Logged(DeletionObserver):
-        def progress(self, stage: str, done: int, total: int) -> None:
-            operator.log_progress(stage, done, total)
-
-        def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
-            counts = Counter(item.outcome.value for item in outcomes)
-            log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
-            for item in outcomes[:FIRST_FAILURES]:
-                log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
-
-        def warning(self, text: str) -> None:
-            log.warning("%s", text)
-
-        def not_recorded(self, record: Mapping[str, Any]) -> None:
-            outcomes = record["outcomes"]
-            log.error("The record could not be written: %s", json.dumps({**record, "outcomes": len(outcomes)}))
-            for start in range(0, len(outcomes), 100):
-                log.error("Not recorded: %s", json.dumps(outcomes[start : start + 100]))
-
-        def should_stop(self) -> bool:
-            return operator.stopped
-
-    return Logged()
 
 
 def _request_id(actor: Mapping[str, str]) -> str:

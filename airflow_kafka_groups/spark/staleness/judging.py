@@ -52,8 +52,7 @@ class HistoryRequest:
     :param mode: one of ``MODES``.
     :param snapshot_id: the snapshot to judge. Default: the newest.
     :param max_snapshots: maximum number of complete snapshots when the history is read.
-    :param max_days: maximum age of snapshots in days, relative to the judged one, when the history is read; 0 for no
-        limit.
+    :param max_days: maximum age of snapshots in days before the judged one, when the history is read; 0: no limit.
     """
 
     base: str

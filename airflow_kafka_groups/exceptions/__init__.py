@@ -1,0 +1,125 @@
+"""Every error this package raises, in one tree.
+
+::
+
+    KafkaGroupsError
+    ├── ConfigurationError            bad input; names the field, the value and the remedy (also a ValueError)
+    │   └── UnsupportedByClientError  the installed confluent-kafka lacks what the connection needs
+    ├── LocalProtocolError            the request cannot be built
+    │   └── UnsupportedVersionError   the broker is too old (or too new) for the request
+    │       └── NoBatchedRequestError the broker accepts one key per request (handled by the fallback)
+    │           ├── NoBatchedFindCoordinatorsError   KIP-699
+    │           └── NoBatchedOffsetFetchError        KIP-709
+    ├── ConnectionFailedError         no usable connection to one broker (also a ConnectionError)
+    │   ├── AuthenticationFailedError SASL or TLS was refused: do not retry
+    │   └── NoBrokerAvailableError    no bootstrap server could be used
+    ├── RequestTimeoutError           one request had no response in time (also a TimeoutError)
+    ├── DeadlineExceededError         the deadline of the call passed before this key was done (also a TimeoutError)
+    │   └── NotSentError              a change did not leave in time: nothing happened
+    ├── RemoteProtocolError           the response is invalid
+    │   └── MissingAnswerError        the response lacks a requested key
+    ├── BrokerError                   the broker returned an error code
+    ├── OutcomeUnknownError           a change was sent, its response was lost: it may have happened
+    ├── PartitionsFailedError         some partitions of a group failed; names them
+    │   └── PartitionOffsetsError     some could not be read; carries the others
+    ├── PartlyDeletedError            a group lost offsets but was not deleted
+    ├── UnexpectedGroupTypeError      a group has a type that the call excludes
+    ├── IncompleteListingError        a listing that must be complete lacks some groups
+    ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
+    ├── MembershipError               a membership could not start, or has ended; names the group
+    │   ├── InvalidAssignmentError    the leader's assignment lacks members, or has unknown ones
+    │   ├── CallbackFailedError       a callback raised; its error is the cause
+    │   ├── LeaseNotAcquiredError     another run holds the lease (also a TimeoutError)
+    │   └── LeaseLostError            the lease is no longer confirmed: stop
+    └── MaintenanceError              snapshot, plan, backup and deletion
+        ├── SnapshotError             a snapshot is missing, empty or incomplete
+        ├── PlanError                 a plan cannot be made or applied
+        ├── BackupError               a backup is missing or not as it should be
+        ├── JournalError              the journal of deletions is damaged, or another run wrote to it
+        └── StorageError              a file could not be read, written or listed
+            └── FileExistsAlreadyError  the file that was to be created exists
+
+Errors name the broker, the API and the group. They never contain a configuration or a secret.
+"""
+
+from airflow_kafka_groups.exceptions.client import (
+    AuthenticationFailedError,
+    BrokerError,
+    ConfigurationError,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    KafkaGroupsError,
+    LocalProtocolError,
+    MissingAnswerError,
+    NoBatchedFindCoordinatorsError,
+    NoBatchedOffsetFetchError,
+    NoBatchedRequestError,
+    NoBrokerAvailableError,
+    NotSentError,
+    OutcomeUnknownError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+    UnsupportedByClientError,
+    UnsupportedVersionError,
+)
+from airflow_kafka_groups.exceptions.groups import (
+    CallbackFailedError,
+    GroupsFailedError,
+    IncompleteListingError,
+    InvalidAssignmentError,
+    LeaseLostError,
+    LeaseNotAcquiredError,
+    MembershipError,
+    PartitionOffsetsError,
+    PartitionsFailedError,
+    PartlyDeletedError,
+    UnexpectedGroupTypeError,
+)
+from airflow_kafka_groups.exceptions.maintenance import (
+    BackupError,
+    FileExistsAlreadyError,
+    JournalError,
+    MaintenanceError,
+    PlanError,
+    SnapshotError,
+    StorageError,
+)
+
+__all__ = [
+    "KafkaGroupsError",
+    "ConfigurationError",
+    "UnsupportedByClientError",
+    "LocalProtocolError",
+    "UnsupportedVersionError",
+    "NoBatchedRequestError",
+    "NoBatchedFindCoordinatorsError",
+    "NoBatchedOffsetFetchError",
+    "ConnectionFailedError",
+    "AuthenticationFailedError",
+    "NoBrokerAvailableError",
+    "RequestTimeoutError",
+    "DeadlineExceededError",
+    "NotSentError",
+    "RemoteProtocolError",
+    "MissingAnswerError",
+    "BrokerError",
+    "OutcomeUnknownError",
+    "PartitionsFailedError",
+    "PartitionOffsetsError",
+    "PartlyDeletedError",
+    "IncompleteListingError",
+    "UnexpectedGroupTypeError",
+    "GroupsFailedError",
+    "MembershipError",
+    "InvalidAssignmentError",
+    "CallbackFailedError",
+    "LeaseNotAcquiredError",
+    "LeaseLostError",
+    "MaintenanceError",
+    "SnapshotError",
+    "PlanError",
+    "BackupError",
+    "JournalError",
+    "StorageError",
+    "FileExistsAlreadyError",
+]

@@ -1,0 +1,134 @@
+"""Errors about groups: their partitions, listings, results and memberships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions.client import KafkaGroupsError
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+
+
+class PartitionsFailedError(KafkaGroupsError):
+    """Some partitions of a group failed; all others succeeded.
+
+    :param group_id: the group.
+    :param partition_errors: the error of each failed partition.
+    :param what: the participle for the message "could not be …".
+    """
+
+    def __init__(
+        self, group_id: str, partition_errors: Mapping[TopicPartition, KafkaGroupsError], what: str = "changed"
+    ) -> None:
+        first, error = next(iter(partition_errors.items()))
+        super().__init__(
+            f"group {group_id!r}: {len(partition_errors)} partition(s) could not be {what}, first "
+            f"{first.topic}[{first.partition}]: {error}"
+        )
+        self.group_id = group_id
+        self.partition_errors = dict(partition_errors)
+
+
+class PartitionOffsetsError(PartitionsFailedError):
+    """Some partitions of a group could not be read, so its offsets are incomplete.
+
+    :param partial: the offsets that could be read. Never treat them as all offsets of the group.
+    """
+
+    def __init__(
+        self, group_id: str, partition_errors: Mapping[TopicPartition, KafkaGroupsError], partial: GroupOffsets
+    ) -> None:
+        super().__init__(group_id, partition_errors, "read")
+        self.partial = partial
+
+
+class PartlyDeletedError(KafkaGroupsError):
+    """Committed offsets of a group were, or may have been, deleted, but the group was not.
+
+    :param group_id: the group.
+    :param error: the error that stopped the deletion.
+    """
+
+    def __init__(self, group_id: str, error: KafkaGroupsError) -> None:
+        super().__init__(f"group {group_id!r} lost committed offsets but was not deleted: {error}")
+        self.group_id = group_id
+        self.error = error
+
+
+class IncompleteListingError(KafkaGroupsError):
+    """A listing may lack groups: a broker did not answer, or a partition of ``__consumer_offsets`` has no leader."""
+
+    def __init__(self, errors: Mapping[Any, KafkaGroupsError]) -> None:
+        partitions = [where for where in errors if isinstance(where, tuple)]
+        brokers = [f"broker {where}: {error}" for where, error in errors.items() if not isinstance(where, tuple)]
+        reasons = [f"{len(brokers)} broker(s) did not answer: {'; '.join(sorted(brokers))}"] if brokers else []
+        if partitions:
+            listed = ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
+            reasons.append(f"{len(partitions)} partition(s) have no leader, so no broker lists their groups: {listed}")
+        super().__init__(f"groups may be missing; {'; '.join(reasons)}")
+        self.errors: dict[int | TopicPartition, KafkaGroupsError] = dict(errors)
+
+
+class UnexpectedGroupTypeError(KafkaGroupsError):
+    """A group has a type that the call excludes; it was not changed.
+
+    :param group_id: the group.
+    :param group_type: its type.
+    """
+
+    def __init__(self, group_id: str, group_type: str) -> None:
+        super().__init__(f"{group_id!r} is a {group_type} group; add its type to 'types' to delete it")
+        self.group_id = group_id
+        self.group_type = group_type
+
+
+class GroupsFailedError(KafkaGroupsError):
+    """Some groups of a call failed. The message names the first three, ``errors`` has all."""
+
+    def __init__(self, errors: Mapping[str, KafkaGroupsError], total: int) -> None:
+        first = "; ".join(f"{group_id!r}: {error}" for group_id, error in list(errors.items())[:3])
+        more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
+        super().__init__(f"{len(errors)} of {total} failed: {first}{more}")
+        self.errors = dict(errors)
+
+
+class MembershipError(KafkaGroupsError):
+    """The process is not, or no longer, a member of a group.
+
+    :param group_id: the group.
+    :param reason: what happened, as a sentence.
+    """
+
+    def __init__(self, group_id: str, reason: str) -> None:
+        super().__init__(f"group {group_id!r}: {reason}")
+        self.group_id = group_id
+        self.reason = reason
+
+
+class InvalidAssignmentError(MembershipError):
+    """An assignment lacks members or names unknown ones; none of it was sent.
+
+    :param missing: members without an entry, not even an empty one.
+    :param invented: member ids that are not in the group.
+    """
+
+    def __init__(self, group_id: str, missing: Iterable[str], invented: Iterable[str]) -> None:
+        self.missing = tuple(sorted(missing))
+        self.invented = tuple(sorted(invented))
+        wrong = [f"lacks {', '.join(self.missing)}"] if self.missing else []
+        wrong += [f"has unknown members {', '.join(self.invented)}"] if self.invented else []
+        super().__init__(group_id, f"perform_assignment() {' and '.join(wrong)}; return exactly one entry per member")
+
+
+class CallbackFailedError(MembershipError):
+    """A callback of a member raised; its error is the cause."""
+
+
+class LeaseNotAcquiredError(MembershipError, TimeoutError):
+    """The lease could not be acquired in time; names the holder if it is known."""
+
+
+class LeaseLostError(MembershipError):
+    """The lease is no longer confirmed; the work it protects must stop."""

@@ -1,0 +1,33 @@
+"""Errors of snapshots, plans, backups, deletions and their files."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.exceptions.client import KafkaGroupsError
+
+
+class MaintenanceError(KafkaGroupsError):
+    """The base class of errors of snapshots, plans, backups and deletions."""
+
+
+class SnapshotError(MaintenanceError):
+    """A snapshot is missing, empty or incomplete."""
+
+
+class PlanError(MaintenanceError):
+    """A plan cannot be made or must not be applied."""
+
+
+class BackupError(MaintenanceError):
+    """A backup is missing or not as it should be."""
+
+
+class JournalError(MaintenanceError):
+    """The journal of deletions is damaged or cannot be continued."""
+
+
+class StorageError(MaintenanceError):
+    """A file could not be read, written or listed; the message names the path."""
+
+
+class FileExistsAlreadyError(StorageError):
+    """The file that was to be created exists, with other content."""

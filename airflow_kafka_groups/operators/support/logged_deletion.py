@@ -1,0 +1,54 @@
+"""The observer of a deletion in a task: what happens goes to the task's log, and a killed task stops it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
+from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+
+_LOGGED_AT_ONCE = 100
+
+
+class LoggedDeletion(DeletionObserver):
+    """Logs the outcomes of each chunk, and all of them if they cannot be recorded.
+
+    :param operator: the operator whose task deletes.
+    """
+
+    def __init__(self, operator: DeleteGroupsOperator) -> None:
+        self._operator = operator
+        self._log = operator.log
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """Log how far a stage is."""
+        self._operator.log_progress(stage, done, total)
+
+    def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
+        """Log the counts of a chunk, and its first groups with their reasons; the record has them all."""
+        counts = Counter(item.outcome.value for item in outcomes)
+        self._log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
+        for item in outcomes[:FIRST_FAILURES]:
+            self._log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
+
+    def warning(self, text: str) -> None:
+        """Log what went wrong with the run."""
+        self._log.warning("%s", text)
+
+    def not_recorded(self, record: Mapping[str, Any]) -> None:
+        """Log a record that the storage refused: what was deleted must be known."""
+        outcomes = record["outcomes"]
+        self._log.error("The record could not be written: %s", json.dumps({**record, "outcomes": len(outcomes)}))
+        for start in range(0, len(outcomes), _LOGGED_AT_ONCE):
+            self._log.error("Not recorded: %s", json.dumps(outcomes[start : start + _LOGGED_AT_ONCE]))
+
+    def should_stop(self) -> bool:
+        """Whether the task is being killed."""
+        return self._operator.stopped
