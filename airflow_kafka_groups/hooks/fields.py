@@ -75,3 +75,15 @@ def patterns_of(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise ConfigurationError(name, value, 'must be a list of group names or patterns, e.g. ["connect-*"]')
     return check_patterns(name, [item.strip() for item in value if item.strip()])
+
+
+def json_object_of(field: str, value: Any, what: str) -> dict[str, Any]:
+    """Read an object that the form may send as text. The error does not show it: there may be a secret in it."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, dict):
+        raise ConfigurationError(field, None, f"write {what}")
+    return value

@@ -19,6 +19,7 @@ from airflow_kafka_groups.hooks.fields import (
     check_property_names,
     choice_of,
     group_prefix_of,
+    json_object_of,
     patterns_of,
     pem_or_file,
     text_of,
@@ -193,19 +194,7 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
 
 
 def _floors(extra: dict[str, Any]) -> dict[str, Any]:
-    return _json_object("floors", extra.get("floors", {}), 'the limits as a JSON object, e.g. {"max_groups": 200}')
-
-
-def _json_object(field: str, value: Any, what: str) -> dict[str, Any]:
-    """Read an object that the form may send as text. The error does not show it: there may be a secret in it."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, dict):
-        raise ConfigurationError(field, None, f"write {what}")
-    return value
+    return json_object_of("floors", extra.get("floors", {}), 'the limits as a JSON object, e.g. {"max_groups": 200}')
 
 
 def _limits(extra: dict[str, Any]) -> dict[str, float]:
@@ -222,7 +211,7 @@ def _limits(extra: dict[str, Any]) -> dict[str, float]:
 
 def _raw_properties(extra: dict[str, Any]) -> dict[str, Any]:
     example = 'librdkafka properties as a JSON object, e.g. {"client.id": "airflow"}'
-    properties = _json_object("properties", extra.get("properties", {}), example)
+    properties = json_object_of("properties", extra.get("properties", {}), example)
     dotted = {name: value for name, value in extra.items() if "." in name}
     check_property_names({**properties, **dotted}, OWN_FIELDS)
     return _merge(dotted, {name: value for name, value in properties.items() if value is not None})

@@ -12,21 +12,17 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self, overload
 
-from airflow_kafka_groups.admin.client import changes, listing, operations
+from airflow_kafka_groups.admin.client import changes, describing, listing, operations
 from airflow_kafka_groups.admin.client.arguments import group_ids_of, one_or_many, partition_specs_of
 from airflow_kafka_groups.admin.client.calls import Calls, Progress
 from airflow_kafka_groups.admin.client.change_policy import ChangePolicy
-from airflow_kafka_groups.admin.handlers.describe_groups import (
-    DescribeClassicGroupsHandler,
-    DescribeModernGroupsHandler,
-)
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
 from airflow_kafka_groups.admin.lag import GroupLag, group_lag
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
-from airflow_kafka_groups.exceptions import KafkaGroupsError, UnsupportedVersionError
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import (
     Broker,
     CoordinatorType,
@@ -41,11 +37,7 @@ from airflow_kafka_groups.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
-from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
 from airflow_kafka_groups.transport.base import Connector
-
-_DESCRIBE_BATCHES = 4
-"""So many of the usual requests are one."""
 
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
 
@@ -169,25 +161,7 @@ class AdminClient:
         streams groups (KIP-1071), where the brokers know those. A group that does not exist is a success with the state
         ``DEAD``. Groups that fail are in ``.failed``.
         """
-        wanted = group_ids_of(group_ids)
-        calls, size = self._calls, self._calls.batch_size
-        # Descriptions are short: larger requests cost less, and still overlap.
-        classic = DescribeClassicGroupsHandler(include_authorized_operations, _DESCRIBE_BATCHES * size(len(wanted)))
-        results = await calls.ask_coordinators(wanted, classic)
-        for api in GROUP_TYPES:
-            not_found = [
-                group_id
-                for group_id, found, _ in results.values()
-                if found is not None and found.state is GroupState.DEAD
-            ]
-            if not not_found:
-                break
-            modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))
-            answers = await calls.ask_coordinators(not_found, modern)
-            # A broker that does not know the API has no such groups: the earlier answer stands.
-            known = {key: new for key, new in answers.items() if not isinstance(new.error, UnsupportedVersionError)}
-            results = GroupResults.of({**results, **known})
-        return results
+        return await describing.describe_groups(self._calls, group_ids, include_authorized_operations)
 
     @overload  # a string is an iterable of strings too: the first signature that fits is the one meant
     async def list_consumer_group_offsets(  # type: ignore[overload-overlap]

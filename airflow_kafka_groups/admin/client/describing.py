@@ -1,0 +1,41 @@
+"""Describe groups of every type: classic ones first, and what is not found there by the newer APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_kafka_groups.admin.client.arguments import group_ids_of
+from airflow_kafka_groups.admin.client.calls import Calls
+from airflow_kafka_groups.admin.handlers.describe_groups import (
+    DescribeClassicGroupsHandler,
+    DescribeModernGroupsHandler,
+)
+from airflow_kafka_groups.admin.results import GroupResults
+from airflow_kafka_groups.exceptions import UnsupportedVersionError
+from airflow_kafka_groups.models import GroupDescription, GroupState
+from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
+
+_BATCHES_IN_ONE = 4
+"""Descriptions are short: larger requests cost less, and still overlap."""
+
+
+async def describe_groups(
+    calls: Calls, group_ids: Iterable[str], include_authorized_operations: bool
+) -> GroupResults[GroupDescription]:
+    """Ask the coordinators of groups for their descriptions; a group that no API knows has the state ``DEAD``."""
+    wanted = group_ids_of(group_ids)
+    size = calls.batch_size
+    classic = DescribeClassicGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
+    results = await calls.ask_coordinators(wanted, classic)
+    for api in GROUP_TYPES:
+        not_found = [
+            group_id for group_id, found, _ in results.values() if found is not None and found.state is GroupState.DEAD
+        ]
+        if not not_found:
+            break
+        modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))
+        answers = await calls.ask_coordinators(not_found, modern)
+        # A broker that does not know the API has no such groups: the earlier answer stands.
+        known = {key: new for key, new in answers.items() if not isinstance(new.error, UnsupportedVersionError)}
+        results = GroupResults.of({**results, **known})
+    return results
