@@ -39,6 +39,7 @@ def create_file(path: StoragePath, data: bytes) -> None:
             _create_local(local, data) if local is not None else _create_object(path, data)
         except FileExistsError:
             if read_file(path) == data:
+                sync_file(path)  # whoever wrote it may not have come to that
                 return
             raise FileExistsAlreadyError(f"{path} exists with other content; it is never overwritten") from None
     if read_file(path) != data:

@@ -77,6 +77,9 @@ def test_the_file_and_its_folders_are_fsynced_before_the_call_returns(
     synced.clear()
     sync_file(tmp_path / "new" / "file")
     assert synced == [str(tmp_path / "new" / "file"), str(tmp_path / "new")]
+    synced.clear()
+    create_file(tmp_path / "new" / "file", b"x")
+    assert synced[-2:] == [str(tmp_path / "new" / "file"), str(tmp_path / "new")], "an earlier try may have died first"
 
 
 def test_without_hard_links_the_file_is_still_created_exclusively(
