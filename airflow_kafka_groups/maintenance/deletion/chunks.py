@@ -15,7 +15,7 @@ A process that dies anywhere in between leaves an intent without an outcome, whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
@@ -149,7 +149,8 @@ class ChunkedDeletion:
                 offsets=offsets.get(group.group_id),
             )
             decision = decide(group, reading, self._entries.get(group.group_id))
-            if decision.action is Action.GONE or decision.code in PROOF_OF_LIFE:
+            # A restored group has another protocol type, too: that it was deleted before is the better reason then.
+            if decision.action is Action.GONE or decision.code in PROOF_OF_LIFE - {Reason.CHANGED_KIND}:
                 return decision
             return self._excluded.get(group.group_id, decision)
 
@@ -182,8 +183,7 @@ class ChunkedDeletion:
     async def _send(self, groups: Mapping[str, GroupOffsets], send_by: float) -> list[GroupOutcome]:
         group_ids = list(groups)
         seconds = self._limits.max_delete_seconds
-        send_within = send_by - self._request.monotonic()
-        if send_within <= 0:
+        if self._request.monotonic() >= send_by:
             return [kept(group_id, Reason.TOO_SLOW, "not sent: the reading was too old") for group_id in group_ids]
         try:
             if self._lease is not None:
@@ -192,9 +192,11 @@ class ChunkedDeletion:
             self._warn(str(exc))
             return [kept(group_id, Reason.LEASE_LOST, f"not sent: {exc}") for group_id in group_ids]
 
-        def delete() -> Awaitable[GroupResults[None]]:
+        async def delete() -> GroupResults[None]:
+            # Asked for as it begins: the event loop may have been held up since the check above.
+            send_within = max(send_by - self._request.monotonic(), 0.0)
             # What was read a moment ago also says how much the broker will have to write.
-            return self._admin.delete_consumer_groups(group_ids, offsets=groups, send_within=send_within)
+            return await self._admin.delete_consumer_groups(group_ids, offsets=groups, send_within=send_within)
 
         try:
             async with asyncio.timeout(seconds):

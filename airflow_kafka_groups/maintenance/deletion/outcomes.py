@@ -19,6 +19,9 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason, is_not_found
 
+PARTLY_DELETED = "partly_deleted"
+"""The code of a group that lost offsets and was not deleted."""
+
 
 class Outcome(StrEnum):
     """Say what became of a group."""
@@ -156,9 +159,7 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
     if isinstance(error, NotSentError):
         return kept(group_id, Reason.TOO_SLOW, f"not sent: {error}")
     if isinstance(error, PartlyDeletedError):
-        return outcome(
-            Outcome.UNKNOWN, "partly_deleted", f"{error}. If it is there, restore its offsets from the backup"
-        )
+        return outcome(Outcome.UNKNOWN, PARTLY_DELETED, f"{error}. If it is there, restore its offsets from the backup")
     if not isinstance(error, BrokerError):
         code = "outcome_unknown" if isinstance(error, OutcomeUnknownError) else "no_answer"
         return outcome(Outcome.UNKNOWN, code, f"it may or may not be deleted: {error}")

@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome, with_outcome
+from airflow_kafka_groups.maintenance.deletion.outcomes import (
+    PARTLY_DELETED,
+    DeletionReport,
+    GroupOutcome,
+    Outcome,
+    with_outcome,
+)
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.patterns import check_group_ids
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin
@@ -90,6 +96,8 @@ def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verificatio
         return with_outcome(item, Outcome.DELETED, "confirmed", "deleted: it is gone, though its answer was lost")
     if item.group_id in verification.present:
         state = verification.present[item.group_id]
+        if item.code == PARTLY_DELETED:
+            return item  # it is there without its offsets: to call that "not deleted" would hide the loss
         return with_outcome(item, Outcome.FAILED, "still_there", f"not deleted ({state}): {item.reason}")
     return item
 

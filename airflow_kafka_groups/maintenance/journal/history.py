@@ -22,6 +22,7 @@ PROOF_OF_LIFE = frozenset(
         Reason.NOT_EMPTY.value,
         Reason.MOVED.value,
         Reason.CAME_BACK.value,
+        Reason.CHANGED_KIND.value,
     }
 )
 """Reasons for which a recheck kept a group because somebody used it."""
@@ -70,11 +71,12 @@ class RunRecord:
         }
 
     def alive(self) -> dict[str, GroupOutcome]:
-        """Return the groups that this run found in use."""
+        """Return the groups that this run found in use, or gone: what exists later somebody has made since."""
         return {
             group_id: outcome
             for group_id, outcome in self.outcomes.items()
-            if outcome.outcome is Outcome.KEPT and outcome.code in PROOF_OF_LIFE
+            if (outcome.outcome is Outcome.KEPT and outcome.code in PROOF_OF_LIFE)
+            or (outcome.outcome is Outcome.GONE and group_id not in self.intents)
         }
 
 
@@ -164,7 +166,8 @@ class History:
             found[deletion.group_id] = IdleReset(deletion.at, Reason.DELETED_BEFORE, reason)
         for life in self.lives(request_id).values():
             if life.group_id not in found or found[life.group_id].at < life.at:
-                reason = f"run {life.run_id} found it in use at {_shown(life.at)} ({life.reason})"
+                found_it = "gone" if life.code == Reason.GONE.value else "in use"
+                reason = f"run {life.run_id} found it {found_it} at {_shown(life.at)} ({life.reason})"
                 found[life.group_id] = IdleReset(life.at, Reason.ALIVE_BEFORE, reason)
         return found
 

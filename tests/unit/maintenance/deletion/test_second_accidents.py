@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import PartlyDeletedError
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
+from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.models import GroupType
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
+from tests.fakes.lease import ScriptedLease
 from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -97,3 +102,56 @@ def test_the_idle_time_has_to_have_passed_again_when_the_groups_were_judged(judg
     now = at + timedelta(days=1)
     found = exclusions(History([run]), "this plan", now=now, judged_at=judged, min_idle_seconds=3_600)
     assert ("a" in found) is kept
+
+
+async def test_a_group_that_was_migrated_and_back_was_in_use(tmp_path: Path) -> None:
+    """A group that changes its type is being used, whatever it is when the task is cleared."""
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.groups["a"].type = GroupType.CONSUMER
+    assert fates((await delete_plan(admin, layout, plan)).report) == {"a": "kept:changed_kind", "b": "deleted:safe"}
+    admin.groups["a"].type = GroupType.CLASSIC
+    assert fates((await delete_plan(admin, layout, plan)).report)["a"] == "kept:alive_before"
+    assert list(admin.groups) == ["a"]
+
+
+async def test_a_group_that_was_gone_and_is_back_was_made_by_somebody(tmp_path: Path) -> None:
+    """Its offsets expired or another program deleted it, and its consumer committed the same ones again."""
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    group = admin.groups.pop("a")
+    assert fates((await delete_plan(admin, layout, plan)).report) == {"a": "gone:gone", "b": "deleted:safe"}
+    admin.groups["a"] = group
+    assert fates((await delete_plan(admin, layout, plan)).report)["a"] == "kept:alive_before"
+    reset = read_history(layout, CLUSTER_ID).idle_resets()["a"]
+    assert "found it gone" in reset.reason
+
+
+async def test_a_group_that_has_lost_its_offsets_is_never_called_not_deleted(tmp_path: Path) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.delete_errors["a"] = PartlyDeletedError("a", timeout())
+    done = await delete_plan(admin, layout, plan)
+    assert fates(done.report) == {"a": "unknown:partly_deleted"}
+    assert set(read_history(layout, CLUSTER_ID).deletions()) == {"a"}
+
+
+@pytest.mark.parametrize(("held_up", "left"), [(4.0, 11.0), (20.0, 0.0)])
+async def test_what_is_left_of_the_reading_s_age_is_known_as_the_request_begins(
+    held_up: float, left: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock = [0.0]
+
+    async def busy(self: LeaseGuard, work: Callable[[], Awaitable[Any]]) -> Any:
+        clock[0] += held_up
+        return await work()
+
+    monkeypatch.setattr(LeaseGuard, "run_while_held", busy)
+    await delete_plan(admin, layout, plan, lease=ScriptedLease(), monotonic=lambda: clock[0])
+    assert admin.send_within == [left]
