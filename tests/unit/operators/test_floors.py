@@ -1,0 +1,106 @@
+"""No argument of an operator, and so no run's configuration, undercuts the site's floors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
+from tests.fakes.admin import FakeAdmin
+from tests.unit.operators import scene
+
+pytestmark = pytest.mark.safety
+
+DAY = 86_400
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    for name, value in options.items():
+        monkeypatch.setenv(f"AIRFLOW__KAFKA_GROUPS__{name.upper()}", str(value))
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, **floors: Any) -> None:
+    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"floors": floors}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+
+
+def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> str | None:
+    """Return why somebody has to be asked."""
+    task = ApproveCleanupOperator(
+        task_id="approve",
+        storage_path=str(storage),
+        cluster=scene.CLUSTER,
+        plan_id=planned["plan_id"],
+        plan_digest=planned["digest"],
+        **arguments,
+    )
+    return task._plan_to_approve()[2]
+
+
+def test_a_plan_with_a_weaker_policy_is_made_within_them_and_says_so(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert planned["counts"]["planned"] == 2
+    configure(monkeypatch, min_idle_seconds=(scene.DAYS + 1) * DAY)
+    connect(monkeypatch, max_groups=1)
+    again = scene.plan(tmp_path, snapshot_id=planned["snapshot_id"], min_idle_seconds=1, max_groups=500, max_share=1)
+    assert again["counts"]["planned"] == 0
+    policy = json.loads(Path(again["plan_path"]).read_text())["policy"]
+    assert (policy["min_idle_seconds"], policy["max_groups"]) == ((scene.DAYS + 1) * DAY, 1)
+    assert [name in " ".join(again["warnings"]) for name in ("min_idle_seconds", "max_groups")] == [True, True]
+
+
+def test_a_plan_that_was_made_before_they_were_raised_is_not_carried_out(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, min_idle_seconds=(scene.DAYS + 1) * DAY)
+    with pytest.raises(PlanError, match="undercuts what the site demands"):
+        scene.apply(tmp_path, backed_up)
+    assert admin.deleted == []
+
+
+@pytest.mark.parametrize("where", ["configuration", "connection"])
+def test_the_question_cannot_be_switched_off(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    assert ask(tmp_path, backed_up, approval_rule="never") is None
+    (configure if where == "configuration" else connect)(monkeypatch, approve_above=1)
+    assert ask(tmp_path, backed_up, approval_rule="never") is not None
+    with pytest.raises(PlanError, match="nobody was asked"):
+        scene.apply(tmp_path, backed_up, approval_rule="never")
+    assert admin.deleted == []
+
+
+def test_groups_are_not_deleted_by_name_instead(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, min_idle_seconds=DAY)
+    with pytest.raises(PlanError, match="named_deletions"):
+        scene.delete(tmp_path, group_ids=["a"])
+    assert admin.deleted == []
+
+
+def test_another_storage_with_another_journal_and_other_approvals_is_refused(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, storage_path="/srv/groups")
+    with pytest.raises(ConfigurationError, match="/srv/groups"):
+        scene.plan(tmp_path, snapshot_id=backed_up["snapshot_id"])
+    with pytest.raises(ConfigurationError, match="/srv/groups"):
+        ask(tmp_path, backed_up)
+    with pytest.raises(ConfigurationError, match="/srv/groups"):
+        scene.apply(tmp_path, backed_up)
+    assert admin.deleted == []
+
+
+def test_a_misspelled_floor_deletes_nothing(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, dry_runs_only=True)
+    with pytest.raises(ConfigurationError, match="dry_runs_only"):
+        scene.apply(tmp_path, backed_up)
+    assert admin.deleted == []
