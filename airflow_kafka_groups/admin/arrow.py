@@ -49,7 +49,7 @@ def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetColumns:
-    """Be rows as Arrow arrays of the same length; a number below zero is one that is not there.
+    """Rows as Arrow arrays of the same length; a negative number stands for a missing one.
 
     :param group: int32, the number of the group.
     :param topic: int32, an index into ``topics``.
@@ -99,7 +99,7 @@ class OffsetRows:
         self._add(group, -1, _NOTHING)
 
     def columns(self) -> OffsetColumns:
-        """Give all rows, in the order in which they were added."""
+        """Return all rows in the order in which they were added."""
         import pyarrow as pa
 
         flat = array("i")
@@ -151,7 +151,7 @@ def as_column(kind: Any, values: array[int]) -> Any:
 
 
 def null_if_negative(column: Any) -> Any:
-    """Give a column of numbers with null where one is below zero."""
+    """Return a column of numbers with null for the negative ones."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -159,7 +159,7 @@ def null_if_negative(column: Any) -> Any:
 
 
 def _repeated(pa: Any, values: array[int], ends: array[int]) -> Any:
-    """Give each value as often as its run is long."""
+    """Repeat each value as often as its run is long."""
     import pyarrow.compute as pc
 
     if not values:

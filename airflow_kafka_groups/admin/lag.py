@@ -16,7 +16,7 @@ LogOffsets = Mapping[TopicPartition, ListedOffset | KafkaGroupsError]
 
 
 class LagFlag(StrEnum):
-    """Say what is to be known about one partition of a group.
+    """A remark about one partition of a group.
 
     ``RECREATED``: committed beyond the end; the topic was recreated or truncated. ``DATA_LOST``: committed below the
     log start; what lay between is gone, unread. ``UNKNOWN``: the log's ends could not be read.
@@ -31,7 +31,7 @@ class LagFlag(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Be the lag of a group in one partition.
+    """The lag of a group in one partition.
 
     :param messages: records from the committed offset (or the log start, if that is later) to the end; ``None`` where
         there is no commit, the topic was recreated, or an end is not known.
@@ -63,7 +63,7 @@ def partition_lag(committed: int | None, start: ListedOffset | None, end: Listed
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """Be the lag of one group in all its partitions."""
+    """The lag of one group in all its partitions."""
 
     group_id: GroupId
     partitions: Mapping[TopicPartition, PartitionLag]

@@ -216,5 +216,5 @@ def question(plan: DeletionPlan, report: str, why: str, report_url: str | None =
 
 
 def _text(value: str) -> str:
-    """Give a text with all that Markdown or HTML could understand as character references, on one line."""
+    """Return a string on one line, with everything that Markdown or HTML could interpret as character references."""
     return re.sub(r"[^\w .,;:/()=+-]|__+", lambda found: "".join(f"&#{ord(c)};" for c in found[0]), value)

@@ -16,7 +16,7 @@ Operations = frozenset[str] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAccess:
-    """Be what may be done with one group; ``None`` is not known.
+    """The operations allowed on one group; ``None`` if unknown.
 
     :param read: its committed offsets can be read, all of them.
     :param delete: it can be deleted.
@@ -31,7 +31,7 @@ class GroupAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Be what this user may do.
+    """The operations allowed to this user.
 
     :param lists_all: whether a listing shows every group (DESCRIBE on the cluster), or only those it may describe.
     :param sees_all_topics: whether a topic that nobody made would have been told: a sign that this user may describe

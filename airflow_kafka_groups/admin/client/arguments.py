@@ -16,9 +16,9 @@ _SURELY_SHORT = _MAX_ID_BYTES // 4  # a character has at most four bytes
 
 
 def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]:
-    """Give the ids without duplicates, in their order. An empty list is fine here: it asks about nothing.
+    """Return the ids without duplicates, in order. An empty list is fine here: it asks about nothing.
 
-    Raises ``ConfigurationError`` for a single text (its letters are not meant), and for what is not a text.
+    Raises ``ConfigurationError`` for a single text (its letters are not meant), and for what is not a string.
     """
     if isinstance(group_ids, str | bytes):
         raise ConfigurationError(name, group_ids, "give a list of ids; for one, a list with that one")
@@ -27,7 +27,7 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
         return unique
     for group_id in unique:
         if not isinstance(group_id, str):
-            raise ConfigurationError(name, group_id, "every id must be a text")
+            raise ConfigurationError(name, group_id, "every id must be a string")
         if len(group_id.encode("utf-8", "replace")) > _MAX_ID_BYTES:
             raise ConfigurationError(name, group_id, f"an id has at most {_MAX_ID_BYTES} bytes")
     return unique
@@ -52,7 +52,7 @@ def _unique(group_ids: Iterable[str]) -> list[str]:
 def one_or_many(
     groups: Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec],
 ) -> tuple[list[str], Mapping[str, ListConsumerGroupOffsetsSpec]]:
-    """Give the ids, and the specs of those that have one. A listing (``list_groups``) is ids without specs."""
+    """Return the ids, and the specs of those that have one. A listing (``list_groups``) is ids without specs."""
     wanted = group_ids_of(groups, "groups")
     specs: dict[str, ListConsumerGroupOffsetsSpec] = {}
     if isinstance(groups, Mapping) and not isinstance(groups, GroupListings):
@@ -64,7 +64,7 @@ def one_or_many(
 
 
 def partition_specs_of(specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, OffsetSpec]:
-    """Give the specs with real ``TopicPartition`` keys (plain pairs are accepted)."""
+    """Return the specs with real ``TopicPartition`` keys (plain pairs are accepted)."""
     checked: dict[TopicPartition, OffsetSpec] = {}
     for key, spec in specs.items():
         if not isinstance(spec, OffsetSpec):
@@ -74,7 +74,7 @@ def partition_specs_of(specs: Mapping[TopicPartition, OffsetSpec]) -> dict[Topic
 
 
 def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Give the partitions without duplicates, as real ``TopicPartition`` (plain pairs are accepted)."""
+    """Return the partitions without duplicates, as real ``TopicPartition`` (plain pairs are accepted)."""
     return list(dict.fromkeys(_partition(item) for item in partitions))
 
 

@@ -218,7 +218,7 @@ class AdminDriver(Generic[K, V]):
             self._results.append((key, value, error))
 
     def _finish_all(self, keys: Sequence[K], values: Iterable[V]) -> None:
-        """Do what ``_finish`` does for all the keys of a request at once."""
+        """Finish all keys of a request at once, as ``_finish`` does for one."""
         finished: Iterable[Outcome[K, V]] = zip(keys, values, repeat(None), strict=False)
         if not self._open.issuperset(keys):  # some of them were given up before
             finished = [outcome for outcome in finished if outcome[0] in self._open]

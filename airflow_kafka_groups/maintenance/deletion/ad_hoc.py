@@ -144,7 +144,7 @@ async def _back_up(
     now = request.now()
     cluster_id = await admin.cluster_id()
     if not cluster_id:
-        raise PlanError("the cluster reports no id, so a backup could not be told from another cluster's")
+        raise PlanError("the cluster reports no id, so a backup could not be distinguished from another cluster's")
     plan = _plan(layout.cluster, cluster_id, expected, listings, now)
     await asyncio.to_thread(save_plan, layout, plan)
     await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
@@ -164,7 +164,7 @@ def _plan(
             lag=None,
             idle_since=None,
             idle_seconds=None,
-            reason="named by hand",
+            reason="named in the request",
             fingerprint=group.fingerprint,
         )
         for group in expected

@@ -2,7 +2,7 @@
 
 A restored group looks just as it did when it was judged, and a group that was in use a moment ago may be Empty now. So
 what counts is what the journal tells: a request deletes no group twice and none that one of its tries found in use, and
-for every other request the idle time begins anew with a deletion or a proof of life.
+for every other request the idle time restarts with a deletion or a proof of life.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def exclusions(
     for group_id, reset in history.idle_resets().items():
         # The idle time has to have passed when the groups were judged: later on nobody looked.
         if judged_at is not None and _between(reset.at, min(judged_at, now)) < max(min_idle_seconds, 0.0):
-            excluded[group_id] = _keep(reset, "its idle time begins anew since then")
+            excluded[group_id] = _keep(reset, "its idle time restarts since then")
     for group_id, reset in history.idle_resets(request_id).items():
         excluded[group_id] = _keep(reset, "only a new plan may judge it again")
     return excluded

@@ -35,7 +35,7 @@ JOIN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRecord:
-    """Be what the record of a run says of its lease.
+    """The lease in the record of a run.
 
     :param generations: the generations of the group by which this run held the lease when it sent delete requests, in
         order: a run with a higher one came later. The first is that in which it was acquired.
@@ -49,7 +49,7 @@ class LeaseRecord:
     lost: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return plain JSON."""
         return {
             "group_id": self.group_id,
             "owner": self.owner,
@@ -65,7 +65,7 @@ class LeaseRecord:
 
 
 class LeaseGuard:
-    """Hold a deletion to its lease, and remember what there is to record.
+    """The guard that stops a deletion without its lease, and keeps what is to be recorded.
 
     :param lease: the lease, held already.
     """
@@ -83,7 +83,7 @@ class LeaseGuard:
         return self._lease.generation
 
     async def why_lost(self) -> str | None:
-        """Say why nothing may be deleted any more, or give ``None`` while the lease is held."""
+        """Return why nothing may be deleted any more, ``None`` while the lease is held."""
         if self.lost is None:
             with suppress(LeaseLostError), self._noted():
                 await self._lease.confirm(MARGIN_SECONDS)
@@ -97,7 +97,7 @@ class LeaseGuard:
         self._generations[self._lease.generation] = None
 
     async def run_while_held(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work, and give it up as soon as the lease ends.
+        """Run the work, and cancel it as soon as the lease ends.
 
         Raises ``LeaseLostError``: the work may or may not be done then.
         """
@@ -113,7 +113,7 @@ class LeaseGuard:
             await asyncio.gather(task, return_exceptions=True)
 
     def record(self) -> LeaseRecord:
-        """Give what there is to record; also after the lease was given back."""
+        """Return the record, also after the lease was released."""
         return LeaseRecord(
             group_id=self._lease.group_id,
             owner=self._lease.owner,
@@ -148,7 +148,7 @@ def other_leases(group_ids: Iterable[str], lease_group_id: str | None) -> tuple[
 
 
 def lease_record(guard: LeaseGuard | None, *, dry_run: bool) -> LeaseRecord | None:
-    """Give what a report says of the lease: nothing for a dry run, which needs none."""
+    """Return the lease for a report; ``None`` for a dry run, which needs none."""
     return None if guard is None or dry_run else guard.record()
 
 
@@ -156,7 +156,7 @@ def lease_record(guard: LeaseGuard | None, *, dry_run: bool) -> LeaseRecord | No
 async def deletion_lease(
     config: ClientConfig, *, group_id: str, owner: str, wait_seconds: float
 ) -> AsyncIterator[LeaseGuard]:
-    """Hold the lease of a cluster for a deletion, and give it back afterwards.
+    """Acquire the lease of a cluster for a deletion, and release it afterwards.
 
     :param config: how to reach the cluster.
     :param group_id: the group that stands for the lease; all runs that are to exclude each other name the same.

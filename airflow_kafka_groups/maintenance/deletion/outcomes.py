@@ -24,7 +24,7 @@ PARTLY_DELETED = "partly_deleted"
 
 
 class Outcome(StrEnum):
-    """Say what became of a group."""
+    """The outcome of a group."""
 
     DELETED = "deleted"
     WOULD_DELETE = "would_delete"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOutcome:
-    """Be what became of one group: ``code`` for counting, ``reason`` for people."""
+    """The outcome of one group: ``code`` for counting, ``reason`` for people."""
 
     group_id: str
     outcome: Outcome
@@ -44,7 +44,7 @@ class GroupOutcome:
     reason: str
 
     def to_json(self) -> dict[str, str]:
-        """Give plain JSON."""
+        """Return plain JSON."""
         return {"group_id": self.group_id, "outcome": self.outcome.value, "code": self.code, "reason": self.reason}
 
     @classmethod
@@ -57,9 +57,9 @@ class GroupOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionReport:
-    """Be the result of a deletion: one outcome for each group asked for, in that order.
+    """The result of a deletion: one outcome for each requested group, in order.
 
-    :param plan_id: ``None`` for groups named by hand.
+    :param plan_id: ``None`` for named groups.
     :param warnings: what went wrong with the run as a whole.
     :param lease: the lease it held, ``None`` for a dry run, and where the lease is switched off.
     """
@@ -76,7 +76,7 @@ class DeletionReport:
     lease: LeaseRecord | None = None
 
     def ids(self, *outcomes: Outcome) -> list[str]:
-        """Give the groups with one of these outcomes."""
+        """Return the groups with one of these outcomes."""
         return [item.group_id for item in self.outcomes if item.outcome in outcomes]
 
     @property
@@ -91,14 +91,14 @@ class DeletionReport:
         return dict(Counter(item.code for item in self.outcomes if item.outcome is Outcome.KEPT))
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON with every outcome."""
+        """Return plain JSON with every outcome."""
         return {
             **self.summary(),
             "outcomes": [item.to_json() for item in self.outcomes],
         }
 
     def summary(self) -> dict[str, Any]:
-        """Give plain JSON without the single outcomes: small enough for XCom."""
+        """Return plain JSON without the single outcomes, small enough for XCom."""
         return {
             "plan_id": self.plan_id,
             "plan_digest": self.plan_digest,
@@ -149,7 +149,7 @@ def would_delete(group_id: str, decision: Decision) -> GroupOutcome:
 
 
 def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
-    """Tell what the answer to a delete request means; whatever is no clear answer is ``UNKNOWN``: look again."""
+    """Return the outcome of a delete request; without a clear answer it is ``UNKNOWN``: look again."""
 
     def outcome(what: Outcome, code: str, reason: str) -> GroupOutcome:
         return GroupOutcome(group_id=group_id, outcome=what, code=code, reason=reason)
@@ -176,5 +176,5 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
 
 
 def with_outcome(item: GroupOutcome, what: Outcome, code: str, reason: str) -> GroupOutcome:
-    """Give the outcome corrected by a later look."""
+    """Return the outcome corrected by a later look."""
     return replace(item, outcome=what, code=code, reason=reason)

@@ -1,4 +1,4 @@
-"""The fence: the last decision before a group is deleted, made of what was read a moment ago. Pure; every doubt keeps.
+"""The recheck: the last decision before a group is deleted, from the latest reading. Pure; every doubt keeps.
 
 Kafka itself refuses only to delete a group *with members* (NON_EMPTY_GROUP). A consumer that assigns its own partitions
 (Flink, Spark, ``assign()``) has none, and a share group can be deleted together with its progress: the broker will not
@@ -20,7 +20,7 @@ from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupOff
 
 
 class Action(StrEnum):
-    """Say what to do with a group."""
+    """The action for a group."""
 
     DELETE = "delete"
     KEEP = "keep"
@@ -28,7 +28,7 @@ class Action(StrEnum):
 
 
 class Reason(StrEnum):
-    """Say why, for counting; the sentence for people is beside it."""
+    """The reason of a decision, for counting; a sentence for people comes with it."""
 
     SAFE = "safe"
     GONE = "gone"
@@ -58,7 +58,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Be what the fence says of one group."""
+    """The decision about one group."""
 
     action: Action
     code: Reason
@@ -67,7 +67,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """Say what a group has to look like still.
+    """The state that a group must still have.
 
     :param group_type: its type when it was judged; ``unknown`` if the broker did not say.
     :param protocol_type: its protocol type then.
@@ -96,7 +96,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Be what was read of one group a moment ago; ``None`` is "no answer", which keeps the group.
+    """The latest reading of one group; ``None`` is "no answer", which keeps the group.
 
     :param listing: the group in a complete listing made at the start of this run.
     """
@@ -135,7 +135,7 @@ def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> 
 
 
 def is_not_found(error: KafkaGroupsError) -> bool:
-    """Say whether a broker answered that the group does not exist."""
+    """Return whether a broker answered that the group does not exist."""
     return isinstance(error, BrokerError) and error.name == "GROUP_ID_NOT_FOUND"
 
 

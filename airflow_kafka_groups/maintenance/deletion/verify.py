@@ -27,7 +27,7 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """Be what was found of groups that should be gone.
+    """The result of looking for groups that should be gone.
 
     :param gone: proven to be gone.
     :param present: groups that are there, with what is known of them.
@@ -40,11 +40,11 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Say whether every group is proven to be gone."""
+        """Whether every group is proven to be gone."""
         return not self.present and not self.unclear
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return plain JSON."""
         return {"gone": len(self.gone), "present": dict(self.present), "unclear": dict(self.unclear)}
 
 
@@ -105,7 +105,7 @@ def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verificatio
 def _look(
     group_id: str, listings: GroupListings, described: GroupResult[GroupDescription] | None
 ) -> tuple[str | None, str | None]:
-    """Give (what is there, what is in doubt); neither is "gone"."""
+    """Return (what exists, what is in doubt); neither means "gone"."""
     listing = listings.get(group_id)
     if listing is not None:
         return f"listed as {listing.type.value}, state {listing.state.value}", None

@@ -155,7 +155,7 @@ class History:
         return found
 
     def idle_resets(self, request_id: str | None = None) -> dict[str, IdleReset]:
-        """Return when the idle time of groups began anew at the latest: by a deletion, or by a proof of life.
+        """Return when the idle time of groups restarted at the latest: by a deletion, or by a proof of life.
 
         :param request_id: only by the tries of this request. Default: all.
         """

@@ -16,7 +16,7 @@ MAX_WAIT_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
-    """Say how the lease is taken.
+    """The terms on which the lease is taken.
 
     :param wait_seconds: how long a lease that another run holds is waited for.
     :param skip: skip the task when it is held still; else fail it.
