@@ -1,0 +1,87 @@
+"""Run the campaign, one of its histories, or the campaign against guards that are taken out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.campaign.campaign import Summary, quick, run_many, run_story, shrink
+from tests.campaign.mutants import MUTANTS, without
+from tests.campaign.steps import Story, story_of
+
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "campaign"
+RUNS = 10_000
+BUDGET = 3_000
+"""Histories that a mutant has to survive to count as not found."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS, help="how many histories (default %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default %(default)s)")
+    parser.add_argument("--seed", type=int, help="run this history only, and show it")
+    parser.add_argument("--mutants", nargs="*", help="take out these guards, or each of them, one at a time")
+    parser.add_argument("--budget", type=int, default=BUDGET, help="histories for a mutant (default %(default)s)")
+    asked = parser.parse_args(arguments)
+    if asked.seed is not None:
+        return _one(asked.seed)
+    if asked.mutants is not None:
+        return _mutants(asked.mutants or list(MUTANTS), asked.budget)
+    summary = run_many(range(asked.first, asked.first + asked.runs))
+    _write("summary.json", summary.to_json())
+    for seed in summary.failing[:3]:
+        _one(seed)
+    return _told(summary)
+
+
+def _told(summary: Summary) -> int:
+    print(json.dumps(summary.to_json(), indent=1))
+    if summary.broken:
+        print(f"Broken: {summary.broken}. Show one with: python -m tests.campaign --seed {summary.failing[0]}")
+    return int(bool(summary.broken))
+
+
+def _one(seed: int) -> int:
+    """Run one history; when it breaks an invariant, show the shortest form of it that still does."""
+    with quick() as loops:
+        story = story_of(seed)
+        world = run_story(story, loops)
+        if world.problems:
+            story = shrink(story, loops)
+            world = run_story(story, loops)
+    _show(story, world.log, world.problems)
+    return int(bool(world.problems))
+
+
+def _show(story: Story, log: list[str], problems: list[str]) -> None:
+    print(f"seed {story.seed}, groups {', '.join(story.behaviours)}")
+    for step in story.steps:
+        print(f"  {step.action} {step.a} {step.b}")
+        for fault in step.faults:
+            meanwhile = ", ".join(f"{other.action} {other.a} {other.b}" for other in fault.steps)
+            print(f"      at {fault.call} {fault.nth}: {fault.kind} {fault.arg} {meanwhile}")
+    print("What happened:", *log, *(problems or ["no invariant is broken"]), sep="\n  ")
+
+
+def _mutants(names: list[str], budget: int) -> int:
+    found: list[dict[str, Any]] = []
+    for name in names:
+        with without(name):
+            summary = run_many(range(budget), stop_at_first=True)
+        found.append({"guard": name, "found": bool(summary.failing), "runs": summary.runs, "by": summary.broken})
+        print(f"{name:45} {'found' if summary.failing else 'NOT FOUND'} after {summary.runs:5} {summary.broken}", flush=True)
+    missed = [row["guard"] for row in found if not row["found"]]
+    _write("guards.json", {"guards": len(found), "found": len(found) - len(missed), "budget": budget, "mutants": found})
+    return int(bool(missed))
+
+
+def _write(name: str, data: dict[str, Any]) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / name).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Runs of the campaign: many histories, their counts, and the shortest form of one that breaks an invariant."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+
+from airflow_kafka_groups.maintenance.backup import file
+from airflow_kafka_groups.maintenance.journal import journal
+from airflow_kafka_groups.maintenance.storage import StoragePath
+from tests.campaign.actions import run_steps
+from tests.campaign.ending import check_end
+from tests.campaign.process import Loops
+from tests.campaign.steps import Story, shorter, story_of
+from tests.campaign.world import World
+
+INVARIANTS = (
+    "live_deleted",
+    "late_deleted",
+    "deleted_without_backup",
+    "deleted_twice",
+    "unapproved_deleted",
+    "restores_different",
+    "journal_lies",
+)
+
+
+def run_story(story: Story, loops: Loops) -> World:
+    """Run one history from an empty cluster and storage, and check every invariant."""
+    world = World(loops, story.behaviours, run_steps, reads_commits=bool(story.seed % 2))
+    run_steps(world, story.steps)
+    check_end(world)
+    return world
+
+
+def shrink(story: Story, loops: Loops, seconds: float = 60.0) -> Story:
+    """Return the shortest history found that breaks the same invariant."""
+    wanted = run_story(story, loops).problems[0].partition(":")[0]
+    until = time.process_time() + seconds
+    shrunk = True
+    while shrunk:
+        shrunk = False
+        for candidate in shorter(story):
+            if time.process_time() > until:
+                return story
+            if any(problem.startswith(wanted) for problem in run_story(candidate, loops).problems):
+                story, shrunk = candidate, True
+                break
+    return story
+
+
+@dataclass(slots=True)
+class Summary:
+    """The counts of many histories."""
+
+    runs: int = 0
+    steps: int = 0
+    deleted: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
+    failing: list[int] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+    def add(self, story: Story, world: World) -> None:
+        """Count one history."""
+        self.runs += 1
+        self.steps += len(story.steps)
+        self.deleted += len(world.deletions)
+        self.found += world.found
+        self.injected += world.injected
+        if world.problems:
+            self.failing.append(story.seed)
+
+    @property
+    def broken(self) -> dict[str, int]:
+        """The invariants that were broken, with how often."""
+        return {name: self.found[name] for name in INVARIANTS if self.found[name]}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {
+            "runs": self.runs,
+            "steps": self.steps,
+            "faults_injected": sum(self.injected.values()),
+            "deleted": self.deleted,
+            **{name: self.found[name] for name in INVARIANTS},
+            "restores_compared": self.found["restores_compared"],
+            "faults": dict(sorted(self.injected.items())),
+            "failing_seeds": self.failing[:20],
+            "cpu_seconds": round(self.cpu_seconds, 1),
+        }
+
+
+@contextmanager
+def quick() -> Iterator[Loops]:
+    """Provide the loops of a campaign, with the code's threads and repeated work taken out."""
+    # More threads would make the order of calls, and so the faults, depend on the machine.
+    readers, journal._READERS = journal._READERS, 1 << 30
+    decode, decoded = file._groups, dict[Any, list[file.BackedUpGroup]]()
+
+    def groups(path: StoragePath, data: bytes, backup: file.Backup) -> Iterator[file.BackedUpGroup]:
+        # The same bytes hold the same rows; Parquet is most of the time that a campaign takes.
+        key = (data, backup.plan_id, backup.cluster, backup.kafka_cluster_id)
+        if key not in decoded:
+            if len(decoded) > 100:
+                decoded.clear()
+            decoded[key] = list(decode(path, data, backup))
+        return iter(decoded[key])
+
+    logging.disable(logging.CRITICAL)
+    cpus = pyarrow.cpu_count()
+    pyarrow.set_cpu_count(1)
+    loops = Loops()
+    file._groups = groups
+    try:
+        yield loops
+    finally:
+        file._groups = decode
+        journal._READERS = readers
+        pyarrow.set_cpu_count(cpus)
+        logging.disable(logging.NOTSET)
+        loops.close()
+
+
+def run_many(seeds: Iterable[int], *, stop_at_first: bool = False) -> Summary:
+    """Run the histories of many seeds."""
+    summary, began = Summary(), time.process_time()
+    with quick() as loops:
+        for seed in seeds:
+            story = story_of(seed)
+            world = run_story(story, loops)
+            summary.add(story, world)
+            if world.problems and stop_at_first:
+                break
+    summary.cpu_seconds = time.process_time() - began
+    return summary

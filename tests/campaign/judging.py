@@ -1,0 +1,198 @@
+"""Snapshots of the model, and verdicts on them by the Spark job's reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
+from airflow_kafka_groups.maintenance.protocols import read_offsets
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup
+from airflow_kafka_groups.models import GroupOffsets
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from tests.campaign.cluster import ModelAdmin
+from tests.campaign.process import Process
+from tests.campaign.world import MIN_IDLE, World
+from tests.fakes.groups import CLUSTER_ID
+from tests.spark.reference import Observation, judge_slowly
+
+CLUSTER = "prod"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSnapshot:
+    """A snapshot in memory, with the parts of ``SnapshotReader`` that a plan uses.
+
+    :param last_commits: when each group committed last by the log of commits; empty where it is not read.
+    """
+
+    manifest: SnapshotManifest
+    rows: dict[str, SnapshotGroup]
+    clock: float
+    last_commits: dict[str, float]
+
+    def groups(self, group_ids: Iterable[str] | None = None) -> Iterator[SnapshotGroup]:
+        wanted = None if group_ids is None else set(group_ids)
+        return (row for group_id, row in sorted(self.rows.items()) if wanted is None or group_id in wanted)
+
+
+async def take(world: World, process: Process, admin: ModelAdmin) -> None:
+    """Take a snapshot, and note what it proves of each group."""
+    started_at = process.now()
+    listings = await admin.list_groups()
+    ids = list(listings)
+    described = await admin.describe_consumer_groups(ids)
+    offsets = {result.group_id: result async for result in read_offsets(admin, ids, require_stable=False)}
+    at = process.now()
+    rows: dict[str, SnapshotGroup] = {}
+    for group_id in ids:
+        of_group, of_offsets = described.get(group_id), offsets[group_id]
+        errors = [str(found.error) for found in (of_group, of_offsets) if found is not None and found.error]
+        value = of_group.value if of_group is not None else None
+        rows[group_id] = SnapshotGroup(
+            group_id=group_id,
+            group_type=listings[group_id].type.value,
+            protocol_type=listings[group_id].protocol_type,
+            state=value.state.value if value is not None else listings[group_id].state.value,
+            members=len(value.members) if value is not None else None,
+            coordinator=1,
+            observed_at=at,
+            offsets=of_offsets.value or GroupOffsets.from_mapping(group_id, {}),
+            errors=tuple(errors if of_group is not None else [*errors, "not described"]),
+        )
+    manifest = _manifest(started_at, at, listings.complete, rows)
+    commits = {group_id: max(times) for group_id, times in world.commits.items()} if world.reads_commits else {}
+    _note_lives(world, rows, commits)
+    world.snapshots.append(ModelSnapshot(manifest, rows, world.clock, commits))
+
+
+def _note_lives(world: World, rows: dict[str, SnapshotGroup], commits: dict[str, float]) -> None:
+    for group_id, row in rows.items():
+        before = _last_read(world.snapshots, group_id)
+        moved = before is not None and not row.errors and dict(before.offsets.items()) != dict(row.offsets.items())
+        if row.members or moved:
+            world.lives[group_id].append((world.clock, "snapshot"))
+        if group_id in commits:
+            world.lives[group_id].append((commits[group_id], "snapshot"))
+
+
+def _last_read(snapshots: list[ModelSnapshot], group_id: str) -> SnapshotGroup | None:
+    for snapshot in reversed(snapshots):
+        row = snapshot.rows.get(group_id)
+        if row is not None and not row.errors:
+            return row
+    return None
+
+
+def verdicts(snapshots: list[ModelSnapshot], newest: ModelSnapshot, how: int) -> list[Verdict]:
+    """Judge every group of a snapshot.
+
+    :param how: 0 as the job does; 1 by a job with other settings; 2 by one that calls groups with members stale.
+    """
+    policy = StalenessPolicy(min_idle_seconds=60.0 if how == 1 else MIN_IDLE)
+    complete = [snapshot for snapshot in snapshots if snapshot.manifest.complete]
+    if newest not in complete:
+        complete = [*complete, newest]
+    found = []
+    for group_id, row in newest.rows.items():
+        seen = [
+            _observed(place, snapshot.rows[group_id])
+            for place, snapshot in enumerate(complete)
+            if group_id in snapshot.rows
+        ]
+        judged = judge_slowly(seen, len(complete) - 1, policy)
+        if judged is not None:
+            since = _later(judged["idle_since"], group_id, snapshots, newest)
+            found.append(_verdict(row, judged, since, policy, how))
+    return found
+
+
+def _later(
+    since: datetime | None, group_id: str, snapshots: list[ModelSnapshot], newest: ModelSnapshot
+) -> datetime | None:
+    """Let an idle time begin anew at a commit in the log, and where an incomplete snapshot shows life."""
+    if since is None:
+        return None
+    signs = [since]
+    if group_id in newest.last_commits:
+        signs.append(newest.manifest.observed_at - timedelta(seconds=newest.clock - newest.last_commits[group_id]))
+    before: SnapshotGroup | None = None
+    for snapshot in snapshots:
+        row = snapshot.rows.get(group_id)
+        if row is None or row.errors:
+            continue
+        moved = before is not None and dict(before.offsets.items()) != dict(row.offsets.items())
+        if row.members or row.state != "Empty" or moved:
+            signs.append(snapshot.manifest.observed_at)
+        before = row
+    return max(signs)
+
+
+def _observed(place: int, row: SnapshotGroup) -> Observation:
+    offsets = {
+        (where.topic, where.partition): (value.offset, value.leader_epoch or -1, value.metadata)
+        for where, value in row.offsets.items()
+        if value is not None
+    }
+    return Observation(
+        place=place,
+        at=row.observed_at,
+        group_type=row.group_type,
+        protocol_type=row.protocol_type,
+        state=row.state,
+        members=row.members,
+        error=row.errors[0] if row.errors else None,
+        offsets=offsets,
+        ends=dict.fromkeys(offsets, (0, 100_000)),
+    )
+
+
+def _verdict(
+    row: SnapshotGroup, judged: dict[str, Any], since: datetime | None, policy: StalenessPolicy, how: int
+) -> Verdict:
+    idle = None if since is None else (row.observed_at - since).total_seconds()
+    verdict = judged["verdict"]
+    if verdict == "stale" and (idle is None or idle < policy.min_idle_seconds):
+        verdict = "settling"
+    observations = judged["observations"]
+    if how == 2 and (row.members or row.errors):
+        since = row.observed_at - timedelta(days=9)
+        verdict, idle, observations = "stale", 9 * 86_400.0, 5
+    return Verdict(
+        group_id=row.group_id,
+        group_type=row.group_type,
+        protocol_type=row.protocol_type,
+        state=row.state,
+        members=row.members,
+        partitions=len(row.offsets),
+        lag=judged["lag"],
+        idle_since=since,
+        idle_seconds=idle,
+        observations=observations,
+        observed_at=row.observed_at,
+        verdict=verdict,
+        reason="judged by the reference",
+    )
+
+
+def _manifest(started_at: datetime, at: datetime, complete: bool, rows: dict[str, SnapshotGroup]) -> SnapshotManifest:
+    return SnapshotManifest(
+        snapshot_id=new_id(at),
+        cluster=CLUSTER,
+        kafka_cluster_id=CLUSTER_ID,
+        started_at=started_at,
+        observed_at=at,
+        airflow_run="campaign",
+        complete=complete,
+        missing_brokers={} if complete else {"1": "no answer"},
+        sees_all_topics=True,
+        groups=len(rows),
+        failed_groups=sum(1 for row in rows.values() if row.errors),
+        rows=len(rows),
+        scope={},
+        files=(),
+    )

@@ -1,0 +1,150 @@
+"""Guards taken out one at a time: each mutant removes one, and the campaign has to notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.maintenance import durable_files
+from airflow_kafka_groups.maintenance.backup import planned
+from airflow_kafka_groups.maintenance.deletion import chunks, lease, outcomes, recheck, service
+from airflow_kafka_groups.maintenance.deletion.approval import approvals_folder
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
+from airflow_kafka_groups.maintenance.deletion.verify import Verification
+from airflow_kafka_groups.maintenance.journal import files, history, journal
+from airflow_kafka_groups.maintenance.plan import make_plan
+from airflow_kafka_groups.models import GroupType
+from tests.campaign import actions
+
+assert approvals_folder
+
+Patch = tuple[object, str, Any]
+
+
+def _nothing(*arguments: Any, **more: Any) -> None:
+    return None
+
+
+def _no_mapping(*arguments: Any, **more: Any) -> dict[str, Any]:
+    return {}
+
+
+def _read_by_luck(path: Any) -> bytes | None:
+    """Read a file as code does that takes every error for absence."""
+    try:
+        return bytes(path.fs.cat_file(path.path))
+    except Exception:  # noqa: BLE001  # this is what is removed
+        return None
+
+
+def _replace_object(path: Any, data: bytes) -> None:
+    path.fs.pipe_file(path.path, data, mode="overwrite")
+
+
+async def _never_lost(self: Any) -> None:
+    return None
+
+
+async def _work(self: Any, work: Callable[[], Any]) -> Any:
+    return await work()
+
+
+async def _all_gone(admin: Any, group_ids: Any) -> Verification:
+    return Verification(gone=tuple(group_ids), present={}, unclear={})
+
+
+def _certain(outcome: Any) -> bool:
+    return outcome.outcome is Outcome.DELETED
+
+
+def _no_resets(self: Any, request_id: str | None = None) -> dict[str, Any]:
+    return {} if request_id is None else _RESETS(self, request_id)
+
+
+def _only_other_plans(self: Any, request_id: str | None = None) -> dict[str, Any]:
+    return _RESETS(self) if request_id is None else {}
+
+
+_RESETS = history.History.idle_resets
+_OF_DELETION = outcomes.of_deletion
+_KEEP_BY_VERDICT = make_plan._keep_by_verdict
+
+
+def _optimistic(group_id: str, error: Any) -> Any:
+    return _OF_DELETION(group_id, error if error is None or hasattr(error, "name") else None)
+
+
+def _trusting(verdict: Any, policy: Any) -> Any:
+    return _KEEP_BY_VERDICT(verdict, policy) if verdict.verdict != "stale" else None
+
+
+def _any_offsets(expected: Any, offsets: Any) -> None:
+    return None
+
+
+def _with_all(backup: Any, plan: Any) -> Any:
+    return backup
+
+
+def _intend_nothing(self: Any, groups: Mapping[str, str], at: Any, **more: Any) -> None:
+    return None
+
+
+def _append_over(self: Any, data: Mapping[str, Any]) -> Any:
+    raise NotImplementedError
+
+
+MUTANTS: dict[str, tuple[Patch, ...]] = {
+    "the journal's intents count for nothing": ((history, "_may_be_deleted", _certain),),
+    "no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),
+    "proof of life is forgotten": ((history.RunRecord, "alive", _no_mapping),),
+    "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
+    "members are not looked at": ((recheck, "_by_life", _nothing),),
+    "the backup is not looked into": ((recheck, "_by_backup", _nothing),),
+    "every error is taken for absence": (
+        (durable_files, "read_file", _read_by_luck),
+        (files, "read_file", _read_by_luck),
+        (planned, "read_file", _read_by_luck),
+    ),
+    "files are not created exclusively": ((durable_files, "_create_object", _replace_object),),
+    "the approval is not read": ((service, "require_approval", _nothing),),
+    "the approver's exceptions are dropped": ((service, "exclude", _no_mapping),),
+    "idle times do not begin anew": ((history.History, "idle_resets", _no_resets),),
+    "a plan may delete a group again": ((history.History, "idle_resets", _only_other_plans),),
+    "a reading never grows old": (
+        (actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),
+    ),
+    "the lease is not looked at": (
+        (lease.LeaseGuard, "why_lost", _never_lost),
+        (lease.LeaseGuard, "check", _nothing),
+        (lease.LeaseGuard, "run_while_held", _work),
+    ),
+    "every listing is complete": ((GroupListings, "complete", property(lambda self: True)),),
+    "all types may be deleted": (
+        (recheck, "JUDGED_TYPES", frozenset(GroupType)),
+        (recheck, "_by_kind", _nothing),
+    ),
+    "nothing is verified": ((service, "verify_deleted", _all_gone),),
+    "lost answers are believed": ((chunks, "of_deletion", _optimistic),),
+    "the plan trusts the judge": ((make_plan, "_keep_by_verdict", _trusting),),
+    "the plan does not look at the snapshot": ((make_plan, "_doubt", _nothing),),
+}
+assert DeletionLimits
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """Remove one guard."""
+    patches = [patch.object(target, attribute, new) for target, attribute, new in MUTANTS[name]]
+    for each in patches:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in patches:
+            each.stop()

@@ -1,0 +1,204 @@
+"""The model: one cluster, one storage, one clock, and the truth about every group, by which each deletion is judged."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.models import GroupType, OffsetAndMetadata, TopicPartition
+from tests.campaign.cluster import SESSION_SECONDS, Seen
+from tests.campaign.process import Loops, Process
+from tests.campaign.steps import DAY, EVENTS, Step
+from tests.campaign.storage import Store
+from tests.fakes.groups import NOW, FakeGroup, committed
+
+MIN_IDLE = float(DAY)
+WINDOW = 15.0
+TOLERANCE = 600.0
+"""Clocks of workers may differ by some minutes."""
+Commits = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(slots=True)
+class PlanTruth:
+    """A plan, and what people truly said of it."""
+
+    plan: DeletionPlan
+    judged_at: float
+    terms: ApprovalTerms
+    approved: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a deleting process is about. ``known`` are the proofs of life that were recorded before it began."""
+
+    request_id: str
+    plan: PlanTruth | None
+    expected: Mapping[str, str]
+    known: Mapping[str, list[tuple[float, str]]]
+    approved: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionTruth:
+    """A deletion that happened."""
+
+    group_id: str
+    at: float
+    process: int
+    request_id: str
+    commits: Commits
+
+
+@dataclass
+class World:
+    """Everything that outlives a process."""
+
+    loops: Loops
+    behaviours: tuple[str, ...]
+    run_steps: Callable[[World, tuple[Step, ...], int], None]
+    reads_commits: bool = True
+    clock: float = 0.0
+    groups: dict[str, FakeGroup] = field(default_factory=dict)
+    store: Store = field(default_factory=Store)
+    hidden: set[str] = field(default_factory=set)
+    changed: dict[str, float] = field(default_factory=dict)
+    commits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    lives: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
+    sightings: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    snapshots: list[Any] = field(default_factory=list)
+    plans: list[PlanTruth] = field(default_factory=list)
+    deletions: list[DeletionTruth] = field(default_factory=list)
+    tasks: dict[int, Task] = field(default_factory=dict)
+    holder: Process | None = None
+    held_until: float = 0.0
+    generation: int = 0
+    processes: int = 0
+    injected: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for number, behaviour in enumerate(self.behaviours):
+            self.groups[name_of(number)] = FakeGroup(
+                {TopicPartition("t", part): 100 + number for part in range(1 + number % 2)},
+                type=GroupType.SHARE if behaviour == "share" else (GroupType.CLASSIC, GroupType.CONSUMER)[number % 2],
+                members=int(behaviour == "member"),
+            )
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.clock)
+
+    def violated(self, what: str, text: str) -> None:
+        """Count a violation of an invariant."""
+        self.found[what] += 1
+        self.problems.append(f"{what}: {text}")
+
+    def renew(self, process: Process) -> None:
+        """Let a process's heartbeats through, if they are not too late."""
+        if self.holder is process and self.held_until > self.clock:
+            self.held_until = self.clock + SESSION_SECONDS
+
+    def meanwhile(self, steps: tuple[Step, ...]) -> None:
+        """Let other processes run to their ends while one is stopped."""
+        with ThreadPoolExecutor(1) as pool:  # a loop cannot run inside another one of the same thread
+            pool.submit(self.run_steps, self, steps, 1).result()
+
+    def event(self, number: int, event: int) -> None:
+        """Let something happen to a group."""
+        group_id = name_of(number % len(self.behaviours))
+        what = EVENTS[event % len(EVENTS)]
+        if what in ("hide", "show"):
+            (self.hidden.add if what == "hide" else self.hidden.discard)(group_id)
+            return
+        group = self.groups.get(group_id)
+        if group is None:
+            if what != "commit":
+                return
+            group = self.groups[group_id] = FakeGroup({TopicPartition("t", 0): 500}, protocol_type="")
+        if what == "share":
+            self.groups[group_id] = FakeGroup(dict(group.offsets), type=GroupType.SHARE)
+        elif what == "join":
+            group.members = 1
+        elif what == "leave":
+            group.members = 0
+        elif what in ("commit", "same"):
+            first = next(iter(group.offsets), TopicPartition("t", 0))
+            before = group.offsets.get(first, committed(0))
+            group.offsets[first] = committed(before.offset + (what == "commit"))
+            self.commits[group_id].append(self.clock)
+        else:
+            group.members = 1 - group.members
+        self.changed[group_id] = self.clock
+
+    def wait(self, hours: int) -> None:
+        """Let hours pass in which each group's consumers behave as they do."""
+        for _ in range(3):
+            self.clock += hours * 1_200.0
+            for number, behaviour in enumerate(self.behaviours):
+                event = {"mover": "commit", "same": "same", "flapping": "flap"}.get(behaviour)
+                if event is not None and name_of(number) in self.groups:
+                    self.event(number, EVENTS.index(event))
+
+    # -- the truth about deletions ------------------------------------------------------------------------------------
+
+    def judge_deletion(self, process: Process, group_id: str, seen: Seen | None) -> None:
+        """Check one deletion that is about to happen by everything that is true of the group."""
+        group = self.groups.get(group_id)
+        if group is None or group.busy:
+            return  # the broker refuses
+        task = self.tasks[process.number]
+        self._judge_reading(task, group_id, group, seen)
+        self._judge_approval(task, group_id)
+        self._judge_earlier(task, group_id)
+        in_window = seen is not None and self.changed.get(group_id, -1.0) > seen.offsets_at
+        commits = seen.commits if in_window and seen and seen.commits is not None else dict(group.offsets)
+        self.deletions.append(DeletionTruth(group_id, self.clock, process.number, task.request_id, dict(commits)))
+
+    def note_deletion(self, group_id: str) -> None:
+        self.log.append(f"{self.clock:.1f} {group_id} deleted")
+
+    def _judge_reading(self, task: Task, group_id: str, group: FakeGroup, seen: Seen | None) -> None:
+        if seen is None or seen.at < 0 or seen.members or not seen.empty or group.type is GroupType.SHARE:
+            self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: read as {seen}, type {group.type.value}")
+        elif seen.fingerprint != task.expected.get(group_id, seen.first_fingerprint):
+            self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: its offsets had moved when it was read")
+        elif self.clock - seen.at > WINDOW + 1.0:
+            self.violated("late_deleted", f"{group_id} at {self.clock:.0f}: read at {seen.at:.0f}")
+        for at, by in task.known.get(group_id, ()):
+            if by == task.request_id:
+                self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: a try found it alive at {at:.0f}")
+            elif task.plan is None:
+                continue
+            elif by == "snapshot" and task.plan.judged_at - MIN_IDLE + TOLERANCE < at <= task.plan.judged_at:
+                self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: seen alive by a snapshot at {at:.0f}")
+            elif by != "snapshot" and self.clock - at < MIN_IDLE - TOLERANCE:
+                self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: found alive by a run at {at:.0f}")
+
+    def _judge_approval(self, task: Task, group_id: str) -> None:
+        if task.plan is None or task.plan.terms.why(len(task.plan.plan.groups)) is None:
+            return
+        if group_id not in (task.approved or frozenset()) | (task.plan.approved or frozenset()):
+            self.violated("unapproved_deleted", f"{group_id} at {self.clock:.0f} by plan {task.request_id}")
+
+    def _judge_earlier(self, task: Task, group_id: str) -> None:
+        for earlier in self.deletions:
+            if earlier.group_id != group_id:
+                continue
+            again = earlier.request_id == task.request_id
+            too_soon = task.plan is not None and self.clock - earlier.at < MIN_IDLE - TOLERANCE
+            if again or too_soon:
+                self.violated("deleted_twice", f"{group_id} at {earlier.at:.0f} and {self.clock:.0f}, {task.request_id}")
+
+
+def name_of(number: int) -> str:
+    """Return the id of a group."""
+    return f"group-{number}"
