@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults bench bench-quick bench-spark layers docs clean check-tools test-oldest test-yarn mutants
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults campaign bench bench-quick bench-spark layers docs clean check-tools test-oldest test-yarn mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -82,6 +82,10 @@ lint: $(STAMP) ## Check style, types and the layers' import contracts
 
 faults: $(STAMP) ## Hold the lease under five minutes of induced faults
 	@MEMBERSHIP_FAULT_SECONDS=$${MEMBERSHIP_FAULT_SECONDS:-300} $(BIN)/python -m pytest -rP --timeout 1200 tests/integration/test_membership_lease.py
+
+campaign: $(STAMP) ## Run 10,000 simulated histories of clean-ups with faults, then without each guard (build/campaign)
+	@$(BIN)/python -m tests.campaign
+	@$(BIN)/python -m tests.campaign --mutants
 
 bench: $(STAMP) ## Measure against other clients, side by side in one run
 	@$(BIN)/python -m tests.bench

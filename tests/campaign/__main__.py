@@ -72,9 +72,13 @@ def _mutants(names: list[str], budget: int) -> int:
         with without(name):
             summary = run_many(range(budget), stop_at_first=True)
         found.append({"guard": name, "found": bool(summary.failing), "runs": summary.runs, "by": summary.broken})
-        print(f"{name:45} {'found' if summary.failing else 'NOT FOUND'} after {summary.runs:5} {summary.broken}", flush=True)
+        print(
+            f"{name:45} {'found' if summary.failing else 'NOT FOUND'} after {summary.runs:5} {summary.broken}",
+            flush=True,
+        )
     missed = [row["guard"] for row in found if not row["found"]]
-    _write("guards.json", {"guards": len(found), "found": len(found) - len(missed), "budget": budget, "mutants": found})
+    counts = {"guards": len(found), "found": len(found) - len(missed), "budget": budget}
+    _write("guards.json", {**counts, "mutants": found})
     return int(bool(missed))
 
 

@@ -8,10 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow
 
+from airflow_kafka_groups.contracts import ids
+from airflow_kafka_groups.maintenance import patterns
 from airflow_kafka_groups.maintenance.backup import file
 from airflow_kafka_groups.maintenance.journal import journal
 from airflow_kafka_groups.maintenance.storage import StoragePath
@@ -32,11 +36,24 @@ INVARIANTS = (
 )
 
 
+class _Counted:
+    """Stands for ``secrets``: ids are the same each time a history is run."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def token_hex(self, size: int) -> str:
+        self._count += 1
+        return f"{self._count:0{2 * size}x}"
+
+
 def run_story(story: Story, loops: Loops) -> World:
     """Run one history from an empty cluster and storage, and check every invariant."""
+    names = _Counted()
     world = World(loops, story.behaviours, run_steps, reads_commits=bool(story.seed % 2))
-    run_steps(world, story.steps)
-    check_end(world)
+    with patch.object(ids, "secrets", names), patch.object(file, "secrets", names):
+        run_steps(world, story.steps)
+        check_end(world)
     return world
 
 
@@ -119,10 +136,13 @@ def quick() -> Iterator[Loops]:
     pyarrow.set_cpu_count(1)
     loops = Loops()
     file._groups = groups
+    compile_pattern = patterns._compile
+    patterns._compile = lru_cache(None)(compile_pattern)
     try:
         yield loops
     finally:
         file._groups = decode
+        patterns._compile = compile_pattern
         journal._READERS = readers
         pyarrow.set_cpu_count(cpus)
         logging.disable(logging.NOTSET)

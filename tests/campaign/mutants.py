@@ -12,16 +12,12 @@ from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.backup import planned
 from airflow_kafka_groups.maintenance.deletion import chunks, lease, outcomes, recheck, service
-from airflow_kafka_groups.maintenance.deletion.approval import approvals_folder
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.journal import files, history, journal
 from airflow_kafka_groups.maintenance.plan import make_plan
 from airflow_kafka_groups.models import GroupType
 from tests.campaign import actions
-
-assert approvals_folder
 
 Patch = tuple[object, str, Any]
 
@@ -87,16 +83,8 @@ def _any_offsets(expected: Any, offsets: Any) -> None:
     return None
 
 
-def _with_all(backup: Any, plan: Any) -> Any:
-    return backup
-
-
 def _intend_nothing(self: Any, groups: Mapping[str, str], at: Any, **more: Any) -> None:
     return None
-
-
-def _append_over(self: Any, data: Mapping[str, Any]) -> Any:
-    raise NotImplementedError
 
 
 MUTANTS: dict[str, tuple[Patch, ...]] = {
@@ -116,9 +104,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "the approver's exceptions are dropped": ((service, "exclude", _no_mapping),),
     "idle times do not begin anew": ((history.History, "idle_resets", _no_resets),),
     "a plan may delete a group again": ((history.History, "idle_resets", _only_other_plans),),
-    "a reading never grows old": (
-        (actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),
-    ),
+    "a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
     "the lease is not looked at": (
         (lease.LeaseGuard, "why_lost", _never_lost),
         (lease.LeaseGuard, "check", _nothing),
@@ -134,7 +120,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "the plan trusts the judge": ((make_plan, "_keep_by_verdict", _trusting),),
     "the plan does not look at the snapshot": ((make_plan, "_doubt", _nothing),),
 }
-assert DeletionLimits
 
 
 @contextmanager

@@ -115,7 +115,9 @@ class ModelLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return super().time() if self.instant.process is None else self.instant.process.world.clock
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]  # typeshed names the types of the arguments
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self.create_future()
         process = self.instant.process
         try:

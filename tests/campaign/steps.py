@@ -65,26 +65,31 @@ def story_of(seed: int) -> Story:
 
 def _cycle(random: Random, groups: int) -> list[Step]:
     """A clean-up with what comes before, in between and after it."""
-    steps = [*_noise(random, groups, 0.3), Step("snapshot", random.choice((0, 0, 0, 1)), faults=_few(random, groups, 0.2))]
+    steps = [
+        *_noise(random, groups, 0.3),
+        Step("snapshot", random.choice((0, 0, 0, 1)), faults=_few(random, groups, 0.2)),
+    ]
     if random.random() < 0.15:
         return [*steps, _named(random, groups), Step("wait", random.randint(1, 30))]
     asked = random.random() < 0.4
     steps.append(Step("plan", int(asked), random.choice((0, 0, 0, 0, 1, 2)), _few(random, groups, 0.1)))
     if asked:
         steps.append(Step("ask", faults=_few(random, groups, 0.15)))
-        steps.append(Step("answer", random.choice((0, 0, 0, 1, 2, 3)), random.randrange(groups), _few(random, groups, 0.15)))
+        steps.append(
+            Step("answer", random.choice((0, 0, 0, 1, 2, 3)), random.randrange(groups), _few(random, groups, 0.15))
+        )
         if random.random() < 0.15:
             steps.append(Step("ask"))
     steps += _noise(random, groups, 0.3)
-    steps.append(Step("backup", faults=_few(random, groups, 0.4)))
+    steps.append(Step("backup", faults=_in_backup(random, groups)))
     steps += _noise(random, groups, 0.3)
-    steps.append(Step("delete", faults=_few(random, groups, 0.8)))
+    steps.append(Step("delete", faults=_in_deletion(random, groups)))
     for _ in range(random.choice((0, 1, 1, 2))):
         steps += _noise(random, groups, 0.25)
         if random.random() < 0.6:
             steps.append(Step("restore", faults=_few(random, groups, 0.15)))
         if random.random() < 0.6:
-            steps.append(Step("delete", random.choice((0, 0, 0, 1)), faults=_few(random, groups, 0.5)))
+            steps.append(Step("delete", random.choice((0, 0, 0, 1)), faults=_in_later_deletion(random, groups)))
     return [*steps, Step("wait", random.choice((1, 5, 20, 30)))]
 
 
@@ -104,6 +109,50 @@ def _few(random: Random, groups: int, chance: float) -> tuple[Fault, ...]:
     if random.random() >= chance:
         return ()
     return tuple(_fault(random, groups) for _ in range(random.choice((1, 1, 2, 3))))
+
+
+def _in_backup(random: Random, groups: int) -> tuple[Fault, ...]:
+    """Faults of a backup: any, groups that it cannot read, or a faster one and its deletion while it writes."""
+    if random.random() < 0.6:
+        return _few(random, groups, 0.4)
+    if random.random() < 0.5:
+        return (Fault("offsets", 0, random.choice(("silent", "move")), random.randrange(12)),)
+    faster = (Step("backup"), Step("delete"))
+    return (Fault(random.choice(("read", "offsets", "create")), random.randrange(2), "other", 0, faster),)
+
+
+def _in_later_deletion(random: Random, groups: int) -> tuple[Fault, ...]:
+    """Faults of a cleared task: any, or a listing that is late beside a reading that fails."""
+    if random.random() < 0.7:
+        return _few(random, groups, 0.5)
+    late = tuple(Fault("ls", nth, "stale") for nth in range(4))
+    return (*late, Fault("read", random.randrange(2, 14), "error", random.randrange(12)))
+
+
+def _in_deletion(random: Random, groups: int) -> tuple[Fault, ...]:
+    """Faults of a deletion: any, or several that go together."""
+    if random.random() < 0.5:
+        return _few(random, groups, 0.8)
+    chunk, group = random.randrange(2), 8 * random.randrange(groups)
+    join, leave, commit, share = (group + EVENTS.index(name) for name in ("join", "leave", "commit", "share"))
+    slow = random.choice((3, 4, 5))
+    again = random.choice(((Step("delete"),), (Step("delete"), Step("restore"))))
+    moment = random.choice(("describe", "offsets", "create"))
+    together: tuple[tuple[Fault, ...], ...] = (
+        (Fault("describe", chunk, "life", join), Fault("delete", chunk, "life", leave)),
+        (Fault("create", 1 + 2 * chunk, "jump", slow), Fault("delete", chunk, "life", commit)),
+        (Fault("offsets", chunk, "jump", slow), Fault("delete", chunk, "life", commit)),
+        (Fault(moment, 1 + chunk, "other", 1, again),),
+        (Fault("delete", chunk, random.choice(("kill", "kill_after"))),),
+        (
+            Fault("delete", chunk, "lost", random.choice((2, 3))),
+            Fault("list", 1, "hidden"),
+            *(Fault("describe", nth, "move", 1) for nth in range(chunk + 1, 3)),
+        ),
+        (Fault("describe", chunk, "life", share),),
+        (Fault("delete", chunk, "lost", random.randrange(4)),),
+    )
+    return random.choice(together)
 
 
 _COMMON = ("kill", "kill_after", "cancel", "interrupt", "error", "lost", "jump", "other", "other", "life", "life")

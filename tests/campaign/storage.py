@@ -1,4 +1,4 @@
-"""An object store in memory, in the shape of fsspec: exclusive creation, late listings, and calls that fail or get lost."""
+"""An object store in memory, in the shape of fsspec: exclusive creation, late listings, failing and lost calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ class ClientError(Exception):
     """An error of a storage's own library, which is no ``OSError``."""
 
 
-ERRORS: tuple[type[Exception], ...] = (OSError, PermissionError, TimeoutError, ClientError, ConnectionResetError, ValueError)
+ERRORS: tuple[type[Exception], ...] = (
+    OSError,
+    PermissionError,
+    TimeoutError,
+    ClientError,
+    ConnectionResetError,
+    ValueError,
+)
 
 
 class Store:

@@ -156,7 +156,7 @@ class World:
         if group is None or group.busy:
             return  # the broker refuses
         task = self.tasks[process.number]
-        self._judge_reading(task, group_id, group, seen)
+        self._judge_reading(task, group_id, seen)
         self._judge_approval(task, group_id)
         self._judge_earlier(task, group_id)
         in_window = seen is not None and self.changed.get(group_id, -1.0) > seen.offsets_at
@@ -166,9 +166,9 @@ class World:
     def note_deletion(self, group_id: str) -> None:
         self.log.append(f"{self.clock:.1f} {group_id} deleted")
 
-    def _judge_reading(self, task: Task, group_id: str, group: FakeGroup, seen: Seen | None) -> None:
-        if seen is None or seen.at < 0 or seen.members or not seen.empty or group.type is GroupType.SHARE:
-            self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: read as {seen}, type {group.type.value}")
+    def _judge_reading(self, task: Task, group_id: str, seen: Seen | None) -> None:
+        if seen is None or seen.at < 0 or seen.members or not seen.empty or seen.type is GroupType.SHARE:
+            self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: read as {seen}")
         elif seen.fingerprint != task.expected.get(group_id, seen.first_fingerprint):
             self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: its offsets had moved when it was read")
         elif self.clock - seen.at > WINDOW + 1.0:
@@ -196,7 +196,9 @@ class World:
             again = earlier.request_id == task.request_id
             too_soon = task.plan is not None and self.clock - earlier.at < MIN_IDLE - TOLERANCE
             if again or too_soon:
-                self.violated("deleted_twice", f"{group_id} at {earlier.at:.0f} and {self.clock:.0f}, {task.request_id}")
+                self.violated(
+                    "deleted_twice", f"{group_id} at {earlier.at:.0f} and {self.clock:.0f}, {task.request_id}"
+                )
 
 
 def name_of(number: int) -> str:

@@ -19,7 +19,7 @@ SHARES: dict[str, tuple[str, ...]] = {
     "airflow": ("tests/dags",),
     "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
     "browser": ("tests/ui",),
-    "unit": ("tests/unit",),
+    "unit": ("tests/unit", "tests/campaign"),
 }
 """Each lane's files and folders. A more specific path wins: ``tests/spark`` is without ``tests/spark/clusters``."""
 
