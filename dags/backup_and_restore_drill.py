@@ -13,6 +13,7 @@ from airflow.sdk import DAG
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 # [START backup_and_restore_drill]
 with DAG(
@@ -23,7 +24,12 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SCOPE, "include", "exclude", "drill_groups"),
-    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    default_args={
+        **scope_arguments(),
+        "pre_execute": refuse_unknown_conf,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+    },
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

@@ -21,6 +21,7 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 
 # [START cleanup_stale_groups]
@@ -32,7 +33,12 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params=dag_params(),
-    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    default_args={
+        **scope_arguments(),
+        "pre_execute": refuse_unknown_conf,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+    },
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

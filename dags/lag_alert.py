@@ -13,6 +13,7 @@ from airflow.sdk import DAG, Asset, task
 
 from airflow_kafka_groups.operators.dag_params import dag_params, scope_arguments
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 # [START lag_alert]
 with DAG(
@@ -23,7 +24,12 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params=dag_params("kafka_groups_conn_id", "include", "exclude", "max_lag"),
-    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    default_args={
+        **scope_arguments(),
+        "pre_execute": refuse_unknown_conf,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+    },
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

@@ -13,6 +13,7 @@ from airflow.sdk import DAG, Param, chain
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments, spark_settings
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 from airflow_kafka_groups.operators.spark import (
     CommitGroupBacklogOperator,
     GroupOffsetsToSparkOperator,
@@ -46,7 +47,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={**dag_params(*SCOPE), **FORM},
-    default_args=scope_arguments(),
+    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf},
     tags=["kafka", "consumer-groups", "spark"],
     doc_md=__doc__,
 ):

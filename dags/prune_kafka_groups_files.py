@@ -11,6 +11,7 @@ from airflow.sdk import DAG
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, dry_run_argument, scope_arguments
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 
@@ -23,7 +24,12 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SCOPE, *LIMITS, "dry_run"),
-    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    default_args={
+        **scope_arguments(),
+        "pre_execute": refuse_unknown_conf,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+    },
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

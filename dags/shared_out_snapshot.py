@@ -1,7 +1,6 @@
 """Read the committed offsets of a large cluster by several tasks, each assigned ranges of its groups.
 
-The tasks are members of one Kafka group: its leader assigns the ranges, and reassigns those of a task that dies. Any
-number of free slots is enough, because finished ranges are skipped. Each range is a file in `shared/`.
+The tasks are members of one Kafka group, whose leader reassigns the ranges of a dead task; files in `shared/` are done.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, task
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 GROUPS: dict[str, Any] = {"type": "integer", "minimum": 1, "title": "Groups per range", "description": "How many."}
 
@@ -36,7 +36,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={**dag_params(*SCOPE), "groups_in_a_range": Param(1_000, **GROUPS)},
-    default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+    default_args={"pre_execute": refuse_unknown_conf, "retries": 2, "retry_delay": timedelta(minutes=1)},
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

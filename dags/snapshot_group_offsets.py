@@ -9,6 +9,7 @@ from airflow.sdk import DAG
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 # [START snapshot_group_offsets]
 with DAG(
@@ -19,7 +20,12 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SCOPE),
-    default_args={**scope_arguments(), "retries": 2, "retry_delay": timedelta(minutes=1)},
+    default_args={
+        **scope_arguments(),
+        "pre_execute": refuse_unknown_conf,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+    },
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

@@ -1,0 +1,37 @@
+"""A check of a run's configuration for keys that are no parameter of its DAG, such as a misspelt ``exclude``.
+
+Airflow ignores such a key, and the run then uses the parameter's default. Pass the check as ``pre_execute``, in
+``default_args`` for all tasks of a DAG.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_SHOWN = 60
+
+
+class UnknownConfError(ConfigurationError, AirflowFailException):
+    """A run's configuration has a key that is no parameter of the DAG; the task is not retried."""
+
+
+def refuse_unknown_conf(context: Context) -> None:
+    """Raise ``UnknownConfError`` if the run's configuration has a key that is no parameter of the DAG."""
+    known = sorted(context["dag"].params)
+    for name in context["dag_run"].conf or {}:
+        if name not in known:
+            near = get_close_matches(name[:_SHOWN], known, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"known parameters: {', '.join(known)}."
+            raise UnknownConfError(
+                f"run configuration, key {name[:_SHOWN]!r}",
+                None,
+                f"is not a parameter of the DAG; {remedy} This task did nothing",
+            )
