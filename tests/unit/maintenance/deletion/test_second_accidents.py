@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import PartlyDeletedError
+from airflow_kafka_groups.exceptions import JournalError, OutcomeUnknownError, PartlyDeletedError, StorageError
+from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
 from tests.fakes.lease import ScriptedLease
-from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
+from tests.unit.maintenance.scene import LATER, POLICY, backed_up, delete_plan, judge, layout_in, snapshot
 
 pytestmark = pytest.mark.safety
 
@@ -155,3 +160,89 @@ async def test_what_is_left_of_the_reading_s_age_is_known_as_the_request_begins(
     monkeypatch.setattr(LeaseGuard, "run_while_held", busy)
     await delete_plan(admin, layout, plan, lease=ScriptedLease(), monotonic=lambda: clock[0])
     assert admin.send_within == [left]
+
+
+class Killed(BaseException):
+    """The end of a process: nothing may catch it."""
+
+
+class Storage:
+    """A storage that fails at the n-th file that is created, before or after the file is there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, fails_at: int, error: BaseException, *, written: bool) -> None:
+        self._create = durable_files._create_local
+        self._fails_at, self._error, self._written = fails_at, error, written
+        self.created = 0
+        monkeypatch.setattr(durable_files, "_create_local", self.create)
+
+    def create(self, path: Path, data: bytes) -> None:
+        self.created += 1
+        if self.created != self._fails_at:
+            self._create(path, data)
+            return
+        if self._written:
+            self._create(path, data)
+        raise self._error
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("error", [Killed(), RuntimeError("an SDK's own"), OSError("no space left"), ValueError("x")])
+@pytest.mark.parametrize("fails_at", range(1, 8))
+async def test_whatever_the_storage_does_no_group_is_deleted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int, error: BaseException, written: bool
+) -> None:
+    """Begun, two chunks of intent and outcome, the end: one of them fails, all is restored, and the task is cleared."""
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, backup = await backed_up(admin, layout)
+    with monkeypatch.context() as patch:
+        storage = Storage(patch, fails_at, error, written=written)
+        with suppress(Killed, StorageError, JournalError):
+            await delete_plan(admin, layout, plan, chunk_size=1)
+    assert storage.created >= min(fails_at, 6)
+    before = list(admin.deleted)
+    assert set(before) <= set(read_history(layout, CLUSTER_ID).deletions()), "whatever is gone is known"
+    assert set(before) <= set(backup.entries)
+    admin.groups |= {name: FakeGroup() for name in before}
+    report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert len(admin.deleted) == len(set(admin.deleted)), "each once"
+    assert {fates(report)[name] for name in before} <= {"kept:deleted_before"}
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("end", [Killed(), asyncio.CancelledError(), OutcomeUnknownError("the connection broke")])
+async def test_what_may_be_deleted_is_deleted_no_second_time_by_this_plan_or_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException, gone: bool
+) -> None:
+    """Killed, interrupted, or without an answer and a verification: then restored, and the task cleared."""
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    delete = admin.delete_consumer_groups
+
+    async def ends(group_ids: Any, **how: Any) -> Any:
+        if gone:
+            await delete(group_ids, **how)
+        admin.before = lambda call: (_ for _ in ()).throw(timeout())
+        raise end
+
+    with monkeypatch.context() as patch, suppress(Killed, asyncio.CancelledError):
+        patch.setattr(admin, "delete_consumer_groups", ends)
+        await delete_plan(admin, layout, plan)
+    admin.before = lambda call: None
+    admin.groups["a"] = FakeGroup()
+    admin.deleted.clear()
+    assert fates((await delete_plan(admin, layout, plan)).report) == {"a": "kept:deleted_before"}
+    snapshot_of = await snapshot(admin, layout)
+    history = read_history(layout, CLUSTER_ID)
+    assert make_plan(judge(snapshot_of), snapshot_of, POLICY, LATER + timedelta(minutes=5), history).groups == ()
+
+
+async def test_one_cluster_in_two_folders_has_one_journal(tmp_path: Path) -> None:
+    admin = cluster("a")
+    one, two = layout_in(tmp_path), Layout(tmp_path, "other")
+    plan, _ = await backed_up(admin, one)
+    again, _ = await backed_up(admin, two)
+    assert fates((await delete_plan(admin, one, plan)).report) == {"a": "deleted:safe"}
+    admin.groups["a"] = FakeGroup()
+    assert fates((await delete_plan(admin, two, again)).report) == {"a": "kept:deleted_before"}
