@@ -23,6 +23,22 @@ PARTLY_DELETED = "partly_deleted"
 """The code of a group that lost offsets and was not deleted."""
 
 
+_MAY_BE_DONE = frozenset(
+    {
+        "UNKNOWN_SERVER_ERROR",
+        "REQUEST_TIMED_OUT",
+        "NETWORK_EXCEPTION",
+        # Answers to a deletion that was written and not replicated in time, or whose coordinator moved meanwhile:
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "NOT_LEADER_OR_FOLLOWER",
+        "KAFKA_STORAGE_ERROR",
+    }
+)
+"""Errors of a broker after which a group may be deleted."""
+
+
 class Outcome(StrEnum):
     """The outcome of a group."""
 
@@ -169,7 +185,7 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
         case _ if is_not_found(error):
             return outcome(Outcome.GONE, Reason.GONE.value, "it does not exist any more")
         # The broker says of these that the change may have been made, or does not say at all.
-        case "UNKNOWN_SERVER_ERROR" | "REQUEST_TIMED_OUT" | "NETWORK_EXCEPTION":
+        case name if name in _MAY_BE_DONE:
             return outcome(Outcome.UNKNOWN, error.name.lower(), f"it may or may not be deleted: {error}")
         case _:
             return outcome(Outcome.FAILED, error.name.lower(), str(error))

@@ -149,6 +149,11 @@ async def test_every_answer_of_a_delete_request_is_told_apart(code: ErrorCode, t
         ErrorCode.unknown_server_error: "unknown",
         ErrorCode.request_timed_out: "unknown",
         ErrorCode.network_exception: "unknown",
+        ErrorCode.coordinator_not_available: "unknown",
+        ErrorCode.not_coordinator: "unknown",
+        ErrorCode.not_enough_replicas_after_append: "unknown",
+        ErrorCode.not_leader_or_follower: "unknown",
+        ErrorCode.kafka_storage_error: "unknown",
     }
     assert [item.outcome.value for item in report.outcomes if item.group_id == "a"] == [special.get(code, "failed")]
     assert admin.deleted == ["b"]
