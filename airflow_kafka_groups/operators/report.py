@@ -68,10 +68,10 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
 
 
 def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, str]:
-    from airflow_kafka_groups.maintenance.deletion.ad_hoc import EXPLICIT_SNAPSHOT
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND
 
     paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_manifest(plan.plan_id)}
-    if plan.snapshot_id != EXPLICIT_SNAPSHOT:
+    if plan.snapshot_id != NAMED_BY_HAND:
         paths["snapshot"] = layout.manifest(plan.snapshot_id)
     files = {name: str(path) for name, path in paths.items() if path.exists()}
     return files | {f"record {number}": path for number, path in enumerate(audits, start=1)}

@@ -31,7 +31,7 @@ from airflow_kafka_groups.maintenance.patterns import (
     check_group_ids,
     check_patterns,
 )
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, save_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan, PlannedGroup, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
@@ -39,8 +39,6 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
 OBSERVE_SECONDS = 10.0
-EXPLICIT_SNAPSHOT = "explicit"
-"""Stands for the snapshot's id in a plan of groups that were named."""
 
 
 async def delete_by_name(
@@ -173,7 +171,7 @@ def _plan(
         plan_id=new_id(now),
         cluster=cluster,
         kafka_cluster_id=kafka_cluster_id,
-        snapshot_id=EXPLICIT_SNAPSHOT,
+        snapshot_id=NAMED_BY_HAND,
         created_at=now,
         expires_at=now + timedelta(seconds=DAY_SECONDS),
         policy=PlanPolicy(max_groups=max(len(groups), 1), max_share=1.0),

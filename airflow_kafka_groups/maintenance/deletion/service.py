@@ -36,7 +36,12 @@ from airflow_kafka_groups.maintenance.deletion.verify import Verification, settl
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan, require_applicable
+from airflow_kafka_groups.maintenance.plan.deletion_plan import (
+    NAMED_BY_HAND,
+    DeletionPlan,
+    load_plan,
+    require_applicable,
+)
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
@@ -74,6 +79,8 @@ async def delete_by_plan(
     if plan.digest != plan_digest:
         raise PlanError(f"plan {plan_id} is not the one that was asked for (its digest differs): make a new plan")
     floors.require(plan, dry_run=request.dry_run)
+    if plan.snapshot_id == NAMED_BY_HAND:  # left over by a deletion by name: no floor of idle times was heeded
+        floors.require_named(len(plan.groups), dry_run=request.dry_run)
     if protected := [group_id for group_id in plan.group_ids if request.protects(group_id)]:
         raise PlanError(
             f"plan {plan_id} names {len(protected)} group(s) that the connection protects, first {protected[0]!r}: "

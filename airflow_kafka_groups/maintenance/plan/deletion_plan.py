@@ -19,6 +19,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, write_json
 
+NAMED_BY_HAND = "explicit"
+"""Stands for the snapshot's id in a plan of groups that were named: nobody has judged how long they were idle."""
 _CLOCK_SLACK = timedelta(minutes=5)
 
 

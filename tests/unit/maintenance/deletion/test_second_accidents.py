@@ -11,21 +11,29 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import JournalError, OutcomeUnknownError, PartlyDeletedError, StorageError
+from airflow_kafka_groups.exceptions import (
+    JournalError,
+    OutcomeUnknownError,
+    PartlyDeletedError,
+    PlanError,
+    StorageError,
+)
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
 from tests.fakes.lease import ScriptedLease
-from tests.unit.maintenance.scene import LATER, POLICY, backed_up, delete_plan, judge, layout_in, snapshot
+from tests.unit.maintenance.scene import LATER, POLICY, backed_up, delete_names, delete_plan, judge, layout_in, snapshot
 
 pytestmark = pytest.mark.safety
 
@@ -246,3 +254,18 @@ async def test_one_cluster_in_two_folders_has_one_journal(tmp_path: Path) -> Non
     assert fates((await delete_plan(admin, one, plan)).report) == {"a": "deleted:safe"}
     admin.groups["a"] = FakeGroup()
     assert fates((await delete_plan(admin, two, again)).report) == {"a": "kept:deleted_before"}
+
+
+async def test_a_plan_that_a_deletion_by_name_left_does_not_undercut_the_idle_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(Journal, "begin", lambda *_, **__: (_ for _ in ()).throw(Killed()))
+        await delete_names(admin, layout, ["a"], observe_seconds=0.01)
+    (file,) = (layout.root / "plans").iterdir()
+    plan = load_plan(layout, file.stem)
+    with pytest.raises(PlanError, match="no deletion by name"):
+        await delete_plan(admin, layout, plan, floors=SiteFloors(min_idle_seconds=604_800))
+    assert admin.deleted == []
