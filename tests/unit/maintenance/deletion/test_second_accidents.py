@@ -269,3 +269,21 @@ async def test_a_plan_that_a_deletion_by_name_left_does_not_undercut_the_idle_ti
     with pytest.raises(PlanError, match="no deletion by name"):
         await delete_plan(admin, layout, plan, floors=SiteFloors(min_idle_seconds=604_800))
     assert admin.deleted == []
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("fails_at", range(1, 8))
+async def test_a_task_that_names_groups_deletes_none_twice_whatever_the_storage_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int, written: bool
+) -> None:
+    """Backup, its manifest, begun, intent, outcome and end: after each of them the process may die."""
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    with monkeypatch.context() as patch, suppress(Killed):
+        Storage(patch, fails_at, Killed(), written=written)
+        await delete_names(admin, layout, ["a", "b"], observe_seconds=0.01)
+    before = list(admin.deleted)
+    admin.groups |= {name: FakeGroup() for name in before}
+    report = (await delete_names(admin, layout, ["a", "b"], observe_seconds=0.01)).report
+    assert len(admin.deleted) == len(set(admin.deleted)), "each once"
+    assert {fates(report)[name] for name in before} <= {"kept:deleted_before"}
