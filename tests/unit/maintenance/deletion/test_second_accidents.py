@@ -265,7 +265,7 @@ async def test_a_plan_that_a_deletion_by_name_left_does_not_undercut_the_idle_ti
         patch.setattr(Journal, "begin", lambda *_, **__: (_ for _ in ()).throw(Killed()))
         await delete_names(admin, layout, ["a"], observe_seconds=0.01)
     (file,) = (layout.root / "plans").iterdir()
-    plan = load_plan(layout, file.stem)
+    plan = load_plan(layout, file.name.removesuffix(".json"))
     with pytest.raises(PlanError, match="no deletion by name"):
         await delete_plan(admin, layout, plan, floors=SiteFloors(min_idle_seconds=604_800))
     assert admin.deleted == []
