@@ -14,6 +14,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES, ApprovalTerms
+from airflow_kafka_groups.maintenance.report.shown import shortened
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ CONFIRM, EXCLUDE = "confirm_groups", "exclude_groups"
 """The fields of the form."""
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""
+
+_LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
 
 
 class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
@@ -201,7 +204,7 @@ def question(plan: DeletionPlan, report: str, why: str, report_url: str | None =
         "",
         f"All groups: {_text(counts)}.",
         "",
-        f"{link}: {_text(report)}",
+        f"{link}: {_markup(report)}",
         "",
         f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
         *[f"- Warning: {_text(warning)}" for warning in plan.warnings],
@@ -216,5 +219,14 @@ def question(plan: DeletionPlan, report: str, why: str, report_url: str | None =
 
 
 def _text(value: str) -> str:
-    """Return a string on one line, with everything that Markdown or HTML could interpret as character references."""
-    return re.sub(r"[^\w .,;:/()=+-]|__+", lambda found: "".join(f"&#{ord(c)};" for c in found[0]), value)
+    """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
+
+    Links are made of plain text, also where it was written with character references: an invisible character in
+    ``https://``, ``www.`` and before ``@`` prevents that.
+    """
+    return _markup(_LINK_BEGINS.sub("\u200b", shortened(value)))
+
+
+def _markup(value: str) -> str:
+    """Replace all that Markdown or HTML could understand by character references, on one line."""
+    return re.sub(r"[^\w .,;:/()=+-]|_", lambda found: f"&#{ord(found[0])};", value)

@@ -15,11 +15,14 @@ from airflow_kafka_groups.contracts.paths import REPORTS
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
+from airflow_kafka_groups.maintenance.report.shown import shortened
 from airflow_kafka_groups.maintenance.report.style import STYLE
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
 
 SHOWN = 200
 """The maximum number of table rows; the others are counted and are in the files."""
+
+_LONGEST_TEXT = 1_000
 
 HEAD = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -269,12 +272,12 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 def _text(value: object) -> str:
-    return escape(str(value))
+    return escape(shortened(str(value), _LONGEST_TEXT))
 
 
 def _id(value: str) -> str:
     # bdi: an id with right-to-left characters must not reorder the text around it
-    return f"<code><bdi>{escape(value) or '(empty id)'}</bdi></code>"
+    return f"<code><bdi>{escape(shortened(value)) or '(empty id)'}</bdi></code>"
 
 
 def _pill(value: str) -> str:

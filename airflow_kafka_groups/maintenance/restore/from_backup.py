@@ -1,9 +1,9 @@
 """Restores of a backup's offsets, limited to groups and partitions where that is safe.
 
-A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup: a group
-that was used since keeps its newer offsets (unless ``overwrite``). A partition is left out if its topic was deleted or
-recreated (it has another id, or its log starts or ends earlier than at the time of the backup), or if the offset is
-outside the log, where it would refer to another record, or none.
+A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup (offset,
+metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``).
+A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
+at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_kafka_groups.maintenance.backup.file import BackedUpGroup, Backup, 
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, Ends, commits_in, committed_of, log_ends
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 
 
 async def propose_restore(
@@ -78,7 +78,9 @@ def propose_group(
     """
     group_id = group.entry.group_id
     saved = commits_in(group.offsets)
-    newer = [where for where, value in before.items() if where not in saved or saved[where].offset != value.offset]
+    newer = [
+        where for where, value in before.items() if where not in saved or _was_committed_since(value, saved[where])
+    ]
     if newer and not overwrite:
         where = newer[0]
         return Change(
@@ -93,6 +95,12 @@ def propose_group(
     after = {where: value for where, value in saved.items() if where not in skipped}
     kept = None if after else "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
     return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)
+
+
+def _was_committed_since(now: OffsetAndMetadata, saved: OffsetAndMetadata) -> bool:
+    """Return whether a commit is another one than the backup's: of another offset or metadata, or a newer epoch."""
+    epochs = [-1 if value.leader_epoch is None else value.leader_epoch for value in (now, saved)]
+    return (now.offset, now.metadata) != (saved.offset, saved.metadata) or epochs[0] > epochs[1]
 
 
 def _why_skipped(where: TopicPartition, offset: int, group: BackedUpGroup, ends: Ends) -> str | None:

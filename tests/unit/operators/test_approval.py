@@ -286,6 +286,28 @@ def test_a_dry_run_and_a_rule_that_lets_it_pass_ask_nobody(tmp_path: Path, plann
         assert ask(tmp_path, planned, **arguments).execute({}) == {"required": False}
 
 
+@pytest.mark.parametrize(
+    ("group_id", "shown"),
+    [
+        ("https://a.b", "https:&#8203;//a.b"),
+        ("WWW.a.b", "WWW&#8203;.a.b"),
+        ("a@b.c", "a&#8203;&#64;b.c"),
+        ("_x_", "&#95;x&#95;"),
+        ("y" * 32_000, f"{'y' * 200}… (32,000 characters)".replace("…", "&#8230;")),
+    ],
+)
+def test_an_id_is_no_link_and_no_emphasis_and_not_too_long(
+    admin: FakeAdmin, tmp_path: Path, group_id: str, shown: str
+) -> None:
+    admin.groups = {group_id: FakeGroup(), "live": FakeGroup()}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={group_id})
+    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    text = question(load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"]), "s3://x/report.html", "why")
+    assert f"| {shown} |" in text
+    assert ": s3://x/report.html" in text
+
+
 def test_names_of_groups_are_not_taken_for_markup(admin: FakeAdmin, tmp_path: Path) -> None:
     evil = "x|<img src=x>[y](http://z)`*_"
     admin.groups = {evil: FakeGroup(), "live": FakeGroup()}
@@ -294,7 +316,7 @@ def test_names_of_groups_are_not_taken_for_markup(admin: FakeAdmin, tmp_path: Pa
     found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
     plan = load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"])
     text = question(plan, "/x/report.html", "why")
-    assert "&#124;&#60;img src=x&#62;&#91;y&#93;(http://z)&#96;&#42;" in text
+    assert "&#124;&#60;img src=x&#62;&#91;y&#93;(http:&#8203;//z)&#96;&#42;&#95;" in text
     assert not set("<>[]`") & set(text)
     assert "Report with all groups: /x/report.html" in text
 

@@ -171,3 +171,14 @@ async def test_forecasts_are_shown_where_there_are_any(tmp_path: Path) -> None:
     assert [head in text for head in heads] == [True, True, True, False]
     for shown in ("+86,400", "1,234", "2026-03-04 05:06", "at least 7"):
         assert shown in text
+
+
+async def test_hostile_ids_do_not_make_a_huge_page(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for number in range(40):
+        admin.add(f"{number}-" + "<" * 32_000, ("t", 0, 1))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    page = render_report(plan, now=LATER)
+    assert len(page) < 150_000
+    assert "… (32,0" in page

@@ -34,7 +34,10 @@ def propose(
     remade: dict[str, str] | None = None,
     group: BackedUpGroup = GROUP,
 ) -> Change:
-    commits = {where: OffsetAndMetadata(offset) for where, offset in (before or {}).items()}
+    commits = {
+        where: SAVED.get(where, OffsetAndMetadata(offset))._replace(offset=offset)
+        for where, offset in (before or {}).items()
+    }
     return propose_group(group, commits, ends, overwrite, remade or {})
 
 
@@ -46,6 +49,19 @@ def test_a_group_that_has_nothing_gets_all_of_it_back_as_it_was() -> None:
 @pytest.mark.parametrize("before", [{T0: 5}, {T0: 5, T1: 6}])
 def test_half_a_restore_may_be_completed(before: dict[TopicPartition, int]) -> None:
     assert propose(before).after == SAVED
+
+
+@pytest.mark.parametrize("commit", [OffsetAndMetadata(5, "newer", 3), OffsetAndMetadata(5, "note", 4)])
+def test_the_same_offset_with_newer_metadata_or_epoch_was_committed_since(commit: OffsetAndMetadata) -> None:
+    change = propose_group(GROUP, {T0: commit}, ENDS, False, {})
+    assert change.kept is not None
+    assert "used since the backup" in change.kept
+    assert propose_group(GROUP, {T0: commit}, ENDS, True, {}).after == SAVED
+
+
+@pytest.mark.parametrize("epoch", [2, None])
+def test_an_epoch_that_is_not_newer_does_not_count(epoch: int | None) -> None:
+    assert propose_group(GROUP, {T0: OffsetAndMetadata(5, "note", epoch)}, ENDS, False, {}).after == SAVED
 
 
 @pytest.mark.parametrize("before", [{T0: 6}, {T0: 4}, {T0: 5, TopicPartition("u", 0): 1}])

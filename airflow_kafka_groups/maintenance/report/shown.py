@@ -1,0 +1,11 @@
+"""How strings of the cluster are shown: a group id can have 32,767 characters, and a report has hundreds of them."""
+
+from __future__ import annotations
+
+MOST = 200
+"""The maximum number of characters of an id or a reason; the files have them in full."""
+
+
+def shortened(value: str, most: int = MOST) -> str:
+    """Return the beginning of a long string with an ellipsis and its length."""
+    return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
