@@ -78,7 +78,7 @@ def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, s
 
 
 def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:
-    from airflow_kafka_groups.maintenance.report.html import merge_outcomes
+    from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, verified_gone
 
     real = [record for record in records if not record["dry_run"]]
     used = real or records
@@ -88,7 +88,7 @@ def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any
         "dry_run": (not real) if records else None,
         "counts": dict(plan.counts),
         "outcomes": dict(outcomes),
-        "verified_gone": sum((record["verification"] or {}).get("gone", 0) for record in used),
+        "verified_gone": len(verified_gone(used)),
         "runs": len(records),
         "warnings": [*plan.warnings, *(warning for record in used for warning in record["warnings"])],
     }

@@ -6,7 +6,7 @@ Everything from the cluster is escaped, because a group id can be any string.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
 from typing import Any
@@ -15,6 +15,7 @@ from airflow_kafka_groups.contracts.paths import REPORTS
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
+from airflow_kafka_groups.maintenance.report.merging import KEPT_BEFORE_RECHECK, merge_outcomes, verified_gone
 from airflow_kafka_groups.maintenance.report.shown import shortened
 from airflow_kafka_groups.maintenance.report.style import STYLE
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
@@ -50,17 +51,22 @@ def render_report(
     real = [record for record in records if not record["dry_run"]]
     used = real or list(records)
     outcomes = merge_outcomes(used)
-    verified, present = _verified(used)
+    verified = len(verified_gone(used))
+    found = [record["verification"] for record in used if record["verification"]]
+    present = {group_id: state for item in found for group_id, state in item["present"].items()}
     body = [
         _header(plan, used, now),
         _banners(plan, used, dry_run=not real, present=present),
         _headline(plan, outcomes, verified),
-        _not_done(plan, outcomes),
+        _not_done(plan, outcomes, dry_run=not real),
         _done(plan, outcomes),
         _kept_by_plan(plan),
         _policy(plan),
         _runs(used),
         _files(files or {}),
+        _restore(plan)
+        if any(item["outcome"] in (Outcome.DELETED, Outcome.UNKNOWN) for item in outcomes.values())
+        else "",
     ]
     title = escape(f"Consumer groups of {plan.cluster}")
     return (
@@ -73,24 +79,6 @@ def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
     """Write the page, replacing an older one."""
     path = layout.report(plan_id)
     return write_file(layout.root / REPORTS, path.name, html.encode("utf-8", "replace"))
-
-
-def merge_outcomes(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the latest outcome of each group. Deleted groups stay deleted when a repeated run finds them gone."""
-    merged: dict[str, dict[str, str]] = {}
-    for record in records:
-        for item in record["outcomes"]:
-            before = merged.get(item["group_id"])
-            if before and before["outcome"] == Outcome.DELETED and item["outcome"] == Outcome.GONE:
-                continue
-            merged[item["group_id"]] = dict(item)
-    return merged
-
-
-def _verified(records: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, str]]:
-    found = [record["verification"] for record in records if record["verification"]]
-    present = {group_id: state for item in found for group_id, state in item["present"].items()}
-    return sum(item["gone"] for item in found), present
 
 
 def _header(plan: DeletionPlan, records: Sequence[Mapping[str, Any]], now: datetime) -> str:
@@ -122,6 +110,7 @@ def _banners(
 
 def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], verified: int) -> str:
     found = Counter(item["outcome"] for item in outcomes.values())
+    codes = Counter(item["code"] for item in outcomes.values() if item["outcome"] == Outcome.KEPT)
     counts = plan.counts
     numbers = [
         ("Found", counts.get("found", 0), ""),
@@ -137,7 +126,8 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
     numbers += [
         ("Deleted", found[Outcome.DELETED], "good"),
         ("Verified gone", verified, "good"),
-        ("Kept by the recheck", found[Outcome.KEPT], ""),
+        *[(name, codes[code], "") for code, name in KEPT_BEFORE_RECHECK.items() if codes[code]],
+        ("Kept by the recheck", codes.total() - sum(codes[code] for code in KEPT_BEFORE_RECHECK), ""),
         ("Failed or unknown", found[Outcome.FAILED] + found[Outcome.UNKNOWN], "bad"),
     ]
     cards = "".join(
@@ -178,7 +168,7 @@ def _groups_table(title: str, groups: Sequence[PlannedGroup]) -> str:
     return _section(title, len(groups), _table(heads, rows, numeric=numeric), note, "No group.")
 
 
-def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> str:
+def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:
     if not outcomes:
         return ""
     items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
@@ -188,7 +178,9 @@ def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> 
     rows += [[_id(group_id), _pill("kept"), "the run did not reach it"] for group_id in unasked]
     codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
     table = _table(["Group", "Outcome", "Why"], rows[:SHOWN])
-    return _section("Planned but not deleted", len(rows), table, _counted(codes), "Every planned group was deleted.")
+    title = "Planned but would be kept" if dry_run else "Planned but not deleted"
+    everything = "Every planned group would be deleted." if dry_run else "Every planned group was deleted."
+    return _section(title, len(rows), table, _counted(codes), everything)
 
 
 def _kept_by_plan(plan: DeletionPlan) -> str:
@@ -245,6 +237,12 @@ def _lease(lease: Mapping[str, Any] | None) -> str:
 def _files(files: Mapping[str, str]) -> str:
     rows = [[_text(name), _link(place)] for name, place in files.items()]
     return _section("Files", None, _table(["What", "Where"], rows), "", "") if rows else ""
+
+
+def _restore(plan: DeletionPlan) -> str:
+    operator = f"RestoreGroupOffsetsOperator(plan_id={plan.plan_id!r})"
+    text = "restores the deleted groups from the backup; pass the same storage, cluster and connection."
+    return f"<section><h2>Restore</h2><p><code>{escape(operator)}</code> {text}</p></section>"
 
 
 def _section(title: str, count: int | None, table: str, note: str, nothing: str) -> str:

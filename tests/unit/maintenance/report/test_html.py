@@ -13,7 +13,8 @@ from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.report.html import merge_outcomes, render_report, write_report
+from airflow_kafka_groups.maintenance.report.html import render_report, write_report
+from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, verified_gone
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.records import records
@@ -104,6 +105,13 @@ async def test_the_page_of_a_dry_run_says_so_first(tmp_path: Path) -> None:
     page = Balanced(render_report(plan, [record], now=LATER))
     assert "Dry run: all checks were made, nothing was deleted." in page.text
     assert "Would be deleted" in page.text
+    assert "Planned but would be kept" in page.text
+    assert "not deleted" not in page.text
+    assert "RestoreGroupOffsetsOperator" not in page.text
+    everything = {**record, "outcomes": [{**item, "outcome": "would_delete"} for item in record["outcomes"]]}
+    text = Balanced(render_report(plan, [everything], now=LATER)).text
+    assert "Every planned group would be deleted." in text
+    assert "was deleted." not in text.replace("nothing was deleted.", "")
 
 
 async def test_the_page_of_a_plan_that_was_not_run(tmp_path: Path) -> None:
@@ -147,7 +155,7 @@ async def test_groups_that_are_back_are_in_red(tmp_path: Path) -> None:
 
 def test_a_repeated_run_does_not_hide_what_the_first_one_deleted() -> None:
     def of(**outcomes: str) -> dict[str, Any]:
-        return {"outcomes": [{"group_id": name, "outcome": what} for name, what in outcomes.items()]}
+        return {"outcomes": [{"group_id": name, "outcome": what, "code": "x"} for name, what in outcomes.items()]}
 
     merged = merge_outcomes([of(a="deleted", b="unknown", c="kept"), of(a="gone", b="gone", c="deleted")])
     assert {name: item["outcome"] for name, item in merged.items()} == {"a": "deleted", "b": "gone", "c": "deleted"}
@@ -182,3 +190,24 @@ async def test_hostile_ids_do_not_make_a_huge_page(tmp_path: Path) -> None:
     page = render_report(plan, now=LATER)
     assert len(page) < 150_000
     assert "… (32,0" in page
+
+
+async def test_a_cleared_task_does_not_change_what_the_first_run_deleted(tmp_path: Path) -> None:
+    _, plan, first = await run(tmp_path, dry_run=False)
+    codes = {"a": "deleted_before", "b": "excluded", EVIL: "alive_before"}
+    kept = [{"group_id": name, "outcome": "kept", "code": code, "reason": "why"} for name, code in codes.items()]
+    second = {**first, "outcomes": kept, "verification": {"gone": 1, "present": {}, "unclear": {}}}
+    merged = merge_outcomes([first, second])
+    assert {name: item["outcome"] for name, item in merged.items()} == {"a": "deleted", "b": "kept", EVIL: "deleted"}
+    assert verified_gone([first, second]) == {"a", EVIL}
+    text = Balanced(render_report(plan, [first, second], now=LATER)).text
+    for shown in ("2 Deleted", "2 Verified gone", "1 Kept by the approver", "0 Kept by the recheck"):
+        assert shown in text
+    assert f"RestoreGroupOffsetsOperator(plan_id='{plan.plan_id}')" in text
+
+
+def test_a_possibly_deleted_group_stays_so_when_it_is_kept_for_that_reason() -> None:
+    unknown = {"group_id": "a", "outcome": "unknown", "code": "possibly_deleted", "reason": ""}
+    kept = {"group_id": "a", "outcome": "kept", "code": "deleted_before", "reason": ""}
+    assert merge_outcomes([{"outcomes": [unknown]}, {"outcomes": [kept]}])["a"]["outcome"] == "unknown"
+    assert merge_outcomes([{"outcomes": [kept]}])["a"]["outcome"] == "kept"
