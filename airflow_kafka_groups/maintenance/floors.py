@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 
 T = TypeVar("T", int, float)
 
@@ -24,7 +24,8 @@ T = TypeVar("T", int, float)
 class SiteFloors:
     """The limits of a site; ``None`` sets no limit.
 
-    :param min_idle_seconds: least idle time of a group that is deleted, in seconds.
+    :param min_idle_seconds: least idle time of a group that is deleted, in seconds. With it, no plan is applied by a
+        snapshot that is older than a day.
     :param max_groups: most groups of one plan.
     :param max_share: largest share of all groups in one plan, above 0 and at most 1.
     :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan.
@@ -73,8 +74,15 @@ class SiteFloors:
         """Return the policy within the floors, and a sentence for each floor that changed it."""
         bound: list[str] = []
         changes: dict[str, Any] = {}
-        for name, pick in (("min_idle_seconds", max), ("max_groups", min), ("max_share", min)):
-            floor, wanted = getattr(self, name), getattr(policy, name)
+        limits: dict[str, tuple[float | None, Callable[..., float]]] = {
+            "min_idle_seconds": (self.min_idle_seconds, max),
+            "max_groups": (self.max_groups, min),
+            "max_share": (self.max_share, min),
+            # An old snapshot with a long-lived plan would undercut the idle time: it shows nothing of what came later.
+            "max_plan_age_seconds": (None if self.min_idle_seconds is None else DAY_SECONDS, min),
+        }
+        for name, (floor, pick) in limits.items():
+            wanted = getattr(policy, name)
             if floor is not None and pick(floor, wanted) != wanted:
                 changes[name] = floor
                 bound.append(f"the site's {name} of {floor:g} counts instead of {wanted:g}")

@@ -41,6 +41,16 @@ def test_a_plan_is_made_within_them_and_names_those_that_bound_it(floors: SiteFl
     assert [name in bound[0] for name in changed] == [True] * len(bound) == [True] * len(changed)
 
 
+@pytest.mark.safety
+def test_an_idle_time_is_not_undercut_by_an_old_snapshot() -> None:
+    """A plan of last month, made to live for a year, shows nothing of what its groups did since."""
+    long_lived = replace(POLICY, max_plan_age_seconds=30 * 86_400)
+    policy, bound = SiteFloors(min_idle_seconds=60).bind(long_lived)
+    assert policy.max_plan_age_seconds == 86_400
+    assert "max_plan_age_seconds" in bound[0]
+    assert NO_FLOORS.bind(long_lived) == (long_lived, ())
+
+
 @pytest.mark.parametrize(
     ("floors", "why"),
     [
