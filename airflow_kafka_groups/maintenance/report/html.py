@@ -22,7 +22,6 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_
 
 SHOWN = 200
 """The maximum number of table rows; the others are counted and are in the files."""
-
 _LONGEST_TEXT = 1_000
 
 HEAD = (

@@ -1,0 +1,37 @@
+"""A key of a run's configuration that is no parameter stops the task: Airflow would go on with the default."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+
+
+def context(conf: dict[str, Any] | None) -> Any:
+    params = {"exclude": [], "dry_run": True, "min_idle_seconds": 604_800}
+    return {"dag": SimpleNamespace(params=params), "dag_run": SimpleNamespace(conf=conf)}
+
+
+@pytest.mark.parametrize("conf", [None, {}, {"dry_run": False}, {"exclude": ["a"], "min_idle_seconds": 1}])
+def test_known_keys_and_no_configuration_pass(conf: dict[str, Any] | None) -> None:
+    refuse_unknown_conf(context(conf))
+
+
+@pytest.mark.safety
+def test_a_misspelt_key_fails_for_good_and_names_the_nearest_parameter() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"key 'exlude'.*did you mean 'exclude'\? This task did nothing"
+    ) as found:
+        refuse_unknown_conf(context({"exlude": ["team-keep-*"], "dry_run": False}))
+    assert isinstance(found.value, AirflowFailException), "a retry would read the same"
+
+
+def test_a_key_that_is_like_none_names_them_all_and_is_cut() -> None:
+    with pytest.raises(ConfigurationError, match="dry_run, exclude, min_idle_seconds") as found:
+        refuse_unknown_conf(context({"z" * 5_000: 1}))
+    assert len(str(found.value)) < 300
