@@ -77,7 +77,7 @@ class Process:
         elif kind == "interrupt":
             self.interrupted = KeyboardInterrupt()
         elif kind == "jump":
-            self.world.clock += JUMPS[fault.arg % len(JUMPS)]
+            self.world.jump(self, JUMPS[fault.arg % len(JUMPS)], stopped=fault.arg >= 500)
         elif kind == "life":
             self.world.event(fault.arg // 8, fault.arg % 8)
         elif kind == "other" and not self.depth:

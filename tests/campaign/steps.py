@@ -70,9 +70,14 @@ def _cycle(random: Random, groups: int) -> list[Step]:
         Step("snapshot", random.choice((0, 0, 0, 1)), faults=_few(random, groups, 0.2)),
     ]
     if random.random() < 0.15:
-        return [*steps, _named(random, groups), Step("wait", random.randint(1, 30))]
+        named = _named(random, groups)
+        again = [Step("restore"), Step("named", named.a, 1)] if random.random() < 0.5 else []
+        return [*steps, named, *again, Step("wait", random.randint(1, 30))]
     asked = random.random() < 0.4
-    steps.append(Step("plan", int(asked), random.choice((0, 0, 0, 0, 1, 2)), _few(random, groups, 0.1)))
+    judge = random.choice((0, 0, 0, 0, 1, 2))
+    steps.append(Step("plan", int(asked), judge, _few(random, groups, 0.1)))
+    if judge == 2:  # whom it calls stale with members has none a little later
+        steps += [Step("life", group, EVENTS.index("leave")) for group in range(groups)]
     if asked:
         steps.append(Step("ask", faults=_few(random, groups, 0.15)))
         steps.append(
@@ -84,6 +89,8 @@ def _cycle(random: Random, groups: int) -> list[Step]:
     steps.append(Step("backup", faults=_in_backup(random, groups)))
     steps += _noise(random, groups, 0.3)
     steps.append(Step("delete", faults=_in_deletion(random, groups)))
+    if random.random() < 0.15:
+        steps += _cleared_blindly(random)
     for _ in range(random.choice((0, 1, 1, 2))):
         steps += _noise(random, groups, 0.25)
         if random.random() < 0.6:
@@ -118,15 +125,20 @@ def _in_backup(random: Random, groups: int) -> tuple[Fault, ...]:
     if random.random() < 0.5:
         return (Fault("offsets", 0, random.choice(("silent", "move")), random.randrange(12)),)
     faster = (Step("backup"), Step("delete"))
-    return (Fault(random.choice(("read", "offsets", "create")), random.randrange(2), "other", 0, faster),)
+    return (Fault(random.choice(("offsets", "offsets", "create")), 0, "other", 0, faster),)
+
+
+def _cleared_blindly(random: Random) -> list[Step]:
+    """A restore, and the cleared task while listings are late and one reading fails."""
+    late = tuple(Fault("ls", nth, "stale") for nth in range(4))
+    return [Step("restore"), Step("delete", faults=(*late, Fault("read", random.randrange(2, 8), "error")))]
 
 
 def _in_later_deletion(random: Random, groups: int) -> tuple[Fault, ...]:
     """Faults of a cleared task: any, or a listing that is late beside a reading that fails."""
     if random.random() < 0.7:
         return _few(random, groups, 0.5)
-    late = tuple(Fault("ls", nth, "stale") for nth in range(4))
-    return (*late, Fault("read", random.randrange(2, 14), "error", random.randrange(12)))
+    return _cleared_blindly(random)[-1].faults
 
 
 def _in_deletion(random: Random, groups: int) -> tuple[Fault, ...]:

@@ -107,6 +107,12 @@ class World:
         if self.holder is process and self.held_until > self.clock:
             self.held_until = self.clock + SESSION_SECONDS
 
+    def jump(self, process: Process, seconds: float, *, stopped: bool) -> None:
+        """Let a call take long: the process's heartbeats go on, unless it is stopped as a whole."""
+        self.clock += seconds
+        if self.holder is process and not stopped:
+            self.held_until = self.clock + SESSION_SECONDS
+
     def meanwhile(self, steps: tuple[Step, ...]) -> None:
         """Let other processes run to their ends while one is stopped."""
         with ThreadPoolExecutor(1) as pool:  # a loop cannot run inside another one of the same thread
