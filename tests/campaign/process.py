@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALL_SECONDS = 0.05
+CLOCKS = (-7 * 86_400.0, -90_000.0, -7_200.0, -240.0, 240.0)
+"""What a worker's clock may suddenly be wrong by. No guard notices one that is days ahead: all looks idle by it."""
 JUMPS = (1.0, 9.0, 14.0, 16.0, 40.0, 120.0, 3_600.0, 20_000.0)
 
 
@@ -78,6 +80,8 @@ class Process:
             self.interrupted = KeyboardInterrupt()
         elif kind == "jump":
             self.world.jump(self, JUMPS[fault.arg % len(JUMPS)], stopped=fault.arg >= 500)
+        elif kind == "clock":
+            self.skew = timedelta(seconds=CLOCKS[fault.arg % len(CLOCKS)])
         elif kind == "life":
             self.world.event(fault.arg // 8, fault.arg % 8)
         elif kind == "other" and not self.depth:
@@ -101,7 +105,7 @@ class _InstantSelector(selectors.SelectSelector):
         if timeout is None:
             raise RuntimeError("the model waits for something that never comes")
         if timeout > 0 and self.process is not None:
-            self.process.world.clock += timeout + 1e-6
+            self.process.world.jump(self.process, timeout + 1e-6, stopped=False)
         return []
 
 

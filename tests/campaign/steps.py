@@ -19,7 +19,7 @@ class Fault:
 
     :param call: the kind of the call; ``nth``: which of them.
     :param kind: ``kill``, ``kill_after``, ``cancel``, ``interrupt``, ``error``, ``lost``, ``stale``, ``jump``,
-        ``move``, ``silent``, ``life`` or ``other``.
+        ``clock``, ``move``, ``silent``, ``hidden``, ``life`` or ``other``.
     :param arg: the class of the error, the seconds of a jump, or the group and its event.
     :param steps: what another process does meanwhile.
     """
@@ -148,13 +148,13 @@ def _in_deletion(random: Random, groups: int) -> tuple[Fault, ...]:
     chunk, group = random.randrange(2), 8 * random.randrange(groups)
     join, leave, commit, share = (group + EVENTS.index(name) for name in ("join", "leave", "commit", "share"))
     slow = random.choice((3, 4, 5))
-    again = random.choice(((Step("delete"),), (Step("delete"), Step("restore"))))
+    again = (Step("delete"), Step("restore"))
     moment = random.choice(("describe", "offsets", "create"))
     together: tuple[tuple[Fault, ...], ...] = (
         (Fault("describe", chunk, "life", join), Fault("delete", chunk, "life", leave)),
         (Fault("create", 1 + 2 * chunk, "jump", slow), Fault("delete", chunk, "life", commit)),
         (Fault("offsets", chunk, "jump", slow), Fault("delete", chunk, "life", commit)),
-        (Fault(moment, 1 + chunk, "other", 1, again),),
+        (Fault(moment, chunk + (moment == "create"), "other", 1, again),),
         (Fault("delete", chunk, random.choice(("kill", "kill_after"))),),
         (
             Fault("delete", chunk, "lost", random.choice((2, 3))),
@@ -162,6 +162,7 @@ def _in_deletion(random: Random, groups: int) -> tuple[Fault, ...]:
             *(Fault("describe", nth, "move", 1) for nth in range(chunk + 1, 3)),
         ),
         (Fault("describe", chunk, "life", share),),
+        (Fault(random.choice(("read", "describe", "create", "delete")), chunk, "clock", random.randrange(5)),),
         (Fault("delete", chunk, "lost", random.randrange(4)),),
     )
     return random.choice(together)

@@ -109,8 +109,9 @@ class World:
 
     def jump(self, process: Process, seconds: float, *, stopped: bool) -> None:
         """Let a call take long: the process's heartbeats go on, unless it is stopped as a whole."""
+        held = self.holder is process and self.held_until > self.clock
         self.clock += seconds
-        if self.holder is process and not stopped:
+        if held and not stopped:
             self.held_until = self.clock + SESSION_SECONDS
 
     def meanwhile(self, steps: tuple[Step, ...]) -> None:
