@@ -13,7 +13,7 @@ from airflow_kafka_groups.maintenance.deletion import ad_hoc, service
 from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
 from airflow_kafka_groups.maintenance.deletion.service import DeletionResult
 from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
@@ -50,7 +50,7 @@ class Session:
             request_id=request_id,
             dry_run=False,
             actor={"process": str(self.process.number)},
-            lease=partial(model_lease, self.world, self.process),
+            lease=partial(model_lease, self.world, self.process) if self.world.takes_lease else no_lease,
             limits=LIMITS,
             now=self.process.now,
             monotonic=self.process.monotonic,

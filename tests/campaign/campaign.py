@@ -50,7 +50,8 @@ class _Counted:
 def run_story(story: Story, loops: Loops) -> World:
     """Run one history from an empty cluster and storage, and check every invariant."""
     names = _Counted()
-    world = World(loops, story.behaviours, run_steps, reads_commits=bool(story.seed % 2))
+    seed = story.seed
+    world = World(loops, story.behaviours, run_steps, reads_commits=bool(seed % 2), takes_lease=bool(seed % 3))
     with patch.object(ids, "secrets", names), patch.object(file, "secrets", names):
         run_steps(world, story.steps)
         check_end(world)

@@ -26,6 +26,10 @@ def _nothing(*arguments: Any, **more: Any) -> None:
     return None
 
 
+def _no(*arguments: Any, **more: Any) -> bool:
+    return False
+
+
 def _no_mapping(*arguments: Any, **more: Any) -> dict[str, Any]:
     return {}
 
@@ -105,7 +109,9 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "idle times do not begin anew": ((history.History, "idle_resets", _no_resets),),
     "a plan may delete a group again": ((history.History, "idle_resets", _only_other_plans),),
     "a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
-    "the lease is not looked at": (
+    "later runs are not looked for": ((journal.RunJournal, "overtaken", _no),),
+    "no run notices another": (
+        (journal.RunJournal, "overtaken", _no),
         (lease.LeaseGuard, "why_lost", _never_lost),
         (lease.LeaseGuard, "check", _nothing),
         (lease.LeaseGuard, "run_while_held", _work),

@@ -65,6 +65,7 @@ class World:
     behaviours: tuple[str, ...]
     run_steps: Callable[[World, tuple[Step, ...], int], None]
     reads_commits: bool = True
+    takes_lease: bool = True
     clock: float = 0.0
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     store: Store = field(default_factory=Store)
