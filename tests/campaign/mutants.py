@@ -106,7 +106,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "files are not created exclusively": ((durable_files, "_create_object", _replace_object),),
     "the approval is not read": ((service, "require_approval", _nothing),),
     "the approver's exceptions are dropped": ((service, "exclude", _no_mapping),),
-    "idle times do not begin anew": ((history.History, "idle_resets", _no_resets),),
+    "idle times are not reset": ((history.History, "idle_resets", _no_resets),),
     "a plan may delete a group again": ((history.History, "idle_resets", _only_other_plans),),
     "a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
     "later runs are not looked for": ((journal.RunJournal, "overtaken", _no),),
