@@ -278,7 +278,7 @@ class TestBadInput:
 
     async def test_ids_that_are_not_texts_and_a_text_that_is_no_list(self, kafka41: KafkaCluster) -> None:
         async with client(kafka41) as admin:
-            with pytest.raises(ConfigurationError, match=r"group_ids.*5.*text"):
+            with pytest.raises(ConfigurationError, match=r"group_ids.*5.*string"):
                 await admin.delete_consumer_groups(["a", 5])  # type: ignore[list-item]
             with pytest.raises(ConfigurationError, match="give a list of ids"):
                 await admin.delete_consumer_groups("core-000")

@@ -18,7 +18,7 @@ _SURELY_SHORT = _MAX_ID_BYTES // 4  # a character has at most four bytes
 def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]:
     """Return the ids without duplicates, in order. An empty list is fine here: it asks about nothing.
 
-    Raises ``ConfigurationError`` for a single text (its letters are not meant), and for what is not a string.
+    Raises ``ConfigurationError`` for a single string (its letters are not meant), and for what is not a string.
     """
     if isinstance(group_ids, str | bytes):
         raise ConfigurationError(name, group_ids, "give a list of ids; for one, a list with that one")
