@@ -125,36 +125,41 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Read the answer to this task's own question from Airflow, seal it, and return its summary.
+        """Seal the answer with which Airflow resumes the task into the storage, and return its summary.
 
-        What resumes the task (``event``) is not believed: whoever may write to Airflow's database by its API could have
-        made it. Raises ``PlanError`` for an approval that is not clear, such as a wrong number of groups: a next try
-        asks again.
+        Airflow's API server makes the event when a person answers this very question, with the name under which they
+        are logged in; nothing that a user can write by the API becomes one. Later tasks get XComs only, which users can
+        write: so the answer is sealed here. Raises ``PlanError`` for an approval that is not clear, such as a wrong
+        number of groups: the next try asks again.
         """
         from airflow_kafka_groups.maintenance.deletion.approval import seal_answer
 
+        if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
+            return super().execute_complete(context, event)
         layout, plan, _ = self._plan_to_approve()
-        own = read_own_answer(context)
-        options, values = list(own["chosen_options"]), dict(own["params_input"] or {})
-        approved = options == [APPROVE]
+        values, person = dict(event["params_input"] or {}), event["responded_by_user"]
+        approved = list(event["chosen_options"]) == [APPROVE]
+        answer = {
+            "responded_at": event["responded_at"].isoformat(),
+            "responded_by_user": None if person is None else dict(person),
+        }
         seal_answer(
             layout,
             plan,
             asked_by=_asked_by(context),
             approved=approved,
-            person=own["responded_by_user"],
-            responded_at=own["responded_at"].isoformat(),
+            person=answer["responded_by_user"],
+            responded_at=answer["responded_at"],
             confirmed=values.get(CONFIRM),
             excluded=values.get(EXCLUDE),
         )
-        super().execute_complete(context, {**event, **own})
+        super().execute_complete(context, event)
         return {
             "required": True,
             "approved": approved,
             "plan_id": plan.plan_id,
             "plan_digest": plan.digest,
-            "responded_at": own["responded_at"].isoformat(),
-            "responded_by_user": own["responded_by_user"],
+            **answer,
         }
 
     def _plan_to_approve(self) -> tuple[Layout, DeletionPlan, str | None]:
@@ -170,20 +175,6 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
             return layout, plan, None
         terms = site_floors(self.hook.settings, self.storage_path).approval(terms)
         return layout, plan, terms.why(len(plan.groups))
-
-
-def read_own_answer(context: Context) -> dict[str, Any]:
-    """Read the answer to this task's question from Airflow, which tells a task those to its own questions only."""
-    from airflow.sdk.execution_time.hitl import get_hitl_detail_content_detail
-
-    detail = get_hitl_detail_content_detail(context["task_instance"].id)
-    person = detail.responded_by_user
-    return {
-        "chosen_options": list(detail.chosen_options or ()),
-        "params_input": dict(detail.params_input or {}),
-        "responded_at": detail.responded_at,
-        "responded_by_user": None if person is None else {"id": person.id, "name": person.name},
-    }
 
 
 def _asked_by(context: Context) -> dict[str, str]:

@@ -105,7 +105,6 @@ def answer(
         assert f"{len(plan['groups'])} groups" in self.body
         typed = {"confirm_groups": str(len(plan["groups"])), "exclude_groups": list(keep)} if user else {}
         event = {"chosen_options": [option], "params_input": typed, "responded_at": utcnow(), "responded_by_user": user}
-        patched.setattr("airflow_kafka_groups.operators.approval.read_own_answer", lambda _context: event)
         return self.execute_complete(context, event)
 
     patched.setattr(ApprovalOperator, "execute", execute)

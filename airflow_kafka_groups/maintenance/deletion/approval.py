@@ -1,6 +1,6 @@
 """When a person has to approve a plan, and the approvals that are sealed into the storage.
 
-Airflow tells a task the answer to its own question only; anything a later task can read there (an XCom) may have been
+Airflow resumes a task with the answer to its own question; anything a later task can read there (an XCom) may have been
 written by somebody else. So the asking task seals question and answer here, where users of Airflow's UI and API cannot
 write, and the deletion believes nothing else. Entries are chained and never changed; a new question withdraws what was
 answered before. Whatever is unclear is not approved.

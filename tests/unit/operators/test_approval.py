@@ -51,7 +51,7 @@ def delete(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str
 
 
 class Airflow:
-    """What Airflow tells a task about its own questions; ``answer`` is what a person gave."""
+    """Airflow's part: it asks, and resumes the task with ``answer``, which is what a person gave."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer: dict[str, Any] = {
@@ -61,7 +61,6 @@ class Airflow:
             "responded_by_user": ANN,
         }
         self.asked: list[ApproveCleanupOperator] = []
-        monkeypatch.setattr("airflow_kafka_groups.operators.approval.read_own_answer", lambda context: self.answer)
         monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: self.asked.append(operator))
         monkeypatch.setattr(ApprovalOperator, "execute_complete", lambda operator, context, event: event)
 
@@ -81,11 +80,11 @@ def ask(storage: Path, planned: dict[str, Any], **arguments: Any) -> ApproveClea
     return ApproveCleanupOperator(**common(storage, planned), **arguments)
 
 
-def approve(storage: Path, planned: dict[str, Any], **of_task: Any) -> dict[str, Any]:
+def approve(airflow: Airflow, storage: Path, planned: dict[str, Any], **of_task: Any) -> dict[str, Any]:
     """Ask, and let the answer come."""
     operator = ask(storage, planned)
     operator.execute(context(**of_task))
-    answer = operator.execute_complete(context(**of_task), {})
+    answer = operator.execute_complete(context(**of_task), airflow.answer)
     assert isinstance(answer, dict)
     return answer
 
@@ -93,7 +92,7 @@ def approve(storage: Path, planned: dict[str, Any], **of_task: Any) -> dict[str,
 def test_an_approved_plan_is_carried_out_and_the_approver_is_on_record(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
-    answer = approve(tmp_path, planned)
+    answer = approve(airflow, tmp_path, planned)
     assert json.loads(json.dumps(answer)) == {
         "required": True,
         "approved": True,
@@ -113,7 +112,7 @@ def test_what_the_approver_keeps_is_kept_with_that_reason(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
     airflow.answer["params_input"] = {"confirm_groups": 2, "exclude_groups": ["a"]}
-    approve(tmp_path, planned)
+    approve(airflow, tmp_path, planned)
     done = delete(tmp_path, planned)
     assert admin.deleted == ["b"]
     assert done["kept"] == {"a": "Ann (42) kept it at the approval"}
@@ -129,31 +128,37 @@ def test_nothing_that_was_not_sealed_approves(admin: FakeAdmin, tmp_path: Path, 
 
 
 @pytest.mark.safety
-def test_the_event_that_resumes_the_task_is_not_believed(
+def test_what_the_task_returns_is_not_what_approves(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
-    airflow.answer["chosen_options"] = ["Reject"]
-    operator = ask(tmp_path, planned)
-    operator.execute(context())
-    forged = {"chosen_options": ["Approve"], "params_input": {"confirm_groups": "2"}, "responded_by_user": ANN}
-    operator.execute_complete(context(), forged)
+    """Its XCom can be written by users: only the sealed answer counts, and it says no."""
+    airflow.answer |= {"chosen_options": ["Reject"]}
+    assert approve(airflow, tmp_path, planned)["approved"] is False
     with pytest.raises(PlanError, match="it was rejected"):
         delete(tmp_path, planned)
     assert admin.deleted == []
+
+
+def test_an_answer_that_did_not_come_is_airflows_own_error(
+    tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+) -> None:
+    late = {"error": "no answer", "error_type": "timeout"}
+    assert ask(tmp_path, planned).execute_complete(context(), late) == late, "passed on, and nothing sealed"
+    assert not (tmp_path / scene.CLUSTER / "approvals").exists()
 
 
 @pytest.mark.safety
 def test_a_new_question_withdraws_the_answer_to_the_one_before(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
-    approve(tmp_path, planned)
+    approve(airflow, tmp_path, planned)
     ask(tmp_path, planned).execute(context(try_number=2, id="uuid-2"))
     with pytest.raises(PlanError, match="the latest question was not answered"):
         delete(tmp_path, planned)
     with pytest.raises(PlanError, match="the question was withdrawn by a later one"):
-        ask(tmp_path, planned).execute_complete(context(), {})
+        ask(tmp_path, planned).execute_complete(context(), airflow.answer)
     assert admin.deleted == []
-    ask(tmp_path, planned).execute_complete(context(try_number=2, id="uuid-2"), {})
+    ask(tmp_path, planned).execute_complete(context(try_number=2, id="uuid-2"), airflow.answer)
     assert delete(tmp_path, planned)["counts"]["deleted"] == 2
 
 
@@ -183,7 +188,7 @@ def test_an_unclear_approval_is_refused_where_it_is_given(
 ) -> None:
     airflow.answer |= changes
     with pytest.raises(PlanError, match=why):
-        approve(tmp_path, planned)
+        approve(airflow, tmp_path, planned)
     with pytest.raises(PlanError, match="was not answered"):
         delete(tmp_path, planned)
     assert (admin.deleted, records(tmp_path)) == ([], [])
@@ -194,7 +199,7 @@ def test_whatever_is_no_approval_is_a_rejection(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow, options: list[str]
 ) -> None:
     airflow.answer |= {"chosen_options": options, "responded_by_user": None, "params_input": {}}
-    assert approve(tmp_path, planned)["approved"] is False
+    assert approve(airflow, tmp_path, planned)["approved"] is False
     with pytest.raises(PlanError, match="it was rejected"):
         delete(tmp_path, planned)
     assert admin.deleted == []
@@ -211,12 +216,12 @@ def test_once_asked_the_answer_counts_also_for_a_run_that_asks_nobody(
     with pytest.raises(PlanError, match="not answered"):
         delete(tmp_path, planned, approval_rule="never")
     airflow.answer["chosen_options"] = ["Reject"]
-    operator.execute_complete(context(), {})
+    operator.execute_complete(context(), airflow.answer)
     with pytest.raises(PlanError, match="rejected"):
         delete(tmp_path, planned, approval_rule="never")
     assert admin.deleted == []
     airflow.answer |= {"chosen_options": ["Approve"], "params_input": {"confirm_groups": "2", "exclude_groups": ["a"]}}
-    approve(tmp_path, planned, id="uuid-2")
+    approve(airflow, tmp_path, planned, id="uuid-2")
     delete(tmp_path, planned, approval_rule="never")
     assert admin.deleted == ["b"]
 
@@ -224,7 +229,7 @@ def test_once_asked_the_answer_counts_also_for_a_run_that_asks_nobody(
 def test_an_approval_of_another_plan_approves_nothing(
     admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
 ) -> None:
-    approve(tmp_path, planned)
+    approve(airflow, tmp_path, planned)
     (answer,) = (tmp_path / scene.CLUSTER / "approvals" / planned["plan_id"]).glob("000002.json")
     answer.write_text(answer.read_text().replace(planned["digest"], "0" * 64))
     with pytest.raises(PlanError, match="another version"):
