@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,16 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
 
     # The section has what is misspelled; the options are read one by one, as strings, from wherever Airflow has them.
     named = {name: conf.get(SECTION, name, fallback=None) for name in _READERS}
-    options = {**(conf.getsection(SECTION) or {}), **named}
+    options = {**_environment(), **(conf.getsection(SECTION) or {}), **named}
     set_here = {name: options[name] for name in options.keys() - _OTHER_OPTIONS if options[name] not in ("", None)}
     floors = read_floors(f"[{SECTION}]", set_here)
     floors = floors.stricter(read_floors(f"connection {settings.conn_id!r}, floors", settings.floors))
     floors.require_storage(str(storage_path))
     return floors
+
+
+def _environment() -> dict[str, str]:
+    """Return the section's options in the environment: Airflow 3.2 does not list those that it does not know."""
+    prefix = f"AIRFLOW__{SECTION.upper()}__"
+    found = {name.removeprefix(prefix).lower(): value for name, value in os.environ.items() if name.startswith(prefix)}
+    return {name.removesuffix("_cmd").removesuffix("_secret"): value for name, value in found.items()}
