@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -45,7 +46,8 @@ def test_commands_run_one_after_the_other_into_one_log(tmp_path: Path, reaper: R
     process = start(tmp_path, reaper, "echo one; nice", "echo two >&2", nice=3)
     assert process.ended_after is None
     assert ended(process) == 0
-    assert process.log.read_text() == "one\n3\ntwo\n"
+    own = os.nice(0)  # these tests run in a lane themselves
+    assert process.log.read_text() == f"one\n{min(own + 3, 19)}\ntwo\n"
     assert process.ended_after is not None
     assert process.poll() == 0
 
