@@ -24,7 +24,8 @@ from airflow_kafka_groups.hooks.fields import (
     pem_or_file,
     text_of,
 )
-from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.models import LEASE_GROUP_ID
 from airflow_kafka_groups.transport.security import PASSWORD_MECHANISMS, SASL_MECHANISMS, SECURITY_PROTOCOLS, TOKEN_URL
 
 CONN_TYPE = "kafka_groups"

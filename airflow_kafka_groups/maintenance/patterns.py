@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.models import LEASE_GROUP_ID
 
 EVERYTHING = ("*",)
 
@@ -39,9 +40,6 @@ DEFAULT_PROTECTED = (
     "CruiseControl*",
 )
 """Patterns of platform groups: never deleted unless the policy's ``protected`` overrides them."""
-
-LEASE_GROUP_ID = "airflow-kafka-groups-lease"
-"""The group of the maintenance lease (``membership.lease``); a prefix may precede it."""
 
 ALWAYS_PROTECTED = (f"*{LEASE_GROUP_ID}",)
 """Groups that no policy can release: the lease's group, with any prefix, because it keeps runs apart."""

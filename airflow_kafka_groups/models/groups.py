@@ -12,7 +12,7 @@ from airflow_kafka_groups.models.cluster import BrokerId, TopicPartition
 GroupId: TypeAlias = str
 
 LEASE_GROUP_ID = "airflow-kafka-groups-lease"
-"""The group of the maintenance lease, which at most one run holds."""
+"""The group of the maintenance lease, which at most one run holds; a prefix may precede it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,7 +230,7 @@ class ModelLease:
 
 @asynccontextmanager
 async def model_lease(world: World, process: Process) -> AsyncIterator[LeaseGuard]:
-    """Hold the cluster's lease; that of a process which was killed ends after its session."""
+    """Take the cluster's lease until the block ends; that of a process which was killed ends after its session."""
     if world.holder is not None and not world.holder.alive:
         world.clock = max(world.clock, world.held_until)
     if world.holder is not None and world.held_until > world.clock:

@@ -18,9 +18,10 @@ from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
 from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.patterns import LEASE_GROUP_ID, GroupFilter
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.membership.lease import GROUP_ID, MaintenanceLease
+from airflow_kafka_groups.models import LEASE_GROUP_ID
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.lease import WHY, ScriptedLease
