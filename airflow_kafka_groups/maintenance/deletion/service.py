@@ -25,7 +25,7 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
 from airflow_kafka_groups.maintenance.deletion.approval import require_approval
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.audit import earlier_runs
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, lease_record, other_leases
@@ -34,7 +34,6 @@ from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, settle, verify_deleted
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     NAMED_BY_HAND,
@@ -178,7 +177,7 @@ class DeletionRun:
         if plan is not None and not request.dry_run:
             approval = require_approval(self.layout, plan, self.approval)
         journal = Journal(self.layout.base, cluster_id)
-        history = History(journal.read().runs, earlier_runs(self.layout))
+        history = read_history(self.layout, cluster_id)
         backup = None if plan is None else _verified_backup(self.layout, plan, request.dry_run)
         facts = {
             "run_id": new_id(started_at),
