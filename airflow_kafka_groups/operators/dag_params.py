@@ -138,6 +138,27 @@ _FORM: dict[str, dict[str, Any]] = {
 }
 # Parameters of the other DAGs
 _MORE: dict[str, dict[str, Any]] = {
+    "plan_id": {
+        "default": None,
+        "title": "Plan",
+        "description": "Id of the plan whose backup is restored (20261122T081500Z-1a2b3c4d). The report has it.",
+        "type": ["null", "string"],  # a run without it fails with a message that says what is missing
+        "minLength": 1,
+    },
+    "group_ids": {
+        "default": None,
+        "title": "Groups to restore",
+        "description": "Group ids, one per line. Empty: all groups in the backup.",
+        **_PATTERNS,
+        "type": ["null", "array"],
+    },
+    "overwrite": {
+        "default": False,
+        "title": "Overwrite newer offsets",
+        "description": "Also set groups back that have committed other offsets since the backup: their consumers read "
+        "records again, or skip some.",
+        "type": "boolean",
+    },
     "max_lag": {
         "default": 10_000,
         "title": "Maximum lag",

@@ -190,8 +190,9 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
     :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param plan_id: the plan of the backup (templated).
-    :param group_ids: only these groups. Default: all in the backup. Duplicates are ignored (templated).
-    :param overwrite: also reset groups that have committed other offsets since. Default false.
+    :param group_ids: only these groups. Default, also for a template that renders to ``null``: all in the backup.
+        Duplicates are ignored (templated).
+    :param overwrite: also reset groups that have committed other offsets since. Default false (templated).
     :param dry_run: only report what would be restored. Default false (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
@@ -201,11 +202,16 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     """
 
     plan_id = Argument(read_text)
-    group_ids = Argument(optional(read_group_ids))
-    overwrite = Argument(read_switch, templated=False)
+    group_ids = Argument(lambda field, value: None if value in (None, "null") else read_group_ids(field, value))
+    overwrite = Argument(read_flag)
 
     def __init__(
-        self, *, plan_id: str, group_ids: Sequence[str] | str | None = None, overwrite: bool = False, **kwargs: Any
+        self,
+        *,
+        plan_id: str,
+        group_ids: Sequence[str] | str | None = None,
+        overwrite: bool | str = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.plan_id = plan_id
@@ -216,11 +222,11 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         """Restore with one client."""
         from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 
-        plan_id, group_ids = self.plan_id, self.group_ids
+        plan_id, group_ids, overwrite = self.plan_id, self.group_ids, self.overwrite
         layout = self.layout()
         return self.change(
             "restore",
-            lambda admin: propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=self.overwrite),
+            lambda admin: propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite),
             may_be_absent=True,
         )
 

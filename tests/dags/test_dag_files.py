@@ -71,6 +71,15 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     prune = dags["prune_kafka_groups_files"]
     assert prune.params.dump()["dry_run"] is True
     assert "dag_run.conf" in prune.get_task("prune").dry_run, "two keys, as for a deletion of groups"
+    restore = dags["restore_group_offsets"]
+    assert restore.params.dump() == {
+        "plan_id": None,
+        "group_ids": None,
+        "overwrite": False,
+        "dry_run": True,
+        **{name: cleanup.params.dump()[name] for name in ("kafka_groups_conn_id", "cluster", "storage_path")},
+    }
+    assert "dag_run.conf" in restore.get_task("restore").dry_run
     for dag in dags.values():
         assert dag.max_active_runs == 1
         assert dag.catchup is False
@@ -202,16 +211,18 @@ def test_a_file_is_short_and_marked_for_the_docs(path: Path) -> None:
 
 MEASURE = """
 import sys, time
+started = time.process_time()
 import airflow.sdk
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Param
-started = time.perf_counter()
+airflow = time.process_time() - started
+started = time.process_time()
 from airflow_kafka_groups.provider_info import get_provider_info
 for kind in ("operators", "sensors"):
     for entry in get_provider_info()[kind]:
         for module in entry["python-modules"]:
             __import__(module)
 import airflow_kafka_groups.operators.dag_params
-print(time.perf_counter() - started)
+print((time.process_time() - started) / airflow)
 heavy = ("kio", "aiokafka", "confluent_kafka", "pyarrow", "pyspark", "pandas", "airflow_kafka_groups.admin")
 print([name for name in heavy if name in sys.modules])
 """
@@ -219,7 +230,7 @@ print([name for name in heavy if name in sys.modules])
 
 def test_importing_the_operators_is_cheap() -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True, cwd=ROOT)
-    seconds, heavy = done.stdout.splitlines()[-2:]
-    print(f"importing all operators and sensors took {float(seconds):.3f} s on top of Airflow")
+    ratio, heavy = done.stdout.splitlines()[-2:]
+    print(f"importing all operators and sensors took {float(ratio):.2f} of the time that Airflow itself took")
     assert heavy == "[]", "these belong inside the functions that use them"
-    assert float(seconds) < 0.3
+    assert float(ratio) < 0.2

@@ -1,4 +1,4 @@
-"""The lag alert, the drill and the pruning, as they are shipped: on a real Airflow and a real three-broker Kafka."""
+"""The lag alert, drill, restore and pruning, as they are shipped: on a real Airflow and a real three-broker Kafka."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
@@ -94,6 +96,37 @@ def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: P
         assert result(run, "prune")["removed"]["cleanup"] == removed
         assert len(list(backups.iterdir())) == left_over
     assert newest.exists()
+
+
+def test_the_restore_brings_back_what_it_is_asked_for(bootstrap: str, dags: dict[str, Any], tmp_path: Path) -> None:
+    topic = f"restore-dag-{uuid4().hex[:8]}"
+    groups = [f"{topic}.{i}" for i in range(3)]
+    create_topics(bootstrap, {topic: 2})
+    produce(bootstrap, {(topic, 0): 20, (topic, 1): 20})
+    seed_groups(bootstrap, groups, {(topic, 0): 19, (topic, 1): 20})
+    storage = {"storage_path": str(tmp_path), "cluster": "lab"}
+    run = dags["backup_and_restore_drill"].test(run_conf={**storage, "include": [f"{topic}.*"], "drill_groups": 1})
+    plan_id = result(run, "backup")["plan_id"]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_consumer_groups(groups[:2]).values():
+        future.result()
+
+    restore = dags["restore_group_offsets"]
+    assert states(restore.test(run_conf={**storage, "plan_id": None})) == {"restore": "failed"}, "no plan was named"
+    for conf, counts in (
+        ({"group_ids": None}, {"would_change": 2, "unchanged": 1}),
+        ({"dry_run": False, "group_ids": [groups[1]]}, {"changed": 1}),
+        ({"dry_run": False, "group_ids": None}, {"changed": 1, "unchanged": 2}),
+        ({"dry_run": False, "group_ids": []}, {"unchanged": 3}),
+    ):
+        run = restore.test(run_conf={**storage, "plan_id": plan_id, **conf})
+        assert run.state == "success", states(run)
+        assert {name: count for name, count in result(run, "restore")["counts"].items() if count} == counts
+    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(groups[1])]).values()
+    assert {(item.topic, item.partition): item.offset for item in asked.result().topic_partitions} == {
+        (topic, 0): 19,
+        (topic, 1): 20,
+    }
 
 
 def asset_events(name: str) -> list[dict[str, Any]]:

@@ -239,9 +239,9 @@ def _files(files: Mapping[str, str]) -> str:
 
 
 def _restore(plan: DeletionPlan) -> str:
-    operator = f"RestoreGroupOffsetsOperator(plan_id={plan.plan_id!r})"
-    text = "restores the deleted groups from the backup; pass the same storage, cluster and connection."
-    return f"<section><h2>Restore</h2><p><code>{escape(operator)}</code> {text}</p></section>"
+    conf = escape(f'{{"plan_id": "{plan.plan_id}", "dry_run": false}}')
+    text = f"To restore the deleted groups, trigger the DAG restore_group_offsets with <code>{conf}</code>."
+    return f"<section><h2>Restore</h2><p>{text}</p></section>"
 
 
 def _section(title: str, count: int | None, table: str, note: str, nothing: str) -> str:

@@ -203,7 +203,7 @@ async def test_a_cleared_task_does_not_change_what_the_first_run_deleted(tmp_pat
     text = Balanced(render_report(plan, [first, second], now=LATER)).text
     for shown in ("2 Deleted", "2 Verified gone", "1 Kept by the approver", "0 Kept by the recheck"):
         assert shown in text
-    assert f"RestoreGroupOffsetsOperator(plan_id='{plan.plan_id}')" in text
+    assert f'{{"plan_id": "{plan.plan_id}", "dry_run": false}}' in text
 
 
 def test_a_possibly_deleted_group_stays_so_when_it_is_kept_for_that_reason() -> None:
