@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import (
@@ -36,7 +37,7 @@ from airflow_kafka_groups.exceptions import (
     LeaseLostError,
     LeaseNotAcquiredError,
 )
-from airflow_kafka_groups.membership import clock, lease_assignor
+from airflow_kafka_groups.membership import lease_assignor
 from airflow_kafka_groups.membership.actions import Phase, Synced
 from airflow_kafka_groups.membership.lease_assignor import Bid
 from airflow_kafka_groups.membership.member import GroupMember, GroupProtocol, JoinedMember

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
-from airflow_kafka_groups.membership import actions, clock
+from airflow_kafka_groups.membership import actions
 from airflow_kafka_groups.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.membership.member import GroupMember
 from airflow_kafka_groups.membership.options import MemberOptions

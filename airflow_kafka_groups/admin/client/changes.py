@@ -19,6 +19,7 @@ from airflow_kafka_groups.admin.handlers.change_group_offsets import (
 from airflow_kafka_groups.admin.handlers.delete_groups import BATCHES_IN_ONE, DeleteGroupsHandler
 from airflow_kafka_groups.admin.handlers.tombstone_size import DEFAULT_PARTITIONS, TombstoneSizes
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import java_hashes, partitions_of_hashes
 from airflow_kafka_groups.exceptions import (
     BrokerError,
@@ -44,7 +45,7 @@ async def delete_groups(
     send_within: float | None = None,
 ) -> GroupResults[None]:
     """Delete groups of these types that have no members; groups that the policy refuses fail."""
-    send_by = math.inf if send_within is None else asyncio.get_running_loop().time() + send_within
+    send_by = math.inf if send_within is None else clock.now() + send_within
     wanted = group_ids_of(group_ids)
     refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
     done = _failed(refused)

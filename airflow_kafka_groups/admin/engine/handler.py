@@ -58,7 +58,7 @@ class AdminHandler(Protocol[K, V]):
 
     @property
     def send_by(self) -> float:
-        """The time, on the event loop's clock, after which no request leaves: the keys that are left fail unsent."""
+        """The time, on ``cluster.clock``, after which no request leaves: the keys that are left fail unsent."""
         ...
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
@@ -22,6 +23,7 @@ from typing import Generic
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
 from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError
 from airflow_kafka_groups.protocol.codec import Message
@@ -135,7 +137,7 @@ class _Exchanges(Generic[K, V]):
         try:
             version = connection.versions.choose(api)
             request = spec.handler.build(spec.keys, version)
-            if self._clock() >= spec.handler.send_by:
+            if spec.handler.send_by < math.inf and clock.now() >= spec.handler.send_by:
                 raise NotSentError(f"{api} to broker {spec.scope.broker_id} could not leave in the time it had")
             sent = True
             timeout = self._cluster.config.request_timeout

@@ -51,7 +51,7 @@ class DeleteGroupOffsetsHandler(ChangingHandler):
     """OffsetDelete.
 
     :param partitions: which partitions of which group.
-    :param send_by: the time, on the event loop's clock, after which no request leaves. Default: any time.
+    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     """
 
     partitions: Mapping[str, Sequence[TopicPartition]]

@@ -33,7 +33,7 @@ class DeleteGroupsHandler(ChangingHandler):
 
     :param sizes: how much each group makes a broker write.
     :param batch_size: the most groups of one request.
-    :param send_by: the time, on the event loop's clock, after which no request leaves. Default: any time.
+    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     """
 
     sizes: TombstoneSizes = field(default_factory=TombstoneSizes)

@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.maintenance.checks import check_integer, check_seconds
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.storage import Clock, utc_now
-from airflow_kafka_groups.membership import clock
 
 CHUNK_SIZE = 250
 MAX_READ_AGE_SECONDS = 15.0

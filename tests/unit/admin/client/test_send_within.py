@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import NotSentError
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -45,6 +46,22 @@ async def test_retries_leave_within_the_time_too() -> None:
         assert len(tries) > 1
         assert max(tries) - begun < 0.6
         assert fake.groups == {"g"}
+
+
+async def test_a_machine_that_slept_in_between_sends_nothing_when_it_wakes_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop's clock stops during suspend: by it, no time has passed."""
+    slept = [0.0]
+    monkeypatch.setattr(clock, "now", lambda: 1_000 + slept[0])
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+
+        def sleep_meanwhile(_broker: int, _version: int, _request: Any) -> None:
+            slept[0] = 3_600.0
+
+        fake.control(LIST_GROUPS, sleep_meanwhile)
+        results = await admin.delete_consumer_groups(GROUPS, send_within=15)
+        assert all(isinstance(result.error, NotSentError) for result in results.values())
+        assert deletions(fake) == []
+        assert fake.groups == set(GROUPS)
 
 
 async def test_in_time_it_is_a_deletion_like_any_other() -> None:

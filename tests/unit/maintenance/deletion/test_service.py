@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     IncompleteListingError,
@@ -20,7 +21,6 @@ from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, De
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.membership import clock
 from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
