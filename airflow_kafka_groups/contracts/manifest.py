@@ -23,6 +23,7 @@ class SnapshotManifest:
     :param files: names and numbers of rows.
     :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
         known of each.
+    :param view: what the connection saw of the cluster (``maintenance/cluster_view.py``): a plan takes it over.
     """
 
     snapshot_id: str
@@ -40,6 +41,7 @@ class SnapshotManifest:
     scope: Mapping[str, Any]
     files: tuple[tuple[str, int], ...]
     offsets_retention_minutes: int | None = None
+    view: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as docs/formats.md shows it."""
@@ -75,6 +77,7 @@ class SnapshotManifest:
             files=tuple((_text(file, "name"), _count(file, "rows")) for file in data["files"]),
             # An older snapshot has none.
             offsets_retention_minutes=None if data.get(_RETENTION) is None else _count(data, _RETENTION),
+            view=None if data.get("view") is None else dict(data["view"]),
         )
         manifest._check()
         return manifest

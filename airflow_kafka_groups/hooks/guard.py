@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
@@ -15,6 +16,7 @@ from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
 from airflow_kafka_groups.transport.base import Connector
 
 
@@ -47,6 +49,12 @@ class GuardedAdminClient(AdminClient):
     def __init__(self, config: ClientConfig, settings: ConnectionSettings, connect: Connector | None = None) -> None:
         super().__init__(config, connect, ConnectionPolicy(settings))
         self._cluster_admin = ClusterAdmin(config)
+        self._config = config
+
+    @cached_property
+    def connection(self) -> ConnectionPrint:
+        """The fingerprint of the connection."""
+        return ConnectionPrint.of(self._config)
 
     async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of topics; see ``ClusterAdmin.topic_ids``."""

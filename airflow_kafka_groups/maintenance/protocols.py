@@ -7,7 +7,15 @@ from typing import Protocol
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
+from airflow_kafka_groups.models import (
+    Broker,
+    GroupDescription,
+    GroupOffsets,
+    ListedOffset,
+    OffsetSpec,
+    TopicPartition,
+)
 
 
 class GroupAdmin(Protocol):
@@ -50,7 +58,14 @@ class GroupAdmin(Protocol):
 
 
 class BackupAdmin(GroupAdmin, Protocol):
-    """What backup and restore need beside ``GroupAdmin``: the topics' ids."""
+    """What plans, backups and restores need beside ``GroupAdmin``: which cluster and which topics these are."""
+
+    @property
+    def connection(self) -> ConnectionPrint:
+        """The fingerprint of the connection."""
+
+    async def brokers(self) -> tuple[Broker, ...]:
+        """Return the live brokers."""
 
     async def topic_ids(self, topics: Iterable[str], /) -> Mapping[str, str]:
         """Return the ids of topics by name, where they have one. A topic that was recreated has another.

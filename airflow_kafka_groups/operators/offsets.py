@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
@@ -63,6 +64,7 @@ class ListGroupOffsetsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
+        from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
         from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 
         layout = self.layout()
@@ -76,6 +78,7 @@ class ListGroupOffsetsOperator(StoredOperator):
                 exclude=self.exclude,
                 airflow_run=str(context.get("run_id", "")),
                 offsets_retention_minutes=await self._offsets_retention(admin) if self.group_ids is None else None,
+                view=partial(read_view_for_snapshot, admin),
                 progress=self.log_progress,
             )
 

@@ -154,6 +154,7 @@ class PlanCleanupOperator(StoredOperator):
 
     def _summary(self, plan: DeletionPlan, path: str) -> dict[str, Any]:
         self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
+        self.log.info("It is bound to: %s", plan.view or "the cluster's id alone, since its snapshot has no view of it")
         for warning in plan.warnings:
             self.log.warning("Plan %s: %s", plan.plan_id, warning)
         first = plan.groups[:FIRST_GROUPS]

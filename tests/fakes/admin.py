@@ -17,6 +17,7 @@ from airflow_kafka_groups.admin.lag import GroupLag
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError, UnexpectedGroupTypeError
+from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint, sha256_of
 from airflow_kafka_groups.models import (
     Broker,
     CoordinatorType,
@@ -60,6 +61,9 @@ class FakeAdmin(ClusterState):
 
         self.retention: OffsetsRetention | KafkaGroupsError = OffsetsRetention(by_broker={1: 43_200}, errors={})
         self.fails_with: KafkaGroupsError | None = None
+        self.ids_fail_with: KafkaGroupsError | None = None
+        self.hosts = {1: "b1", 2: "b2"}
+        self.connection = ConnectionPrint(servers=sha256_of("b1:9092"), identity=sha256_of(""))
         self.missing_brokers: Mapping[Any, KafkaGroupsError] = {}
         self.errors: dict[str, KafkaGroupsError] = {}
         self.describe_errors: dict[str, KafkaGroupsError] = {}
@@ -94,6 +98,9 @@ class FakeAdmin(ClusterState):
     async def cluster_id(self) -> str | None:
         return self.cluster
 
+    async def brokers(self) -> tuple[Broker, ...]:
+        return tuple(Broker(broker_id=id_, host=host, port=9092) for id_, host in self.hosts.items())
+
     async def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription(self.cluster, (_broker(1), _broker(2)), self.api_versions, {})
 
@@ -113,6 +120,8 @@ class FakeAdmin(ClusterState):
         return self.retention
 
     async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        if self.ids_fail_with is not None:
+            raise self.ids_fail_with
         return {topic: self.ids[topic] for topic in topics if topic in self.ids}
 
     async def list_groups(

@@ -71,6 +71,10 @@ class AdminClient:
         """Return the cluster's id; ``None`` where the brokers have none (before Kafka 0.10.1)."""
         return self._calls.cluster.metadata.cluster_id
 
+    async def brokers(self) -> tuple[Broker, ...]:
+        """Return the live brokers, as one of them reports them; none is connected to for that."""
+        return tuple((await self._calls.cluster.fresh_metadata()).brokers.values())
+
     async def describe_cluster(self) -> listing.ClusterDescription:
         """Ask for the brokers, and connect to each to learn its API versions.
 

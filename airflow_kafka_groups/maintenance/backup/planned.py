@@ -28,6 +28,7 @@ from airflow_kafka_groups.maintenance.backup.file import (
     manifest_json,
     new_data_path,
 )
+from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, require_applicable
@@ -68,6 +69,8 @@ async def backup_groups(
     if plan.cluster != layout.cluster:
         raise BackupError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
     require_applicable(plan, kafka_cluster_id=await admin.cluster_id(), now=now(), approved_digest=approved_digest)
+    for warning in await check_view(admin, plan.plan_id, plan.view):
+        _logger.warning("%s", warning)
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)
     started_at = now()

@@ -16,6 +16,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.checks import check_seconds
+from airflow_kafka_groups.maintenance.cluster_view import read_view
 from airflow_kafka_groups.maintenance.deletion.chunks import read_groups
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
@@ -143,7 +144,7 @@ async def _back_up(
     cluster_id = await admin.cluster_id()
     if not cluster_id:
         raise PlanError("the cluster reports no id, so a backup could not be distinguished from another cluster's")
-    plan = _plan(layout.cluster, cluster_id, expected, listings, now)
+    plan = replace(_plan(layout.cluster, cluster_id, expected, listings, now), view=await read_view(admin, ()))
     await asyncio.to_thread(save_plan, layout, plan)
     await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
     return plan

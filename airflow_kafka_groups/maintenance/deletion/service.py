@@ -23,6 +23,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, PlanError
 from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
+from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.deletion.approval import require_approval
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
@@ -41,7 +42,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     load_plan,
     require_applicable,
 )
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 
@@ -55,7 +56,7 @@ class DeletionResult:
 
 
 async def delete_by_plan(
-    admin: GroupAdmin,
+    admin: BackupAdmin,
     layout: Layout,
     plan_id: str,
     plan_digest: str,
@@ -113,7 +114,7 @@ class DeletionRun:
     :param order: all groups in the order of the report. Default: as expected.
     """
 
-    admin: GroupAdmin
+    admin: BackupAdmin
     layout: Layout
     request: DeletionRequest
     request_id: str
@@ -130,7 +131,7 @@ class DeletionRun:
         """Delete what is expected, under the lease. Raises as ``delete_by_plan`` does, before anything is deleted."""
         started_at = self.request.now()
         cluster_id = await self.admin.cluster_id()
-        self._require_applicable(cluster_id)
+        warnings = await self._require_applicable(cluster_id)
         listings = (await self.admin.list_groups()).require_complete()
         self._ready = ready = await asyncio.to_thread(self._prepare, cluster_id, started_at, lease)
         chunks = ChunkedDeletion(
@@ -143,6 +144,7 @@ class DeletionRun:
             lease=lease,
             expired=self._expired,
         )
+        warnings += other_leases(listings, self.request.lease_group_id)
         backed_up = ready.backup is not None
         outcomes = await chunks.run(
             [replace(group, needs_backup=group.needs_backup and backed_up) for group in self.expected]
@@ -157,7 +159,7 @@ class DeletionRun:
             finished_at=self.request.now(),
             outcomes=tuple(by_id[group_id] for group_id in self.order or by_id),
             backup=ready.backup.path if ready.backup is not None else None,
-            warnings=(*other_leases(listings, self.request.lease_group_id), *chunks.warnings),
+            warnings=(*warnings, *chunks.warnings),
             lease=lease_record(lease, dry_run=self.request.dry_run),
         )
 
@@ -167,9 +169,12 @@ class DeletionRun:
         record = await asyncio.to_thread(self._record, self._ready, report, verification)
         return DeletionResult(report=report, verification=verification, record=record)
 
-    def _require_applicable(self, cluster_id: str | None) -> None:
-        if self.plan is not None:
-            require_applicable(self.plan, kafka_cluster_id=cluster_id, now=self.request.now())
+    async def _require_applicable(self, cluster_id: str | None) -> tuple[str, ...]:
+        """Return what speaks against this cluster without being a reason to stop."""
+        if self.plan is None:
+            return ()
+        require_applicable(self.plan, kafka_cluster_id=cluster_id, now=self.request.now())
+        return await check_view(self.admin, self.plan.plan_id, self.plan.view)
 
     def _prepare(self, cluster_id: str | None, started_at: datetime, lease: LeaseGuard | None) -> _Ready:
         """Read approval, journal and backup as they are now, and begin the run in the journal."""

@@ -16,6 +16,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, write_json
 
@@ -58,7 +59,10 @@ class KeptGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPlan:
-    """A plan; ``digest`` is computed from all the rest when it is made."""
+    """A plan; ``digest`` is computed from all the rest when it is made.
+
+    ``view`` is what the snapshot's connection saw of the cluster; plans of earlier versions have none.
+    """
 
     plan_id: str
     cluster: str
@@ -71,6 +75,7 @@ class DeletionPlan:
     warnings: tuple[str, ...]
     groups: tuple[PlannedGroup, ...]
     kept: tuple[KeptGroup, ...]
+    view: ClusterView | None = None
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,6 +112,7 @@ class DeletionPlan:
             "warnings": list(self.warnings),
             "groups": [_as_json(group) for group in self.groups],
             "kept": [_as_json(group) for group in self.kept],
+            **({} if self.view is None else {"view": self.view.to_json()}),
         }
 
     @classmethod
@@ -129,6 +135,7 @@ class DeletionPlan:
                 warnings=tuple(data["warnings"]),
                 groups=tuple(PlannedGroup(**group) for group in data["groups"]),
                 kept=tuple(KeptGroup(**group) for group in data["kept"]),
+                view=recorded_view(data.get("view"), "it"),
             )
         except (KeyError, TypeError, ValueError) as exc:
             raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc

@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.cluster_view import recorded_view
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, KeptGroup, PlannedGroup
@@ -108,6 +109,7 @@ def make_plan(
         warnings=(*notes, *warnings),
         groups=tuple(planned),
         kept=tuple(sorted(kept, key=lambda group: group.group_id)),
+        view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
     )
 
 

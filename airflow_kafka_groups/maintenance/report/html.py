@@ -163,8 +163,7 @@ def _groups_table(title: str, groups: Sequence[PlannedGroup]) -> str:
     lag = sum(group.lag or 0 for group in groups)
     note = f"{sum(group.partitions for group in groups):,} committed offsets, {lag:,} records unread" if groups else ""
     heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
-    numeric = range(2, len(heads) - 1)
-    return _section(title, len(groups), _table(heads, rows, numeric=numeric), note, "No group.")
+    return _section(title, len(groups), _table(heads, rows, numeric=range(2, len(heads) - 1)), note, "No group.")
 
 
 def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:
@@ -201,6 +200,7 @@ def _policy(plan: DeletionPlan) -> str:
             shown += f" ({_duration(value)})"
         rows.append([f"<code>{escape(name)}</code>", shown])
     rows.append(["snapshot", f"<code>{escape(plan.snapshot_id)}</code>"])
+    rows.append(["bound to", _text(plan.view or "the cluster's id alone")])
     rows.append(["usable until", _time(plan.expires_at)])
     rows.append(["digest", f"<code>{plan.digest}</code>"])
     return _section("Policy", None, _table(["Setting", "Value"], rows), "", "")

@@ -23,6 +23,7 @@ from airflow_kafka_groups.contracts.ids import new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
+from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
@@ -55,6 +56,7 @@ async def take_snapshot(
     exclude: Iterable[str] = (),
     airflow_run: str = "",
     offsets_retention_minutes: int | None = None,
+    view: ViewReader | None = None,
     now: Clock = utc_now,
     progress: Progress = ignore_progress,
 ) -> SnapshotSummary:
@@ -65,6 +67,8 @@ async def take_snapshot(
     :param exclude: patterns of the groups to leave out. Default: none.
     :param airflow_run: the run id for the manifest.
     :param offsets_retention_minutes: the brokers' retention, for the manifest. Default: not known.
+    :param view: looks at the cluster, for the manifest, given the topics that groups have committed to. Default: not
+        known, and a plan is bound to the cluster's id alone.
     :param now: the clock.
     :param progress: called with (stage, done, total).
 
@@ -83,6 +87,7 @@ async def take_snapshot(
     table = GroupTable()
     failed = await _gather_offsets(admin, facts, table, now, progress)
     without_ends = await _gather_log_ends(admin, table, progress)
+    seen = None if view is None else await view({partition.topic for partition in table.partitions()})
     observed_at = now()
     missing = {_missing(where): str(error) for where, error in listings.errors.items()}
     progress("write", 0, len(table))
@@ -105,6 +110,7 @@ async def take_snapshot(
         scope=scope if wanted is None else {**scope, "group_ids": wanted},
         files=((SNAPSHOT_FILE, rows),),
         offsets_retention_minutes=offsets_retention_minutes,
+        view=None if seen is None else seen.to_json(),
     )
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(

@@ -27,8 +27,9 @@ MANIFEST = SnapshotManifest(
     scope={"include": ["*"], "exclude": []},
     files=(("a.parquet", 2), ("b.parquet", 3)),
     offsets_retention_minutes=10_080,
+    view={"brokers": {"1": "b1:9092"}},
 )
-OPTIONAL = ("format", "sees_all_topics", "offsets_retention_minutes")
+OPTIONAL = ("format", "sees_all_topics", "offsets_retention_minutes", "view")
 CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 
 
@@ -47,6 +48,13 @@ def test_an_older_manifest_does_not_know_the_offsets_retention() -> None:
     older = {name: value for name, value in CONTENT.items() if name != "offsets_retention_minutes"}
     assert SnapshotManifest.from_json(older).offsets_retention_minutes is None
     assert SnapshotManifest.from_json({**older, "offsets_retention_minutes": None}).offsets_retention_minutes is None
+
+
+def test_a_snapshot_of_an_earlier_version_has_no_view_of_the_cluster() -> None:
+    older = {key: value for key, value in CONTENT.items() if key != "view"}
+    assert SnapshotManifest.from_json(older).view is None
+    with pytest.raises((TypeError, ValueError)):
+        SnapshotManifest.from_json({**CONTENT, "view": 7})
 
 
 @pytest.mark.parametrize("name", [name for name in CONTENT if name not in OPTIONAL])

@@ -79,4 +79,4 @@ async def test_offsets_are_changed_only_where_that_is_allowed() -> None:
 def test_the_connections_client_changes_nothing_by_itself() -> None:
     """The policy is asked by ``AdminClient``; a changing method that only this class has would be beside it."""
     own = {name for name in vars(GuardedAdminClient) if not name.startswith("_")}
-    assert own == {"topic_ids", "offsets_retention"}
+    assert own == {"connection", "topic_ids", "offsets_retention"}

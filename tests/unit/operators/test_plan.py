@@ -101,3 +101,15 @@ def test_bad_input_is_a_clear_error_and_no_plan(snapshot_id: str, tmp_path: Path
     with pytest.raises(ConfigurationError, match=field):
         scene.plan(tmp_path, **{"snapshot_id": snapshot_id, field: value})
     assert not (tmp_path / scene.CLUSTER / "plans").exists()
+
+
+def test_a_plan_is_bound_to_what_the_snapshot_saw_of_the_cluster(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup()}
+    admin.ids = dict.fromkeys(("orders", "t", "billing"), "an-id")
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a"})
+    view = json.loads(Path(scene.plan(tmp_path, snapshot_id=snapshot_id)["plan_path"]).read_text())["view"]
+    assert view["brokers"] == {"1": "b1:9092", "2": "b2:9092"}
+    assert view["topic_ids"].keys() == {where.topic for where in admin.groups["a"].offsets}
+    assert view["topic_ids"], "the fake group has commits"
+    assert view["connection"] == {"servers": admin.connection.servers, "identity": admin.connection.identity}

@@ -90,6 +90,26 @@ def test_a_plan_reads_back_as_it_was_written(
     assert read.digest == made.digest
 
 
+OF_AN_EARLIER_VERSION = """{"format": 1, "plan_id": "20260301T120000Z-0123abcd", "cluster": "prod",
+ "kafka_cluster_id": "aBcDeFgHiJkLmNoPqRsTuV", "snapshot_id": "20260301T120000Z-0123abcd",
+ "created_at": "2026-03-01T12:00:00+00:00", "expires_at": "2026-03-02T12:00:00+00:00",
+ "policy": {"include": ["*"], "exclude": [], "protected": ["__*"], "min_idle_seconds": 604800.0, "min_observations": 2,
+  "max_groups": 500, "max_share": 0.5, "max_plan_age_seconds": 86400.0, "allow_hidden_topics": false},
+ "counts": {"found": 2, "planned": 1}, "warnings": ["look"],
+ "groups": [{"group_id": "dead", "group_type": "classic", "protocol_type": "consumer", "state": "Empty",
+             "partitions": 1, "lag": 3,
+             "idle_since": "2026-03-01T12:00:00+00:00", "idle_seconds": 1000000.0, "reason": "idle",
+             "fingerprint": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}],
+ "kept": [{"group_id": "busy", "verdict": "live", "reason": "in use"}],
+ "digest": "71021bec2871bc7b247e86e5a11fc694f3d87403f287046c90c4216586bca1f3"}"""
+"""A plan without a view of the cluster, as it was written."""
+
+
+def test_a_plan_of_an_earlier_version_is_still_a_plan() -> None:
+    read = DeletionPlan.from_json(json.loads(OF_AN_EARLIER_VERSION))
+    assert (read.group_ids, read.view, read.digest) == (["dead"], None, json.loads(OF_AN_EARLIER_VERSION)["digest"])
+
+
 def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else []
     nested = [leaf for key, value in items for leaf in leaves(value, (*path, key))]
