@@ -112,6 +112,7 @@ class PlanCleanupOperator(StoredOperator):
         """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.maintenance.deletion.audit import read_history
+        from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
         from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
         from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
         from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
@@ -127,7 +128,10 @@ class PlanCleanupOperator(StoredOperator):
         cluster_id = snapshot.manifest.kafka_cluster_id
         history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
         verdicts = load_verdicts(layout, snapshot_id)
-        plan = make_plan(verdicts, snapshot, policy, utc_now(), history=history, notes=bound)
+        now = utc_now()
+        leases = history.leases(now - RECENT) if history is not None else ()
+        others = other_leases([*(verdict.group_id for verdict in verdicts), *leases], self.hook.settings.lease_group_id)
+        plan = make_plan(verdicts, snapshot, policy, now, history=history, notes=(*bound, *others))
         path = save_plan(layout, plan)
         gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
         update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})

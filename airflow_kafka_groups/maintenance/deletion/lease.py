@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from airflow_kafka_groups.cluster.config import ClientConfig
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 MARGIN_SECONDS = 1.0
 """How long the lease has to be certain still when a delete request leaves."""
+RECENT = timedelta(days=7)
+"""How long ago a run with another lease still is a warning: longer ago, the lease may have been renamed since."""
 JOIN_SECONDS = 60.0
 """How long the group of the lease may take to answer, beside the time for which its holder is waited for."""
 
@@ -137,12 +140,16 @@ class LeaseGuard:
 
 
 def other_leases(group_ids: Iterable[str], lease_group_id: str | None) -> tuple[str, ...]:
-    """Return a warning if other runs on this cluster use another lease: their deletions and this one's may overlap."""
+    """Return a warning if other runs on this cluster use another lease: their deletions and this one's may overlap.
+
+    :param group_ids: groups of the cluster, and the leases of recent runs: a lease's group disappears after its run.
+    :param lease_group_id: this run's lease; ``None`` to compare nothing.
+    """
     others = sorted(id_ for id_ in group_ids if id_.endswith(LEASE_GROUP_ID) and id_ != lease_group_id)
     if lease_group_id is None or not others:
         return ()
     return (
-        f"other leases are in use on this cluster ({', '.join(map(repr, others[:3]))}; this run's is "
+        f"other leases are used on this cluster ({', '.join(map(repr, others[:3]))}; this run's is "
         f"{lease_group_id!r}): two leases do not exclude each other. Set the same lease_group_prefix everywhere",
     )
 

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -29,7 +29,7 @@ from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTer
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, lease_record, other_leases
+from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, lease_record, other_leases
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
@@ -144,7 +144,7 @@ class DeletionRun:
             lease=lease,
             expired=self._expired,
         )
-        warnings += other_leases(listings, self.request.lease_group_id)
+        warnings += other_leases([*listings, *ready.leases], self.request.lease_group_id)
         backed_up = ready.backup is not None
         outcomes = await chunks.run(
             [replace(group, needs_backup=group.needs_backup and backed_up) for group in self.expected]
@@ -212,7 +212,7 @@ class DeletionRun:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:
             run.conclude(self.decided.values(), request.now())
-        return _Ready(facts, run, excluded, backup)
+        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT))
 
     def _expired(self) -> bool:
         return self.plan is not None and self.request.now() >= self.plan.expires_at
@@ -250,6 +250,7 @@ class _Ready:
     journal: RunJournal
     excluded: Mapping[str, Decision]
     backup: Backup | None
+    leases: Set[str]
 
 
 def _verified_backup(layout: Layout, plan: DeletionPlan, dry_run: bool) -> Backup | None:

@@ -171,6 +171,13 @@ class History:
                 found[life.group_id] = IdleReset(life.at, Reason.ALIVE_BEFORE, reason)
         return found
 
+    def leases(self, since: datetime) -> set[str]:
+        """Return the lease groups of runs that began since this moment."""
+        begun = (run.begun for run in self.runs)
+        return {
+            str(data["lease"]["group_id"]) for data in begun if data.get("lease") and parse_time(data["at"]) >= since
+        }
+
     def of_group(self, group_id: str) -> list[RunRecord]:
         """Return the runs that dealt with a group."""
         return [run for run in self._of(None) if group_id in run.outcomes]

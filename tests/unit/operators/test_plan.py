@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
@@ -113,3 +117,33 @@ def test_a_plan_is_bound_to_what_the_snapshot_saw_of_the_cluster(admin: FakeAdmi
     assert view["topic_ids"].keys() == {where.topic for where in admin.groups["a"].offsets}
     assert view["topic_ids"], "the fake group has commits"
     assert view["connection"] == {"servers": admin.connection.servers, "identity": admin.connection.identity}
+
+
+def test_another_lease_on_the_cluster_is_a_warning_in_plan_summary_and_report(admin: FakeAdmin, tmp_path: Path) -> None:
+    leases = ("airflow-kafka-groups-lease", "team-b-airflow-kafka-groups-lease")
+    admin.groups = {name: FakeGroup() for name in ("a", *leases)}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a"})
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id)
+    (warning,) = planned["warnings"]
+    assert "'team-b-airflow-kafka-groups-lease'" in warning
+    report = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()
+    assert "team-b-airflow-kafka-groups-lease&#x27;; this run" in report
+
+
+def test_so_is_the_lease_of_a_recent_run_whose_group_is_gone(admin: FakeAdmin, tmp_path: Path) -> None:
+    """The group of a lease disappears soon after its run; the journal has its name."""
+
+    def run(began: datetime, lease: str) -> None:
+        journal = Journal(Layout(tmp_path, scene.CLUSTER).base, admin.cluster)
+        facts = {"run_id": new_id(began), "request_id": lease, "lease": {"group_id": lease}}
+        journal.begin(facts, began, after=journal.read())
+
+    run(utc_now() - timedelta(days=8), "renamed-since-airflow-kafka-groups-lease")
+    run(utc_now() - timedelta(days=6), "other-airflow-kafka-groups-lease")
+    run(utc_now() - timedelta(days=6), "airflow-kafka-groups-lease")
+    admin.groups = {"a": FakeGroup()}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a"})
+    (warning,) = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)["warnings"]
+    assert warning.startswith("other leases are used on this cluster ('other-airflow-kafka-groups-lease'; this run's")
