@@ -1,7 +1,8 @@
 """Delete groups that were named: no plan and no history, so each group is watched for a while before it is believed.
 
 Every group is read twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the recheck
-is the same as for a plan. A small plan and a backup are written first, and only what is backed up is deleted.
+is the same as for a plan. Who is in use at the first look is in the journal before the watch begins (``first_look``). A
+small plan and a backup are written first, and only what is backed up is deleted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.checks import check_seconds
 from airflow_kafka_groups.maintenance.cluster_view import read_view
 from airflow_kafka_groups.maintenance.deletion.chunks import read_groups
+from airflow_kafka_groups.maintenance.deletion.first_look import FirstLook
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
@@ -83,7 +85,8 @@ async def delete_by_name(
             raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
         asked = [group_id for group_id in ids if group_id not in outcomes]
-        expected = await _observe(admin, listings, asked, may_lack_offsets, request.limits.chunk_size, outcomes)
+        look = FirstLook(layout, request, await admin.cluster_id())
+        expected = await _observe(admin, listings, asked, may_lack_offsets, request.limits.chunk_size, outcomes, look)
         plan = None
         if expected:
             await sleep(seconds)
@@ -110,8 +113,12 @@ async def _observe(
     may_lack_offsets: bool,
     chunk_size: int,
     outcomes: dict[str, GroupOutcome],
+    look: FirstLook,
 ) -> list[Expected]:
-    """Read each group once: return what the safe ones have to look like still, and note the outcome of the others."""
+    """Read each group once: return what the safe ones have to look like still, and note the outcome of the others.
+
+    Who is in use is in the journal when this returns, whatever becomes of the process then.
+    """
     expected: list[Expected] = []
     for start in range(0, len(group_ids), chunk_size):
         chunk = group_ids[start : start + chunk_size]
@@ -134,6 +141,8 @@ async def _observe(
                 expected.append(replace(group, needs_backup=not (may_lack_offsets and seen == _NO_OFFSETS)))
             else:
                 outcomes[group_id] = of_decision(group_id, decision)
+        await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
+    await asyncio.to_thread(look.end)
     return expected
 
 

@@ -75,9 +75,13 @@ class RunRecord:
         return {
             group_id: outcome
             for group_id, outcome in self.outcomes.items()
-            if (outcome.outcome is Outcome.KEPT and outcome.code in PROOF_OF_LIFE)
-            or (outcome.outcome is Outcome.GONE and group_id not in self.intents)
+            if shows_life(outcome) and not (outcome.outcome is Outcome.GONE and group_id in self.intents)
         }
+
+
+def shows_life(outcome: GroupOutcome) -> bool:
+    """Return whether a look at a group found it in use, or gone: what exists later somebody has made since."""
+    return outcome.outcome is Outcome.GONE or (outcome.outcome is Outcome.KEPT and outcome.code in PROOF_OF_LIFE)
 
 
 def _may_be_deleted(outcome: GroupOutcome) -> bool:
