@@ -43,6 +43,7 @@ CHANGING: dict[str, Callable[[AdminClient], Awaitable[Any]]] = {
 METHODS: dict[str, Callable[[AdminClient], Awaitable[Any]]] = {
     **CHANGING,
     "authorized_operations": lambda admin: admin.authorized_operations(["t"]),
+    "brokers": lambda admin: admin.brokers(),
     "cluster_id": lambda admin: admin.cluster_id(),
     "describe_cluster": lambda admin: admin.describe_cluster(),
     "describe_consumer_groups": lambda admin: admin.describe_consumer_groups(["a"]),
