@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults campaign bench bench-quick bench-spark layers docs clean check-tools test-oldest test-yarn mutants
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers docs clean check-tools test-oldest test-yarn mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ bench: $(STAMP) ## Measure against other clients, side by side in one run
 
 bench-quick: $(STAMP) ## Measure the 10,000-group part only
 	@$(BIN)/python -m tests.bench --quick
+
+bench-job: $(STAMP) ## Measure the whole job, step by step: 12,000, 60,000 and 200,000 groups, and lag
+	@$(BIN)/python -m tests.bench.job --groups 12000 60000 200000
 
 bench-spark: $(STAMP) ## Measure the Spark jobs on this machine, beside DuckDB and the core (about 15 minutes)
 	@$(BIN)/python -m tests.bench_spark

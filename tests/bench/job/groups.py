@@ -1,0 +1,14 @@
+"""The groups that the job removes: their names, and what they have committed."""
+
+from __future__ import annotations
+
+TOPIC, PARTITIONS, RECORDS = "job", 10, 100
+OFFSETS = {(TOPIC, partition): 50 + partition for partition in range(PARTITIONS)}
+
+
+def group_ids(count: int) -> list[str]:
+    """Return so many names, about as long and as alike as real ones.
+
+    :param count: number of groups.
+    """
+    return [f"team-{number % 97:02d}.service-{number:06d}" for number in range(count)]

@@ -1,0 +1,59 @@
+"""One step in a process of its own, as Airflow runs each task: ``python -m tests.bench.job.step``.
+
+Reads a line of JSON from stdin, ``{"name", "operator": "module:Class", "arguments"}`` for a task or ``{"name",
+"bootstrap", "groups"}`` for a call of the core, and writes one to stdout: what it took and what it returned. A task's
+process has imported Airflow's task runner and the operator before the clock starts; all else that ``execute`` needs is
+imported, connected and read while it runs. All logs go to stderr.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+from tests.bench.job.core import Stopwatch
+from tests.bench.job.core import run as run_core
+from tests.bench.process import peak_mb
+
+
+def run_task(operator: str, arguments: dict[str, Any], profile: str | None) -> dict[str, Any]:
+    """Run an operator as a task, and return what it took.
+
+    :param operator: ``module:Class``.
+    :param arguments: of the operator.
+    :param profile: where the profile goes; ``None`` for none.
+    """
+    from airflow.sdk.execution_time import task_runner  # noqa: F401  # a task's process has it
+
+    module, _, name = operator.partition(":")
+    kind = getattr(importlib.import_module(module), name)
+    before = peak_mb(os.getpid())
+    profiler = cProfile.Profile() if profile else None
+    with Stopwatch() as watch:
+        task = kind(task_id="bench", **arguments)
+        returned = task.execute({}) if profiler is None else profiler.runcall(task.execute, {})
+    if profiler is not None:
+        profiler.dump_stats(str(profile))
+    return {"taken": watch.taken, "before_mb": before, "returned": returned}
+
+
+def main() -> int:
+    """Run what stdin says."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    order = json.loads(sys.stdin.readline())
+    if "operator" in order:
+        done = run_task(order["operator"], order["arguments"], order.get("profile"))
+    else:
+        done = {"taken": run_core(order["name"], order["bootstrap"], order["groups"])}
+    answers.write(json.dumps({**done, "peak_mb": peak_mb(os.getpid())}) + "\n")
+    answers.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

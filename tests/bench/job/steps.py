@@ -1,0 +1,90 @@
+"""Start the steps, one process after the other, and keep what each took."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.bench.toolchains import REPOSITORY
+from tests.demo.airflow_runs import airflow_environment, connections
+from tests.lab.errors import LabError
+
+TIMEOUT_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a step took.
+
+    :param before_mb: peak memory of a task's process before the operator ran: Airflow itself.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    before_mb: float | None = None
+
+
+@dataclass(slots=True)
+class Steps:
+    """Run steps against one cluster.
+
+    :param bootstrap: the cluster.
+    :param folder: for Airflow's home, logs and profiles.
+    :param say: shows progress.
+    :param profile: profile the operators too. The times are then not worth much.
+    """
+
+    bootstrap: str
+    folder: Path
+    say: Callable[[str], None]
+    profile: bool = False
+    taken: dict[str, Taken] = field(default_factory=dict)
+
+    def task(self, name: str, operator: str, **arguments: Any) -> Any:
+        """Run an operator in a process of its own; return what it returned.
+
+        :param name: of the step.
+        :param operator: ``module:Class``.
+        """
+        order: dict[str, Any] = {"operator": operator, "arguments": arguments}
+        if self.profile:
+            order["profile"] = str(self.folder / f"{name}.prof")
+        return self._run(name, order).get("returned")
+
+    def core(self, name: str, groups: int) -> None:
+        """Make a call of the core in a process of its own (see ``core.CALLS``)."""
+        self._run(name, {"bootstrap": self.bootstrap, "groups": groups})
+
+    def _run(self, name: str, order: dict[str, Any]) -> dict[str, Any]:
+        home = self.folder / "airflow"
+        home.mkdir(parents=True, exist_ok=True)
+        log = self.folder / f"{name}.log"
+        with log.open("w") as errors:
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.bench.job.step"],
+                input=json.dumps({"name": name, **order}) + "\n",
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=REPOSITORY,
+                env=airflow_environment(home) | connections(self.bootstrap),
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        if done.returncode != 0:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+            raise LabError(f"The step {name} failed; its log is {log}, the end of it:\n{tail}")
+        answer: dict[str, Any] = json.loads(done.stdout)
+        self.note(name, Taken(*answer["taken"], answer["peak_mb"], answer.get("before_mb")))
+        return answer
+
+    def note(self, name: str, taken: Taken) -> None:
+        """Keep what a step took."""
+        self.taken[name] = taken
+        self.say(f"    {name:12} {taken.seconds:7.2f} s, processor {taken.cpu_seconds:6.2f} s, {taken.peak_mb:5.0f} MB")
