@@ -5,7 +5,7 @@ Lag is never negative and never guessed: where end minus committed would be, the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,52 +43,117 @@ class PartitionLag:
     lost: int = 0
 
 
-def partition_lag(committed: int | None, start: ListedOffset | None, end: ListedOffset | None) -> PartitionLag:
+def partition_lag(committed: int | None, bounds: tuple[int, int] | None) -> PartitionLag:
     """Compare a committed offset with the ends of the log.
 
-    :param committed: the committed offset; ``None`` where there is none.
-    :param start: the log start; ``None`` where it could not be read.
-    :param end: the end offset; ``None`` where it could not be read.
+    :param committed: the committed offset; ``None`` or negative where there is none.
+    :param bounds: the log start and the end offset; ``None`` where one of them could not be read.
     """
     if committed is None or committed < 0:
         return PartitionLag(LagFlag.NO_COMMIT)
-    if start is None or end is None or start.offset < 0 or end.offset < 0:
+    if bounds is None:
         return PartitionLag(LagFlag.UNKNOWN)
-    if committed > end.offset:
+    start, end = bounds
+    if committed > end:
         return PartitionLag(LagFlag.RECREATED)
-    if committed < start.offset:
-        return PartitionLag(LagFlag.DATA_LOST, end.offset - start.offset, start.offset - committed)
-    return PartitionLag(LagFlag.OK, end.offset - committed)
+    if committed < start:
+        return PartitionLag(LagFlag.DATA_LOST, end - start, start - committed)
+    return PartitionLag(LagFlag.OK, end - committed)
 
 
-@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """Where logs start and end, by topic and partition number, for many groups that read them.
+
+    :param starts: the log starts.
+    :param ends: the end offsets. Ask for them after the committed offsets are read: a commit that is newer than the
+        end offset looks like a recreated topic.
+    """
+
+    __slots__ = ("_by_topic",)
+
+    def __init__(self, starts: LogOffsets, ends: LogOffsets) -> None:
+        self._by_topic: dict[str, dict[int, tuple[int, int]]] = {}
+        for key, end in ends.items():
+            start = starts.get(key)
+            if not isinstance(start, ListedOffset) or not isinstance(end, ListedOffset):
+                continue
+            if start.offset >= 0 and end.offset >= 0:
+                # Retention may have removed records between the two answers, so that the start is beyond the end.
+                bounds = (min(start.offset, end.offset), end.offset)
+                self._by_topic.setdefault(key.topic, {})[key.partition] = bounds
+
+    def of_topic(self, topic: str) -> Mapping[int, tuple[int, int]]:
+        """Return start and end of each partition of a topic where both are known."""
+        return self._by_topic.get(topic, {})
+
+
 class GroupLag:
-    """The lag of one group in all its partitions."""
+    """The lag of one group. Its sums are computed from columns, ``partitions`` on first use.
 
-    group_id: GroupId
-    partitions: Mapping[TopicPartition, PartitionLag]
+    :param offsets: the committed offsets.
+    :param bounds: start and end of the logs.
+    """
+
+    __slots__ = ("_bounds", "_offsets", "_partitions", "_sums")
+
+    def __init__(self, offsets: GroupOffsets, bounds: LogBounds) -> None:
+        self._offsets = offsets
+        self._bounds = bounds
+        self._partitions: dict[TopicPartition, PartitionLag] | None = None
+        self._sums = _sums(offsets, bounds)
+
+    @property
+    def group_id(self) -> GroupId:
+        """The group."""
+        return self._offsets.group_id
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionLag]:
+        """The lag of each partition."""
+        if self._partitions is None:
+            self._partitions = {
+                TopicPartition(topic.topic, number): partition_lag(offset, known.get(number))
+                for topic in self._offsets.topics
+                for known in (self._bounds.of_topic(topic.topic),)
+                for number, offset in zip(topic.partitions, topic.offsets, strict=True)
+            }
+        return self._partitions
 
     @property
     def messages(self) -> int | None:
-        """Add up the partitions; ``None`` if a partition with a commit has no number, so that short is not small."""
-        total = 0
-        for lag in self.partitions.values():
-            if lag.flag is LagFlag.NO_COMMIT:
+        """The sum of the partitions; ``None`` if a partition with a commit has no number: incomplete is not small."""
+        return None if self._sums is None else self._sums[0]
+
+    @property
+    def behind(self) -> int | None:
+        """``messages`` and the records that were removed unread; ``None`` where ``messages`` is."""
+        return None if self._sums is None else sum(self._sums)
+
+
+def _sums(offsets: GroupOffsets, bounds: LogBounds) -> tuple[int, int] | None:
+    """Add up ``partition_lag``'s ``messages`` and ``lost``; ``None`` if a partition with a commit has no number."""
+    messages = lost = 0
+    for topic in offsets.topics:
+        known = bounds.of_topic(topic.topic)
+        for partition, committed in zip(topic.partitions, topic.offsets, strict=True):
+            if committed < 0:
                 continue
-            if lag.messages is None:
+            if partition not in known:
                 return None
-            total += lag.messages
-        return total
+            start, end = known[partition]
+            if committed > end:
+                return None
+            if committed < start:
+                lost += start - committed
+                committed = start
+            messages += end - committed
+    return messages, lost
 
 
-def group_lag(offsets: GroupOffsets, starts: LogOffsets, ends: LogOffsets) -> GroupLag:
-    """Compare a group's committed offsets with the ends of the logs."""
-    lags = {}
-    for partition, value in offsets.items():
-        start, end = starts.get(partition), ends.get(partition)
-        lags[partition] = partition_lag(
-            None if value is None else value.offset,
-            start if isinstance(start, ListedOffset) else None,
-            end if isinstance(end, ListedOffset) else None,
-        )
-    return GroupLag(offsets.group_id, lags)
+def partitions_of(groups: Iterable[GroupOffsets]) -> list[TopicPartition]:
+    """Return the partitions that groups have committed offsets of, each once."""
+    by_topic: dict[str, set[int]] = {}
+    for offsets in groups:
+        for topic in offsets.topics:
+            by_topic.setdefault(topic.topic, set()).update(topic.partitions)
+    return [TopicPartition(topic, number) for topic, numbers in by_topic.items() for number in sorted(numbers)]

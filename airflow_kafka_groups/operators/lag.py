@@ -86,10 +86,11 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         lags: dict[str, int] = {}
         unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}
         for group_id, lag in found.succeeded.items():
-            if lag.messages is None:
+            behind = lag.behind
+            if behind is None:
                 unknown[group_id] = "its topic was recreated, or a log end is unknown"
             else:
-                lags[group_id] = lag.messages + sum(partition.lost for partition in lag.partitions.values())
+                lags[group_id] = behind
         most = sorted(lags, key=lambda group_id: (-lags[group_id], group_id))
         lagging = {group_id: lags[group_id] for group_id in most if lags[group_id] > self.max_lag}
         counts = {

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from airflow_kafka_groups.admin.lag import group_lag
+from airflow_kafka_groups.admin.lag import GroupLag
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.triggers.log_offsets import read_log_positions
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.lag import GroupLag
     from airflow_kafka_groups.admin.results import GroupResults
 
 V = TypeVar("V")
@@ -136,7 +135,7 @@ class LagAtMost:
             admin, there.values(), None if self.seconds is None else self.clock() - self.seconds
         )
         for group_id, offsets in there.items():
-            lag = group_lag(offsets, logs.starts, logs.ends)
+            lag = GroupLag(offsets, logs.bounds)
             reason = lagging(lag, total=self.total, partition=self.partition) or logs.too_old(
                 offsets, lag, self.seconds
             )

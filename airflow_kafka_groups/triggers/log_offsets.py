@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.admin.lag import LogBounds, partitions_of
 from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 class LogPositions:
     """The offsets of the logs that some groups read.
 
+    :param bounds: start and end of each log.
     :param recent: for each partition, the first offset at or after the requested time; empty if none was requested.
     """
 
-    starts: LogOffsets
-    ends: LogOffsets
+    bounds: LogBounds
     recent: LogOffsets
 
     def too_old(self, offsets: GroupOffsets, lag: GroupLag, seconds: float | None) -> str | None:
@@ -55,7 +56,7 @@ async def read_log_positions(
 
     :param recent_since: also list the first record at or after this time, in seconds since 1970.
     """
-    wanted = {where for offsets in groups for where, value in offsets.items() if value is not None}
+    wanted = partitions_of(groups)
 
     async def ask(spec: OffsetSpec) -> LogOffsets:
         none: Mapping[TopicPartition, ListedOffset] = {}
@@ -65,4 +66,4 @@ async def read_log_positions(
     if recent_since is not None:
         asked.append(OffsetSpec.for_timestamp(max(int(recent_since * 1000), 0)))
     starts, ends, *recent = await asyncio.gather(*map(ask, asked))
-    return LogPositions(starts=starts, ends=ends, recent=recent[0] if recent else {})
+    return LogPositions(bounds=LogBounds(starts, ends), recent=recent[0] if recent else {})

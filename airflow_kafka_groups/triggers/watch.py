@@ -109,10 +109,10 @@ class GroupWatch:
         matching: dict[str, str] = {}
         known = set()
         for group_id, result in found.items():
-            if result.value is None or result.value.messages is None:
+            behind = None if result.value is None else result.value.behind
+            if behind is None:
                 continue
             known.add(group_id)
-            behind = result.value.messages + sum(lag.lost for lag in result.value.partitions.values())
             if behind > self.max_lag:
                 matching[group_id] = f"lag {behind}"
         return WatchResult(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tests.lab.cluster import KafkaCluster
@@ -21,8 +21,12 @@ _SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 _SHARE_GROUPS_FROM = (4, 1, 0)
 
 
-def consumer_groups(cluster: KafkaCluster, *arguments: str, timeout: float = TIMEOUT_S) -> str:
+def consumer_groups(
+    cluster: KafkaCluster, *arguments: str, timeout: float = TIMEOUT_S, options: Sequence[str] = _OPTIONS
+) -> str:
     """Return what ``kafka-consumer-groups.sh --bootstrap-server … <arguments>`` prints.
+
+    :param options: of its JVM. Default: those of a quick start.
 
     Raises LabError with the tool's own words when it exits with an error; many errors it only prints.
     """
@@ -31,7 +35,7 @@ def consumer_groups(cluster: KafkaCluster, *arguments: str, timeout: float = TIM
         libs=cluster.libs,
         main_class=main_class,
         arguments=("--bootstrap-server", cluster.bootstrap, *arguments),
-        options=_OPTIONS,
+        options=tuple(options),
     )
     done = run_tool(program, timeout=timeout)
     if done.returncode != 0:

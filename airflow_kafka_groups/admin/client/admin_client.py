@@ -18,7 +18,7 @@ from airflow_kafka_groups.admin.client.calls import Calls, Progress
 from airflow_kafka_groups.admin.client.change_policy import ChangePolicy
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
-from airflow_kafka_groups.admin.lag import GroupLag, group_lag
+from airflow_kafka_groups.admin.lag import GroupLag, LogBounds, partitions_of
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
@@ -224,14 +224,16 @@ class AdminClient:
         in ``.failed``; a partition whose ends cannot be read has the flag ``UNKNOWN``.
         """
         results = await self.list_consumer_group_offsets(groups)
-        partitions = {partition for offsets in results.succeeded.values() for partition in offsets}
+        partitions = partitions_of(results.succeeded.values())
+        # Not before all commits are read: one that is newer than the end offset would look like a recreated topic.
         starts, ends = await asyncio.gather(
             self.list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest())),
             self.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())),
         )
+        bounds = LogBounds(starts, ends)
         return GroupResults(
-            GroupResult(group_id, None if result.value is None else group_lag(result.value, starts, ends), result.error)
-            for group_id, result in results.items()
+            GroupResult(group_id, None if offsets is None else GroupLag(offsets, bounds), error)
+            for group_id, offsets, error in results.values()
         )
 
     async def delete_consumer_groups(

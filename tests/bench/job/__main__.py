@@ -19,6 +19,7 @@ from typing import Any
 from tests.bench.__main__ import environment
 from tests.bench.job import report
 from tests.bench.job.groups import PARTITIONS, RECORDS, TOPIC
+from tests.bench.job.lag import measure_lag
 from tests.bench.job.steps import Steps
 from tests.bench.job.whole import JUDGES, run_job
 from tests.bench.toolchains import REPOSITORY
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--groups", nargs="*", type=int, default=list(GROUPS), help="passes of the job, default 12000 60000"
     )
+    parser.add_argument("--lag-groups", type=int, default=10_000, help="groups whose lag is measured; 0: none")
+    parser.add_argument("--no-cli", dest="cli", action="store_false", help="without kafka-consumer-groups")
     parser.add_argument("--judge", choices=JUDGES, default="spark", help="who judges: the Spark job, or a stand-in")
     parser.add_argument("--profile", action="store_true", help="write build/bench/job/<step>.prof; measures no times")
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -68,17 +71,26 @@ def measure(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
     folder.mkdir(parents=True)
     say(f"Starting Kafka {VERSION} with {BROKERS} brokers …")
     with KafkaCluster(version=VERSION, brokers=BROKERS, heap_mb=HEAP_MB, full_jit=True) as cluster:
+        steps = Steps(cluster.bootstrap, folder, say, profile=chosen.profile)
+        if chosen.lag_groups:
+            say(f"Lag of {chosen.lag_groups:,} groups")
+            lag = measure_lag(cluster, steps, chosen.lag_groups, cli=chosen.cli)
+            write(chosen, found, lag, os.getloadavg()[0])
         create_topics(cluster.bootstrap, {TOPIC: PARTITIONS})
         produce(cluster.bootstrap, {(TOPIC, partition): RECORDS for partition in range(PARTITIONS)})
-        steps = Steps(cluster.bootstrap, folder, say, profile=chosen.profile)
         for groups in chosen.groups:
             load = os.getloadavg()[0]
             say(f"{groups:,} groups of {PARTITIONS} partitions")
             taken = run_job(steps, groups, judge=chosen.judge)
-            if not chosen.profile:
-                found |= report.flatten(groups, taken)
-                found["machine"] = environment(load)
-                chosen.output.write_text(json.dumps(found | report.growths(found), indent=1, sort_keys=True) + "\n")
+            write(chosen, found, report.flatten(groups, taken), load)
+
+
+def write(chosen: argparse.Namespace, found: dict[str, Any], measured: dict[str, Any], load: float) -> None:
+    """Add what was measured to the file; a profiled time is none."""
+    if not chosen.profile:
+        found |= measured
+        found |= {**report.growths(found), "machine": environment(load)}
+        chosen.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def say(text: str) -> None:

@@ -81,7 +81,8 @@ class Steps:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
             raise LabError(f"The step {name} failed; its log is {log}, the end of it:\n{tail}")
         answer: dict[str, Any] = json.loads(done.stdout)
-        self.note(name, Taken(*answer["taken"], answer["peak_mb"], answer.get("before_mb")))
+        seconds, cpu = answer["taken"]
+        self.note(name, Taken(seconds, cpu, answer["peak_mb"], answer.get("before_mb")))
         return answer
 
     def note(self, name: str, taken: Taken) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin.lag import LagFlag, PartitionLag, group_lag, partition_lag
+from airflow_kafka_groups.admin.lag import GroupLag, LagFlag, LogBounds, PartitionLag, partition_lag, partitions_of
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
+
+SMALL = st.integers(-1, 5)
+MAYBE = st.one_of(st.none(), st.just(KafkaGroupsError("gone")), st.builds(ListedOffset, SMALL))
 
 
 @pytest.mark.parametrize(
@@ -18,19 +23,28 @@ from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetAndMet
         (3, 3, 10, PartitionLag(LagFlag.OK, 7)),
         (2, 3, 10, PartitionLag(LagFlag.DATA_LOST, 7, lost=1)),
         (0, 10, 10, PartitionLag(LagFlag.DATA_LOST, 0, lost=10)),
+        (4, 12, 10, PartitionLag(LagFlag.DATA_LOST, 0, lost=6)),  # retention was at work between the two answers
         (11, 0, 10, PartitionLag(LagFlag.RECREATED)),
+        (11, 12, 10, PartitionLag(LagFlag.RECREATED)),
         (None, 0, 10, PartitionLag(LagFlag.NO_COMMIT)),
-        (-1, 0, 10, PartitionLag(LagFlag.NO_COMMIT)),
+        (None, None, None, PartitionLag(LagFlag.NO_COMMIT)),
         (5, None, 10, PartitionLag(LagFlag.UNKNOWN)),
         (5, 0, None, PartitionLag(LagFlag.UNKNOWN)),
         (5, 0, -1, PartitionLag(LagFlag.UNKNOWN)),
+        (5, -1, 10, PartitionLag(LagFlag.UNKNOWN)),
     ],
 )
 def test_lag_is_never_negative_and_never_guessed(
     committed: int | None, start: int | None, end: int | None, lag: PartitionLag
 ) -> None:
-    ends = [None if offset is None else ListedOffset(offset) for offset in (start, end)]
-    assert partition_lag(committed, *ends) == lag
+    key = TopicPartition("t", 0)
+    starts, ends = ({} if offset is None else {key: ListedOffset(offset)} for offset in (start, end))
+    offsets = GroupOffsets.from_mapping("g", {key: None if committed is None else OffsetAndMetadata(committed)})
+    assert GroupLag(offsets, LogBounds(starts, ends)).partitions == {key: lag}
+
+
+def test_a_negative_offset_is_no_commit() -> None:
+    assert partition_lag(-1, (0, 10)) == PartitionLag(LagFlag.NO_COMMIT)
 
 
 def test_a_sum_with_an_unknown_part_is_unknown_and_one_without_a_commit_is_not() -> None:
@@ -41,9 +55,43 @@ def test_a_sum_with_an_unknown_part_is_unknown_and_one_without_a_commit_is_not()
         parts[1]: ListedOffset(99),
         parts[2]: KafkaGroupsError("gone"),
     }
-    starts = dict.fromkeys(parts, ListedOffset(0))
-    known = group_lag(GroupOffsets.from_mapping("g", committed), starts, ends)
-    assert known.messages == 6
-    unknown = group_lag(GroupOffsets.from_mapping("g", committed | {parts[2]: OffsetAndMetadata(1)}), starts, ends)
-    assert unknown.messages is None
+    bounds = LogBounds(dict.fromkeys(parts, ListedOffset(0)), ends)
+    known = GroupLag(GroupOffsets.from_mapping("g", committed), bounds)
+    assert (known.group_id, known.messages, known.behind) == ("g", 6, 6)
+    unknown = GroupLag(GroupOffsets.from_mapping("g", committed | {parts[2]: OffsetAndMetadata(1)}), bounds)
+    assert (unknown.messages, unknown.behind) == (None, None)
     assert unknown.partitions[parts[2]].flag is LagFlag.UNKNOWN
+
+
+def test_records_that_were_removed_unread_are_behind_and_no_messages() -> None:
+    key = TopicPartition("t", 0)
+    bounds = LogBounds({key: ListedOffset(7)}, {key: ListedOffset(10)})
+    lag = GroupLag(GroupOffsets.from_mapping("g", {key: OffsetAndMetadata(5)}), bounds)
+    assert (lag.messages, lag.behind) == (3, 5)
+
+
+@given(
+    st.dictionaries(st.builds(TopicPartition, st.sampled_from("ab"), st.integers(0, 2)), st.tuples(SMALL, MAYBE, MAYBE))
+)
+def test_the_sums_of_the_columns_are_those_of_the_partitions(
+    rows: dict[TopicPartition, tuple[int, ListedOffset | None, ListedOffset | None]],
+) -> None:
+    committed = {key: OffsetAndMetadata(row[0]) if row[0] >= 0 else None for key, row in rows.items()}
+    starts, ends = ({key: row[at] for key, row in rows.items() if row[at] is not None} for at in (1, 2))
+    lag = GroupLag(GroupOffsets.from_mapping("g", committed), LogBounds(starts, ends))  # type: ignore[arg-type]
+    counted = [found for found in lag.partitions.values() if found.flag is not LagFlag.NO_COMMIT]
+    numbers = [found.messages for found in counted if found.messages is not None]
+    assert all(number >= 0 for number in numbers)
+    if len(numbers) < len(counted):
+        assert (lag.messages, lag.behind) == (None, None)
+    else:
+        assert (lag.messages, lag.behind) == (sum(numbers), sum(numbers) + sum(found.lost for found in counted))
+
+
+def test_partitions_are_asked_for_once_however_many_groups_read_them() -> None:
+    reads = {"a": [("t", 1), ("u", 0)], "b": [("t", 0), ("t", 1)]}
+    groups = [
+        GroupOffsets.from_mapping(group_id, {TopicPartition(*key): OffsetAndMetadata(1) for key in keys})
+        for group_id, keys in reads.items()
+    ]
+    assert partitions_of(groups) == [("t", 0), ("t", 1), ("u", 0)]

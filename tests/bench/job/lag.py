@@ -1,0 +1,83 @@
+"""The lag of 10,000 groups with 20 partitions each: our operator, and Kafka's own command line on the same groups."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from typing import Any
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from tests.bench.job.steps import Steps, Taken
+from tests.bench.stats import ratio
+from tests.lab.cluster import KafkaCluster
+from tests.lab.errors import LabError
+from tests.lab.groups import seed_groups
+from tests.lab.tools import consumer_groups
+from tests.lab.topics import create_topics, produce
+
+TOPICS, PARTITIONS, RECORDS, COMMITTED = 50, 20, 10, 3
+ROUNDS = 5
+_SCRIPT_OPTIONS = ("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+"""Those of Kafka's own start script."""
+_CLI_TIMEOUT_S = 3600.0
+
+
+def measure_lag(cluster: KafkaCluster, steps: Steps, groups: int, *, cli: bool = True) -> dict[str, Any]:
+    """Return ``lag.<groups>.seconds`` (median of tasks in new processes) and ``.ratio_cli``, ours / the tool's.
+
+    :param cluster: has no other groups.
+    :param steps: runs the operator.
+    :param groups: how many; each has committed in all partitions of one of 50 topics.
+    :param cli: run ``kafka-consumer-groups --describe --all-groups`` too. Default true.
+    """
+    group_ids = _fill(cluster.bootstrap, groups)
+    total = groups * PARTITIONS * (RECORDS - COMMITTED)
+    samples: list[Taken] = []
+    for _ in range(ROUNDS):
+        found = steps.task("lag", "airflow_kafka_groups.operators.lag:ListGroupLagOperator", include=["lag-*"])
+        if (found["groups"], found["total_lag"], found["unknown"]) != (groups, total, 0):
+            raise LabError(f"the operator measured {found}; the lag is {total}")
+        samples.append(steps.taken["lag"])
+    name = f"lag.{groups}"
+    seconds = statistics.median(sample.seconds for sample in samples)
+    flat: dict[str, Any] = {
+        f"{name}.seconds": round(seconds, 3),
+        f"{name}.all_seconds": [round(sample.seconds, 3) for sample in samples],
+        f"{name}.cpu_seconds": round(statistics.median(sample.cpu_seconds for sample in samples), 3),
+        f"{name}.peak_mb": round(max(sample.peak_mb for sample in samples)),
+    }
+    if cli:
+        taken = _command_line(cluster, groups, total)
+        steps.say(f"    kafka-consumer-groups --describe --all-groups: {taken:.1f} s")
+        flat |= {f"{name}.cli_seconds": round(taken, 2), f"{name}.ratio_cli": ratio(seconds, taken)}
+    asyncio.run(_remove(cluster.bootstrap, group_ids))
+    return flat
+
+
+def _fill(bootstrap: str, groups: int) -> list[str]:
+    topics = [f"lag-{number:02d}" for number in range(TOPICS)]
+    create_topics(bootstrap, dict.fromkeys(topics, PARTITIONS))
+    names = [f"lag-service-{number:05d}" for number in range(groups)]
+    for number, topic in enumerate(topics):
+        produce(bootstrap, {(topic, partition): RECORDS for partition in range(PARTITIONS)})
+        offsets = {(topic, partition): COMMITTED for partition in range(PARTITIONS)}
+        seed_groups(bootstrap, names[number::TOPICS], offsets)
+    return names
+
+
+def _command_line(cluster: KafkaCluster, groups: int, total: int) -> float:
+    """Return the seconds that Kafka's tool takes, its JVM's start included."""
+    began = time.perf_counter()
+    printed = consumer_groups(cluster, "--describe", "--all-groups", timeout=_CLI_TIMEOUT_S, options=_SCRIPT_OPTIONS)
+    seconds = time.perf_counter() - began
+    rows = [line.split() for line in printed.splitlines() if line.startswith("lag-service-")]
+    lag = sum(int(row[5]) for row in rows)
+    if (len(rows), lag) != (groups * PARTITIONS, total):
+        raise LabError(f"kafka-consumer-groups printed {len(rows)} rows with a lag of {lag}, not {total}")
+    return seconds
+
+
+async def _remove(bootstrap: str, group_ids: list[str]) -> None:
+    async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
+        (await admin.delete_consumer_groups(group_ids)).raise_for_errors()
