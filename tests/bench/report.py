@@ -34,13 +34,13 @@ def tables(scenarios: Sequence[Mapping[str, Any]], flat: Mapping[str, Number]) -
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def put_between_markers(page: str, text: str) -> str:
+def put_between_markers(page: str, text: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
     """Replace what is between the markers; raises ``ValueError`` when they are not there."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not (begin and end):
-        raise ValueError(f"the page has no {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n\n{text}\n{END}{after}"
+        raise ValueError(f"the page has no {marks[0]} … {marks[1]}")
+    return f"{before}{begin}\n\n{text}\n{end}{after}"
 
 
 def _machine(scenarios: Sequence[Mapping[str, Any]]) -> str:
@@ -66,7 +66,7 @@ def _targets(flat: Mapping[str, Number]) -> str:
         kept = flat.get(f"{target.name}_warm")
         rows.append([target.says, f"{target.at_most:g}", value, verdict, "" if kept is None else f"{kept:g}"])
     header = ["ours / theirs, cold, where nothing else is said", "at most", "measured", "reached", "warm"]
-    return "### Aims\n\n" + _table(header, rows)
+    return "### Aims\n\n" + markdown_table(header, rows)
 
 
 def _times(scenarios: Iterable[Mapping[str, Any]]) -> str:
@@ -74,7 +74,7 @@ def _times(scenarios: Iterable[Mapping[str, Any]]) -> str:
     rows = []
     for scenario in scenarios:
         rows.append([_where(scenario), f"{scenario['groups']:,}", *(_time(scenario, peer) for peer in PEERS)])
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def _where(scenario: Mapping[str, Any]) -> str:
@@ -123,7 +123,7 @@ def _memory(scenarios: Iterable[Mapping[str, Any]]) -> str:
             cpu = result.get("client_cpu", {}).get("median")
             cells.append(f"{result['peak_mb']:.0f} MB, {_digits(cpu)} s" if measured else "")
         rows.append([f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}", f"{scenario['groups']:,}", *cells])
-    return _table(["", "groups", *(TITLES[peer] for peer in PEERS)], rows) if rows else ""
+    return markdown_table(["", "groups", *(TITLES[peer] for peer in PEERS)], rows) if rows else ""
 
 
 def _traffic(scenarios: Iterable[Mapping[str, Any]]) -> str:
@@ -139,7 +139,7 @@ def _traffic(scenarios: Iterable[Mapping[str, Any]]) -> str:
             where = f"{OPERATIONS[scenario['operation']]}, {_where(scenario)}, {scenario['groups']:,} groups"
             rows.append([where, TITLES[peer], f"{cold['requests']:,} ({by_api})", f"{warm['requests']:,}", size])
     header = ["", "client", "requests of a first call", "of a later call", "kB sent / received (later call)"]
-    return _table(header, rows) if rows else ""
+    return markdown_table(header, rows) if rows else ""
 
 
 def _kilobytes(size: int) -> str:
@@ -163,7 +163,8 @@ def _left_out(scenarios: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a table."""
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ _OLDEST_PYTHON = "build/airflow-3.2/bin/python"
 
 SHARES: dict[str, tuple[str, ...]] = {
     "spark": ("tests/spark",),
-    "brokers": ("tests/integration", "tests/dags/test_connection.py"),  # both need clusters of all versions
+    "brokers": ("tests/integration", "tests/dags/test_connection.py", "tests/dags/test_job_bench.py"),
     "airflow": ("tests/dags",),
     "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
     "browser": ("tests/ui",),

@@ -22,6 +22,7 @@ from tests.bench.job.groups import PARTITIONS, RECORDS, TOPIC
 from tests.bench.job.lag import measure_lag
 from tests.bench.job.steps import Steps
 from tests.bench.job.whole import JUDGES, run_job
+from tests.bench.report import put_between_markers
 from tests.bench.toolchains import REPOSITORY
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
@@ -57,10 +58,10 @@ def main(arguments: Sequence[str]) -> int:
         except LabError as error:
             print(error, file=sys.stderr)
             return 1
-    text = report.table(found)
+    text = report.tables(found)
     print(f"\n{text}")
     if chosen.write_docs:
-        PAGE.write_text(report.put_between_markers(PAGE.read_text(), text))
+        PAGE.write_text(put_between_markers(PAGE.read_text(), text, report.MARKS))
     return 0
 
 

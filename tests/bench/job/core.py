@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
-from tests.bench.job.groups import OFFSETS, group_ids
+from tests.bench.job.groups import OFFSETS, PREFIX, group_ids
 
 Timed = tuple[float, float]
 """Seconds, and processor seconds."""
@@ -19,7 +19,7 @@ async def list_offsets(config: ClientConfig, groups: int) -> Timed:
     with Stopwatch() as watch:
         async with AdminClient(config) as admin:
             listed = (await admin.list_groups()).require_complete()
-            found = await admin.list_consumer_group_offsets([*listed])
+            found = await admin.list_consumer_group_offsets([name for name in listed if name.startswith(PREFIX)])
     found.raise_for_errors()
     assert sum(len(offsets) == len(OFFSETS) for offsets in found.succeeded.values()) == groups
     return watch.taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+PREFIX = "team-"
 TOPIC, PARTITIONS, RECORDS = "job", 10, 100
 OFFSETS = {(TOPIC, partition): 50 + partition for partition in range(PARTITIONS)}
 
@@ -11,4 +12,4 @@ def group_ids(count: int) -> list[str]:
 
     :param count: number of groups.
     """
-    return [f"team-{number % 97:02d}.service-{number:06d}" for number in range(count)]
+    return [f"{PREFIX}{number % 97:02d}.service-{number:06d}" for number in range(count)]

@@ -23,18 +23,22 @@ _SCRIPT_OPTIONS = ("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=
 _CLI_TIMEOUT_S = 3600.0
 
 
-def measure_lag(cluster: KafkaCluster, steps: Steps, groups: int, *, cli: bool = True) -> dict[str, Any]:
+def measure_lag(
+    cluster: KafkaCluster, steps: Steps, groups: int, *, cli: bool = True, topics: int = TOPICS, rounds: int = ROUNDS
+) -> dict[str, Any]:
     """Return ``lag.<groups>.seconds`` (median of tasks in new processes) and ``.ratio_cli``, ours / the tool's.
 
-    :param cluster: has no other groups.
+    :param cluster: should have no other groups: the tool describes them too.
     :param steps: runs the operator.
-    :param groups: how many; each has committed in all partitions of one of 50 topics.
+    :param groups: how many; each has committed in all partitions of one of the topics.
     :param cli: run ``kafka-consumer-groups --describe --all-groups`` too. Default true.
+    :param topics: how many.
+    :param rounds: how often the operator is run.
     """
-    group_ids = _fill(cluster.bootstrap, groups)
+    group_ids = _fill(cluster.bootstrap, groups, topics)
     total = groups * PARTITIONS * (RECORDS - COMMITTED)
     samples: list[Taken] = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         found = steps.task("lag", "airflow_kafka_groups.operators.lag:ListGroupLagOperator", include=["lag-*"])
         if (found["groups"], found["total_lag"], found["unknown"]) != (groups, total, 0):
             raise LabError(f"the operator measured {found}; the lag is {total}")
@@ -44,7 +48,7 @@ def measure_lag(cluster: KafkaCluster, steps: Steps, groups: int, *, cli: bool =
     flat: dict[str, Any] = {
         f"{name}.seconds": round(seconds, 3),
         f"{name}.all_seconds": [round(sample.seconds, 3) for sample in samples],
-        f"{name}.cpu_seconds": round(statistics.median(sample.cpu_seconds for sample in samples), 3),
+        f"{name}.cpu_seconds": round(statistics.median(sample.cpu_seconds or 0 for sample in samples), 3),
         f"{name}.peak_mb": round(max(sample.peak_mb for sample in samples)),
     }
     if cli:
@@ -55,14 +59,14 @@ def measure_lag(cluster: KafkaCluster, steps: Steps, groups: int, *, cli: bool =
     return flat
 
 
-def _fill(bootstrap: str, groups: int) -> list[str]:
-    topics = [f"lag-{number:02d}" for number in range(TOPICS)]
-    create_topics(bootstrap, dict.fromkeys(topics, PARTITIONS))
+def _fill(bootstrap: str, groups: int, topics: int) -> list[str]:
+    read = [f"lag-{number:02d}" for number in range(topics)]
+    create_topics(bootstrap, dict.fromkeys(read, PARTITIONS))
     names = [f"lag-service-{number:05d}" for number in range(groups)]
-    for number, topic in enumerate(topics):
+    for number, topic in enumerate(read):
         produce(bootstrap, {(topic, partition): RECORDS for partition in range(PARTITIONS)})
         offsets = {(topic, partition): COMMITTED for partition in range(PARTITIONS)}
-        seed_groups(bootstrap, names[number::TOPICS], offsets)
+        seed_groups(bootstrap, names[number::topics], offsets)
     return names
 
 

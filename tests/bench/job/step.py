@@ -41,16 +41,23 @@ def run_task(operator: str, arguments: dict[str, Any], profile: str | None) -> d
     return {"taken": watch.taken, "before_mb": before, "returned": returned}
 
 
-def main() -> int:
-    """Run what stdin says."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    order = json.loads(sys.stdin.readline())
+def answer(order: dict[str, Any]) -> dict[str, Any]:
+    """Run a step in this process, and return what it took.
+
+    :param order: as on stdin.
+    """
     if "operator" in order:
         done = run_task(order["operator"], order["arguments"], order.get("profile"))
     else:
         done = {"taken": run_core(order["name"], order["bootstrap"], order["groups"])}
-    answers.write(json.dumps({**done, "peak_mb": peak_mb(os.getpid())}) + "\n")
+    return {**done, "peak_mb": peak_mb(os.getpid())}
+
+
+def main() -> int:
+    """Run what stdin says."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    answers.write(json.dumps(answer(json.loads(sys.stdin.readline()))) + "\n")
     answers.close()
     return 0
 

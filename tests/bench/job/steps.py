@@ -21,11 +21,12 @@ TIMEOUT_S = 1800.0
 class Taken:
     """What a step took.
 
+    :param cpu_seconds: processor time; ``None`` where it is not known.
     :param before_mb: peak memory of a task's process before the operator ran: Airflow itself.
     """
 
     seconds: float
-    cpu_seconds: float
+    cpu_seconds: float | None
     peak_mb: float
     before_mb: float | None = None
 
@@ -62,13 +63,24 @@ class Steps:
         self._run(name, {"bootstrap": self.bootstrap, "groups": groups})
 
     def _run(self, name: str, order: dict[str, Any]) -> dict[str, Any]:
+        done = self.run(name, {"name": name, **order})
+        seconds, cpu = done["taken"]
+        self.note(name, Taken(seconds, cpu, done["peak_mb"], done.get("before_mb")))
+        return done
+
+    def run(self, name: str, order: dict[str, Any]) -> dict[str, Any]:
+        """Run a step in a process of its own.
+
+        :param name: of its log.
+        :param order: what to do (see ``tests.bench.job.step``).
+        """
         home = self.folder / "airflow"
         home.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{name}.log"
         with log.open("w") as errors:
             done = subprocess.run(
                 [sys.executable, "-m", "tests.bench.job.step"],
-                input=json.dumps({"name": name, **order}) + "\n",
+                input=json.dumps(order) + "\n",
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -81,11 +93,10 @@ class Steps:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
             raise LabError(f"The step {name} failed; its log is {log}, the end of it:\n{tail}")
         answer: dict[str, Any] = json.loads(done.stdout)
-        seconds, cpu = answer["taken"]
-        self.note(name, Taken(seconds, cpu, answer["peak_mb"], answer.get("before_mb")))
         return answer
 
     def note(self, name: str, taken: Taken) -> None:
         """Keep what a step took."""
         self.taken[name] = taken
-        self.say(f"    {name:12} {taken.seconds:7.2f} s, processor {taken.cpu_seconds:6.2f} s, {taken.peak_mb:5.0f} MB")
+        cpu = "" if taken.cpu_seconds is None else f", processor {taken.cpu_seconds:6.2f} s"
+        self.say(f"    {name:12} {taken.seconds:7.2f} s{cpu}, {taken.peak_mb:5.0f} MB")
