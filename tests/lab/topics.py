@@ -100,10 +100,11 @@ def delete_records(bootstrap: str, before: Mapping[tuple[str, int], int]) -> Non
         future.result(TIMEOUT_S)
 
 
-def produce(bootstrap: str, records: Mapping[tuple[str, int], int]) -> None:
+def produce(bootstrap: str, records: Mapping[tuple[str, int], int], *, timeout: float = TIMEOUT_S) -> None:
     """Write records and wait until the brokers have them.
 
     :param records: (topic, partition) -> how many.
+    :param timeout: seconds until they have to.
     """
     failed: list[str] = []
 
@@ -121,7 +122,7 @@ def produce(bootstrap: str, records: Mapping[tuple[str, int], int]) -> None:
                 except BufferError:
                     producer.poll(0.1)
         producer.poll(0)
-    left = producer.flush(TIMEOUT_S)
+    left = producer.flush(timeout)
     if failed or left:
         raise LabError(
             f"{len(failed) + left} records were not written. First error: {failed[0] if failed else 'none'}."

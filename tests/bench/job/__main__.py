@@ -78,7 +78,7 @@ def measure(chosen: argparse.Namespace, found: dict[str, Any]) -> None:
             lag = measure_lag(cluster, steps, chosen.lag_groups, cli=chosen.cli)
             write(chosen, found, lag, os.getloadavg()[0])
         create_topics(cluster.bootstrap, {TOPIC: PARTITIONS})
-        produce(cluster.bootstrap, {(TOPIC, partition): RECORDS for partition in range(PARTITIONS)})
+        produce(cluster.bootstrap, {(TOPIC, partition): RECORDS for partition in range(PARTITIONS)}, timeout=300)
         for groups in chosen.groups:
             load = os.getloadavg()[0]
             say(f"{groups:,} groups of {PARTITIONS} partitions")

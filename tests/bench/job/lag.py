@@ -64,7 +64,7 @@ def _fill(bootstrap: str, groups: int, topics: int) -> list[str]:
     create_topics(bootstrap, dict.fromkeys(read, PARTITIONS))
     names = [f"lag-service-{number:05d}" for number in range(groups)]
     for number, topic in enumerate(read):
-        produce(bootstrap, {(topic, partition): RECORDS for partition in range(PARTITIONS)})
+        produce(bootstrap, {(topic, partition): RECORDS for partition in range(PARTITIONS)}, timeout=300)
         offsets = {(topic, partition): COMMITTED for partition in range(PARTITIONS)}
         seed_groups(bootstrap, names[number::topics], offsets)
     return names
