@@ -96,6 +96,29 @@ _JUDGED_COLUMNS = columns(
         "observed_at": "timestamp",
     }
 )
+PLAN_COLUMNS = columns(
+    {
+        "group_id": "string",
+        "place": "int32, null",
+        "verdict": "string, null",
+        "reason": "string",
+        "group_type": "string, null",
+        "protocol_type": "string, null",
+        "state": "string, null",
+        "partitions": "int32, null",
+        "lag": "int64, null",
+        "idle_since": "timestamp, null",
+        "idle_seconds": "double, null",
+        "fingerprint": "string, null",
+        **{column.name: f"{column.kind}, null" for column in FORECAST_COLUMNS},
+    }
+)
+"""One row for each group of a plan, to be deleted or kept, sorted by id.
+
+``place``: the group's place in the order of the plan, from 0; null for a kept one. A kept group has a verdict and a
+reason only.
+"""
+
 _DECIDED_COLUMNS = columns({"verdict": "string", "reason": "string"})
 
 VERDICT_COLUMNS = (*_JUDGED_COLUMNS, *FORECAST_COLUMNS, *_DECIDED_COLUMNS)

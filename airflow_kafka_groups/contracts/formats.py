@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 FORMAT = 1
-"""The version of every JSON file (manifests, plans, backups, audits, backlogs) and of the rows it vouches for."""
+"""The version of every JSON file (manifests, backups, audits, backlogs) but plans, and of the rows it vouches for."""
+
+PLAN_FORMAT = 2
+"""The version of plans. 1 had the groups in the JSON file; it is still read."""
 
 STATE_FORMAT = 2
 """The version of the state of a history. 1 had no log ends."""
@@ -15,12 +18,14 @@ STATE_FORMAT = 2
 class UnknownFormatError(ValueError):
     """A file of a version that this package does not read."""
 
-    def __init__(self, found: object) -> None:
-        super().__init__(f"it has the format {found!r}; this version reads {FORMAT}")
+    def __init__(self, found: object, known: Collection[int] = (FORMAT,)) -> None:
+        super().__init__(f"it has the format {found!r}; this version reads {' and '.join(map(str, known))}")
         self.found = found
 
 
-def check_format(content: Mapping[str, Any]) -> None:
-    """Raise ``UnknownFormatError`` unless the file has the version that this package reads."""
-    if content.get("format") != FORMAT:
-        raise UnknownFormatError(content.get("format"))
+def check_format(content: Mapping[str, Any], known: Collection[int] = (FORMAT,)) -> int:
+    """Return the file's version. Raises ``UnknownFormatError`` for one that this package does not read."""
+    found = content.get("format")
+    if isinstance(found, bool) or not isinstance(found, int) or found not in known:
+        raise UnknownFormatError(found, known)
+    return found

@@ -42,8 +42,13 @@ def verdict_summary(snapshot_id: str) -> str:
 
 
 def plan(plan_id: str) -> str:
-    """Return a plan."""
+    """Return the header of a plan, written last."""
     return f"{PLANS}/{plan_id}.json"
+
+
+def plan_body(plan_id: str) -> str:
+    """Return the groups of a plan."""
+    return f"{PLANS}/{plan_id}.parquet"
 
 
 def backup_data(plan_id: str, attempt: str) -> str:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT
 from airflow_kafka_groups.contracts.ids import ID, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.report.html import HEAD
@@ -42,6 +43,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     ),
     FileKind.CLEANUP: (
         (paths.PLANS, re.compile(rf"({ID})\.json"), False),
+        (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
         (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
         (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
         (paths.APPROVALS, re.compile(rf"({ID})"), True),
@@ -60,6 +62,7 @@ _OWN_NAME = {
     paths.CHANGES: "run_id",
     paths.LISTINGS: "",
 }
+_FORMATS = {paths.PLANS: (FORMAT, PLAN_FORMAT)}
 _REPORT_BEGINS = HEAD.encode()
 
 
@@ -180,7 +183,7 @@ def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str 
     if folder not in (*_OWN_NAME, paths.AUDIT) or not path.name.endswith(".json"):
         return None
     try:
-        content = read_json(path, "it", MaintenanceError)
+        content = read_json(path, "it", MaintenanceError, formats=_FORMATS.get(folder, (FORMAT,)))
     except MaintenanceError as error:
         return str(error)
     if folder == paths.AUDIT:
@@ -192,12 +195,13 @@ def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str 
 
 
 def _why_unproven(one: FileSet) -> str | None:
-    """Return why the rows of a backup may be somebody else's, ``None`` when a manifest says that they are ours."""
+    """Return why rows may be somebody else's, ``None`` when each folder's JSON file says that they are ours."""
     places = [str(path) for path in one.files]
-    rows = [place for place in places if one.kind is FileKind.CLEANUP and place.endswith(".parquet")]
-    if not rows or any(place.endswith(f"/backups/{one.id}.json") for place in places):
-        return None
-    return f"{rows[0]} has no manifest: nothing says that this package wrote it"
+    for folder, what in ((paths.PLANS, "header"), (paths.BACKUPS, "manifest")):
+        rows = [place for place in places if f"/{folder}/" in place and place.endswith(".parquet")]
+        if one.kind is FileKind.CLEANUP and rows and not any(f"/{folder}/{one.id}.json" in place for place in places):
+            return f"{rows[0]} has no {what}: nothing says that this package wrote it"
+    return None
 
 
 def _files_in(folder: StoragePath) -> Iterator[StoragePath]:

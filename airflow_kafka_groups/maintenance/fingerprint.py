@@ -3,31 +3,125 @@ r"""The fingerprint of a group's committed offsets: while it is unchanged, no of
 SHA-256 over one line per committed partition, sorted by topic and partition: ``topic \t partition \t offset \t leader
 epoch (-1 for none) \t metadata as a JSON string \n``. Metadata is included because a commit of the same offset with
 other metadata is a sign of life.
+
+``fingerprint`` computes it for one group, ``fingerprints`` for the rows of many, a column at a time.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import chain, pairwise
+from operator import lt
+from typing import Any
 
-from airflow_kafka_groups.models import GroupOffsets
+from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
+
+OFFSET_COLUMNS = ("topic", "partition", "committed_offset", "leader_epoch", "metadata")
+"""The columns of stored rows that a fingerprint is computed from."""
+
+_KEY_LIMIT = 1 << 63
 
 
 def fingerprint(offsets: GroupOffsets) -> str:
     """Return the fingerprint. Partitions without a commit are ignored."""
-    rows = sorted(
-        (topic.topic, partition, offset, max(epoch, -1), metadata)
-        for topic in offsets.topics
-        for partition, offset, epoch, metadata in topic.rows()
-        if offset >= 0
-    )
-    digest = hashlib.sha256()
-    for topic_name, partition, offset, epoch, metadata in rows:
-        line = f"{topic_name}\t{partition}\t{offset}\t{epoch}\t{json.dumps(metadata)}\n"
-        digest.update(line.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    by_topic: dict[str, list[TopicOffsets]] = {}
+    for topic in offsets.topics:
+        by_topic.setdefault(topic.topic, []).append(topic)
+    lines = [_lines(name, by_topic[name]) for name in sorted(by_topic)]
+    return sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def committed_partitions(offsets: GroupOffsets) -> int:
     """Return the number of partitions with a committed offset."""
-    return sum(1 for topic in offsets.topics for offset in topic.offsets if offset >= 0)
+    return sum([topic.committed for topic in offsets.topics])
+
+
+def fingerprints(rows: Any, ends: Sequence[int]) -> tuple[list[str], list[int]]:
+    """Return the fingerprint and the number of committed partitions of each group.
+
+    :param rows: a ``pyarrow.RecordBatch`` with ``OFFSET_COLUMNS``, the rows of each group together.
+    :param ends: where the rows of each group end; each has one at least.
+
+    Raises ``ValueError`` for a committed offset without topic or partition.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(ends):
+        return [], []
+    offset = rows["committed_offset"]
+    committed = pc.fill_null(pc.greater_equal(offset, 0), False)  # the value, not a switch
+    if rows["topic"].null_count or rows["partition"].null_count:
+        named = pc.and_(pc.is_valid(rows["topic"]), pc.is_valid(rows["partition"]))
+        if pc.any(pc.and_not(committed, named)).as_py():
+            raise ValueError("a committed offset lacks its topic or partition")
+    epoch = pc.max_element_wise(pc.fill_null(rows["leader_epoch"], -1), pa.scalar(-1, pa.int32()))
+    columns = [rows["topic"], rows["partition"], offset, epoch, pc.fill_null(rows["metadata"], ""), committed]
+    if (order := _order(columns, ends)) is not None:
+        columns = [column.take(order) for column in columns]
+    topic, partition, offset, epoch, metadata, committed = columns
+    texts = [column.cast(pa.string()) for column in (partition, offset, epoch)]
+    lines = pc.binary_join_element_wise(topic, *texts, _json_lines(metadata), "\t")
+    lines = pc.if_else(committed, lines, "")
+    place, data = memoryview(lines.buffers()[1]).cast("i"), memoryview(lines.buffers()[2] or b"")
+    bounds = [place[end] for end in (0, *ends)]
+    digests = [sha256(data[start:end]).hexdigest() for start, end in pairwise(bounds)]
+    counted = [0, *pc.cumulative_sum(committed.cast(pa.int64())).to_pylist()]
+    return digests, [counted[end] - counted[start] for start, end in pairwise((0, *ends))]
+
+
+def _lines(name: str, parts: Sequence[TopicOffsets]) -> str:
+    """Return the lines of one topic, which a broker may have named more than once."""
+    if len(parts) > 1 or parts[0].metadata is not None:
+        rows = sorted((row[0], row[1], max(row[2], -1), row[3]) for topic in parts for row in topic.rows())
+        return "".join([f"{name}\t{row[0]}\t{row[1]}\t{row[2]}\t{json.dumps(row[3])}\n" for row in rows if row[1] >= 0])
+    flat = parts[0].flat_rows()
+    partitions, offsets, epochs = flat[0::3], flat[1::3], flat[2::3]
+    if not all(map(lt, partitions, partitions[1:])) or min(offsets, default=0) < 0 or min(epochs, default=0) < -1:
+        plain = sorted(zip(partitions, offsets, (max(epoch, -1) for epoch in epochs), strict=True))
+        flat = tuple(chain.from_iterable(row for row in plain if row[1] >= 0))
+    line = f'{name.replace("%", "%%")}\t%d\t%d\t%d\t""\n'
+    return line * (len(flat) // 3) % flat
+
+
+def _order(columns: Sequence[Any], ends: Sequence[int]) -> Any:
+    """Return the indices that sort the rows within their groups; ``None`` if they are sorted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    topic, partition, offset, epoch, metadata, _ = columns
+    names = topic.dictionary_encode()
+    rank = pc.rank(names.dictionary).cast(pa.int64()).take(names.indices)
+    group = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int64()), range(len(ends))))
+    where = partition.cast(pa.int64())
+    span = pc.min_max(where).as_py()
+    least, width = span["min"] or 0, (span["max"] or 0) - (span["min"] or 0) + 1
+    ranks = len(names.dictionary) + 1
+    if len(ends) * ranks * width < _KEY_LIMIT:
+        # One number for group, topic and partition. A row that names none sorts within its group and makes no line.
+        key = pc.add(pc.multiply(group, ranks), pc.fill_null(rank, 0))
+        key = pc.add(pc.multiply(key, width), pc.fill_null(pc.subtract(where, least), 0))
+        if _increases(key):
+            return None
+        order = pc.sort_indices(key)
+        if _increases(key.take(order)):
+            return order
+    keys = {"group": group, "rank": rank, "where": where, "offset": offset, "epoch": epoch, "metadata": metadata}
+    return pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+
+
+def _increases(key: Any) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.less(key[:-1], key[1:]), min_count=0).as_py())
+
+
+def _json_lines(metadata: Any) -> Any:
+    """Return the end of each line: the metadata as a JSON string."""
+    import pyarrow as pa
+
+    values = metadata.dictionary_encode()
+    written = pa.array([f"{json.dumps(text)}\n" for text in values.dictionary.to_pylist()], pa.string())
+    return written.take(values.indices)

@@ -59,17 +59,16 @@ class GroupFilter:
     include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
-    _compiled: tuple[tuple[re.Pattern[str], ...], ...] = field(init=False, repr=False, compare=False)
+    _include: _Patterns = field(init=False, repr=False, compare=False)
+    _exclude: _Keepers = field(init=False, repr=False, compare=False)
+    _protected: _Keepers = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("include", "exclude", "protected"):
             object.__setattr__(self, name, check_patterns(name, getattr(self, name)))
-        compiled = (
-            tuple(_compile("include", pattern) for pattern in self.include),
-            tuple(_compile("exclude", _composed(pattern)) for pattern in self.exclude),
-            tuple(_compile("protected", _composed(pattern)) for pattern in self.protected),
-        )
-        object.__setattr__(self, "_compiled", compiled)
+        object.__setattr__(self, "_include", _Patterns("include", self.include))
+        object.__setattr__(self, "_exclude", _Keepers("exclude", self.exclude))
+        object.__setattr__(self, "_protected", _Keepers("protected", self.protected))
 
     def selects(self, group_id: str) -> bool:
         """Return whether the group is selected."""
@@ -77,18 +76,53 @@ class GroupFilter:
 
     def why_not(self, group_id: str) -> str | None:
         """Return why a group is not selected, or ``None`` if it is."""
-        include, exclude, protected = self._compiled
-        if (pattern := _keeper(self.protected, protected, group_id)) is not None:
+        if (pattern := self._protected.keeper(group_id)) is not None:
             return f"protected by the pattern {pattern!r}"
-        if (pattern := _keeper(self.exclude, exclude, group_id)) is not None:
+        if (pattern := self._exclude.keeper(group_id)) is not None:
             return f"excluded by the pattern {pattern!r}"
-        if not any(expression.fullmatch(group_id) for expression in include):
+        if not self._include.match(group_id):
             return "matches no include pattern"
         return None
 
     def protects(self, group_id: str) -> bool:
         """Return whether a protected pattern keeps the group."""
-        return _keeper(self.protected, self._compiled[2], group_id) is not None
+        return self._protected.keeper(group_id) is not None
+
+
+class _Patterns:
+    """Compiled patterns. All globs are one expression, so that most ids are settled by a single match."""
+
+    def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
+        self.expressions = tuple(_compile(name, pattern) for pattern in patterns)
+        # Regular expressions stay apart: flags and numbered groups of one would change the meaning of another.
+        globs = [each.pattern for given, each in zip(patterns, self.expressions, strict=True) if not _is_regex(given)]
+        regexes = [each for given, each in zip(patterns, self.expressions, strict=True) if _is_regex(given)]
+        self._any = tuple([re.compile("|".join(globs)), *regexes] if globs else regexes)
+
+    def match(self, group_id: str) -> bool:
+        return any(expression.fullmatch(group_id) for expression in self._any)
+
+
+class _Keepers:
+    """Patterns that keep groups: they match generously, see the module."""
+
+    def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
+        self._patterns = patterns
+        self._spellings = [_composed(pattern) for pattern in patterns]
+        self._known_spellings = frozenset(self._spellings)
+        self._compiled = _Patterns(name, tuple(self._spellings))
+
+    def keeper(self, group_id: str) -> str | None:
+        """Return the first pattern that keeps the group."""
+        composed = _composed(group_id)
+        if composed not in self._known_spellings and not any(map(self._compiled.match, {group_id, composed})):
+            return None
+        for pattern, spelling, expression in zip(
+            self._patterns, self._spellings, self._compiled.expressions, strict=True
+        ):
+            if expression.fullmatch(group_id) or expression.fullmatch(composed) or spelling == composed:
+                return pattern
+        return None
 
 
 def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
@@ -125,7 +159,7 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
         raise ConfigurationError(name, pattern, "every pattern must be a string: put it in quotes")
     if not pattern or pattern == _REGEX:
         raise ConfigurationError(name, pattern, "remove the empty pattern; '*' matches every group")
-    if not pattern.startswith(_REGEX):
+    if not _is_regex(pattern):
         if pattern != pattern.strip():
             raise ConfigurationError(
                 name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
@@ -138,15 +172,9 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
         raise ConfigurationError(name, pattern, f"correct the regular expression: {exc}") from None
 
 
-def _keeper(patterns: tuple[str, ...], compiled: tuple[re.Pattern[str], ...], group_id: str) -> str | None:
-    if not patterns:
-        return None
-    composed = _composed(group_id)
-    for pattern, expression in zip(patterns, compiled, strict=True):
-        if expression.fullmatch(group_id) or expression.fullmatch(composed) or _composed(pattern) == composed:
-            return pattern
-    return None
+def _is_regex(pattern: str) -> bool:
+    return pattern.startswith(_REGEX)
 
 
 def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)

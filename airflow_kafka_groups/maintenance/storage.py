@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 from airflow_kafka_groups.contracts import ids, paths
-from airflow_kafka_groups.contracts.formats import UnknownFormatError, check_format
+from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -127,8 +127,12 @@ class Layout:
         return self.root / paths.verdict_summary(check_id("snapshot_id", snapshot_id))
 
     def plan(self, plan_id: str) -> StoragePath:
-        """Return the file of a plan."""
+        """Return the header of a plan."""
         return self.root / paths.plan(check_id("plan_id", plan_id))
+
+    def plan_body(self, plan_id: str) -> StoragePath:
+        """Return the file with the groups of a plan."""
+        return self.root / paths.plan_body(check_id("plan_id", plan_id))
 
     def backup_data(self, plan_id: str, attempt: str) -> StoragePath:
         """Return the file of a backup's rows, as one try writes it; the manifest names the one that counts."""
@@ -176,12 +180,20 @@ def json_bytes(data: Mapping[str, Any]) -> bytes:
     return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
 
 
-def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, formatted: bool = True) -> dict[str, Any]:
+def read_json(
+    path: StoragePath,
+    what: str,
+    error: type[MaintenanceError],
+    *,
+    formatted: bool = True,
+    formats: Collection[int] = (FORMAT,),
+) -> dict[str, Any]:
     """Read a JSON object.
 
     :param what: the kind of file for messages, e.g. ``"the plan"``.
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
     :param formatted: whether the file must have a ``format`` field.
+    :param formats: the values of that field that the caller reads.
     """
     try:
         data = path.read_bytes()
@@ -189,11 +201,17 @@ def read_json(path: StoragePath, what: str, error: type[MaintenanceError], *, fo
         raise error(f"{what} is missing: there is no {path}") from None
     except OSError as exc:
         raise error(f"{what} cannot be read from {path}: {exc}") from exc
-    return parse_json(data, path, what, error, formatted=formatted)
+    return parse_json(data, path, what, error, formatted=formatted, formats=formats)
 
 
 def parse_json(
-    content: bytes, path: StoragePath, what: str, error: type[MaintenanceError], *, formatted: bool = True
+    content: bytes,
+    path: StoragePath,
+    what: str,
+    error: type[MaintenanceError],
+    *,
+    formatted: bool = True,
+    formats: Collection[int] = (FORMAT,),
 ) -> dict[str, Any]:
     """Parse the content of a JSON file; see ``read_json``."""
     try:
@@ -204,7 +222,7 @@ def parse_json(
         raise error(f"{what} in {path} is not a JSON object")
     if formatted:
         try:
-            check_format(data)
+            check_format(data, formats)
         except UnknownFormatError as exc:
             raise error(f"{what} in {path} cannot be read: {exc}") from exc
     return data

@@ -22,6 +22,7 @@ Row = tuple[int, int, int, str]
 
 _PACKED_ROW = ">iqi4x"  # partition, offset, leader epoch; skipped: metadata and error, known to be empty
 PACKED_ROW_SIZE = 20
+_SIGN_BYTE, _SIGN_BIT = 4, 0x80  # of a row's offset, which is big-endian
 _Columns = tuple["array[int]", "array[int]", "array[int]"]
 
 
@@ -80,17 +81,27 @@ class TopicOffsets:
         return self._read()[2]
 
     def packed_rows(self) -> bytes:
-        """Return the rows in the format of ``packed``, without metadata; undecoded rows are returned unchanged."""
-        if self._columns is None:
-            return self._packed
-        return _packed_rows(len(self)).pack(*chain.from_iterable(zip(*self._columns, strict=True)))
+        """Return the rows in the format of ``packed``, without metadata; rows of a response are returned unchanged."""
+        if self._columns is not None and not self._packed:
+            self._packed = _packed_rows(len(self)).pack(*chain.from_iterable(zip(*self._columns, strict=True)))
+        return self._packed
+
+    def flat_rows(self) -> tuple[int, ...]:
+        """Return partition, committed offset and leader epoch of one row after the other."""
+        rows = self.packed_rows()
+        return _packed_rows(len(rows) // PACKED_ROW_SIZE).unpack(rows)
+
+    @property
+    def committed(self) -> int:
+        """The number of partitions with a committed offset."""
+        signs = self.packed_rows()[_SIGN_BYTE::PACKED_ROW_SIZE]
+        return len(signs) if max(signs, default=0) < _SIGN_BIT else sum(sign < _SIGN_BIT for sign in signs)
 
     def _read(self) -> _Columns:
         columns = self._columns
         if columns is None:
-            flat = _packed_rows(len(self)).unpack(self._packed)
+            flat = self.flat_rows()
             columns = self._columns = (array("i", flat[0::3]), array("q", flat[1::3]), array("i", flat[2::3]))
-            self._packed = b""
         return columns
 
     def __len__(self) -> int:

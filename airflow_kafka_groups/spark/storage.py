@@ -18,6 +18,7 @@ class Storage:
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
+        self.spark = spark
         # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
         self._path: Any = getattr(spark._jvm, "org.apache.hadoop.fs.Path")
         try:
@@ -56,15 +57,22 @@ class Storage:
             raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
         return found
 
-    def read_text(self, path: str) -> str:
-        """Read a small file."""
+    def read_bytes(self, path: str) -> bytes:
+        """Read a file."""
         try:
             stream = self._fs.open(self._path(path))
             try:
-                return bytes(stream.readAllBytes()).decode()
+                return bytes(stream.readAllBytes())
             finally:
                 stream.close()
-        except (*SPARK_ERRORS, UnicodeDecodeError) as exc:
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
+
+    def read_text(self, path: str) -> str:
+        """Read a small file."""
+        try:
+            return self.read_bytes(path).decode()
+        except UnicodeDecodeError as exc:
             raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
 
     def exists(self, path: str) -> bool:

@@ -121,9 +121,9 @@ def quick() -> Iterator[Loops]:
     """Provide the loops of a campaign, with the code's threads and repeated work taken out."""
     # More threads would make the order of calls, and so the faults, depend on the machine.
     readers, journal._READERS = journal._READERS, 1 << 30
-    decode, decoded = file._groups, dict[Any, list[file.BackedUpGroup]]()
+    decode, decoded = file._verified_blocks, dict[Any, list[Any]]()
 
-    def groups(path: StoragePath, data: bytes, backup: file.Backup) -> Iterator[file.BackedUpGroup]:
+    def blocks(path: StoragePath, data: bytes, backup: file.Backup) -> Iterator[Any]:
         # The same bytes hold the same rows; Parquet is most of the time that a campaign takes.
         key = (data, backup.plan_id, backup.cluster, backup.kafka_cluster_id)
         if key not in decoded:
@@ -136,13 +136,13 @@ def quick() -> Iterator[Loops]:
     cpus = pyarrow.cpu_count()
     pyarrow.set_cpu_count(1)
     loops = Loops()
-    file._groups = groups
+    file._verified_blocks = blocks
     compile_pattern = patterns._compile
     patterns._compile = lru_cache(None)(compile_pattern)
     try:
         yield loops
     finally:
-        file._groups = decode
+        file._verified_blocks = decode
         patterns._compile = compile_pattern
         journal._READERS = readers
         pyarrow.set_cpu_count(cpus)

@@ -79,8 +79,8 @@ def _optimistic(group_id: str, error: Any) -> Any:
     return _OF_DELETION(group_id, error if error is None or hasattr(error, "name") else None)
 
 
-def _trusting(verdict: Any, policy: Any) -> Any:
-    return _KEEP_BY_VERDICT(verdict, policy) if verdict.verdict != "stale" else None
+def _trusting(verdict: Any, policy: Any, patterns: Any) -> Any:
+    return _KEEP_BY_VERDICT(verdict, policy, patterns) if verdict.verdict != "stale" else None
 
 
 def _any_offsets(expected: Any, offsets: Any) -> None:

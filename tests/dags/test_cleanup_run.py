@@ -102,8 +102,8 @@ def answer(
 
     def execute(self: Any, context: Any) -> Any:
         plan = json.loads((storage / "lab" / "plans" / f"{self.plan_id}.json").read_text())
-        assert f"{len(plan['groups'])} groups" in self.body
-        typed = {"confirm_groups": str(len(plan["groups"])), "exclude_groups": list(keep)} if user else {}
+        assert f"{plan['groups']} groups" in self.body
+        typed = {"confirm_groups": str(plan["groups"]), "exclude_groups": list(keep)} if user else {}
         event = {"chosen_options": [option], "params_input": typed, "responded_at": utcnow(), "responded_by_user": user}
         return self.execute_complete(context, event)
 

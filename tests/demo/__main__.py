@@ -14,11 +14,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.demo.airflow_runs import airflow_environment, connections
 from tests.demo.outcome import Truth, summarise, table, wrongs
 from tests.demo.workload import DemoWorkload
@@ -137,13 +139,14 @@ def main() -> int:
 def tell(store: Path, truth: Truth, left: frozenset[str]) -> int:
     """Write the summary, print the table, and hold it against the truth."""
     audit = records(store.parent)[-1]
-    plan = read(store / "plans" / f"{audit['plan_id']}.json")
-    summary = summarise(plan, audit, truth, left)
+    plan = load_plan(Layout(store.parent, store.name), audit["plan_id"])
+    summary = summarise(plan.to_json(), audit, truth, left)
     (FOLDER / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     shutil.copy(store / "reports" / f"{audit['plan_id']}.html", FOLDER / "report.html")
     print(f"\n{table(summary)}\n\n  some of them, and why:")
-    for group in [*plan["groups"][:3], *one_of_each(plan["kept"])]:
-        print(f"    {group['group_id']:<44} {group['reason']}")
+    some: list[PlannedGroup | KeptGroup] = [*plan.groups[:3], *{kept.verdict: kept for kept in plan.kept}.values()]
+    for group in some:
+        print(f"    {group.group_id:<44} {group.reason}")
     print()
     for what, place in {
         "report": FOLDER / "report.html",
@@ -159,17 +162,6 @@ def tell(store: Path, truth: Truth, left: frozenset[str]) -> int:
     if not found:
         say("All is as it must be: what was alive still is, what was dead is gone, and its offsets are backed up.")
     return 1 if found else 0
-
-
-def one_of_each(kept: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return one kept group of each verdict."""
-    return list({group["verdict"]: group for group in kept}.values())
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Read a JSON file."""
-    content: dict[str, Any] = json.loads(path.read_text())
-    return content
 
 
 if __name__ == "__main__":

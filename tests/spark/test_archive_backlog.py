@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.contracts.digest import digest_of
+from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.backlog.archive import (
@@ -28,16 +29,19 @@ from airflow_kafka_groups.spark.backlog.archive import (
     write_archive,
 )
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.errors import JobError, StorageError
 from airflow_kafka_groups.spark.jobs.archive_backlog import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
-from airflow_kafka_groups.spark.ledger.plan_file import parse_plan
+from airflow_kafka_groups.spark.ledger.plan_file import parse_plan, read_plan
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet
 from tests.spark.histories import seen
 from tests.spark.kafka import fill, write_properties
+from tests.unit.maintenance.plan.test_deletion_plan import group
+from tests.unit.maintenance.plan.test_deletion_plan import plan as deletion_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -173,6 +177,23 @@ def test_a_plan_names_its_groups_and_its_snapshot(
         parse_plan(json.dumps({**plan, "groups": []}), "p.json")
     with pytest.raises(JobError, match=r"p\.json is not a plan"):
         parse_plan("{}", "p.json")
+
+
+@pytest.mark.safety
+def test_a_plan_of_two_files_is_read_and_neither_may_be_edited(spark: SparkSession, tmp_path: Path) -> None:
+    plan = deletion_plan(groups=(group("ab-1"), group("ab-ü")))
+    header = Path(str(save_plan(Layout(tmp_path, plan.cluster), plan)))
+    storage, folder = Storage(spark, tmp_path.as_uri()), (tmp_path / plan.cluster).as_uri()
+    assert read_plan(storage, folder, plan.plan_id) == ({"ab-1", "ab-ü"}, plan.snapshot_id)
+    header.with_suffix(".parquet").write_bytes(deletion_plan(groups=(group("another"),)).body)
+    with pytest.raises(JobError, match="does not hold the groups of the plan"):
+        read_plan(storage, folder, plan.plan_id)
+    header.with_suffix(".parquet").unlink()
+    with pytest.raises(StorageError, match="cannot be read"):
+        read_plan(storage, folder, plan.plan_id)
+    header.write_text(header.read_text().replace("prod", "another"))
+    with pytest.raises(JobError, match="was changed after it was made"):
+        read_plan(storage, folder, plan.plan_id)
 
 
 def test_groups_of_which_the_snapshot_does_not_know_all_are_refused(spark: SparkSession) -> None:

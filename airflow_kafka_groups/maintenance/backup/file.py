@@ -7,38 +7,22 @@ the one computed from its rows.
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby
-from operator import itemgetter
+from itertools import pairwise
 from typing import Any
 
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import BACKUPS
 from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry, groups_of
 from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.snapshot.reader import read_offset_rows
+from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_json
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
-
-_BATCH_ROWS = 65_536
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupEntry:
-    """A group in a backup."""
-
-    group_id: str
-    group_type: str
-    protocol_type: str
-    partitions: int
-    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +57,11 @@ class Backup:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackedUpGroup:
-    """A group with its offsets, for a restore. ``log_ends`` maps a partition to (log start, log end)."""
-
-    entry: BackupEntry
-    offsets: GroupOffsets
-    log_ends: Mapping[TopicPartition, tuple[int | None, int | None]]
-
-
 def load_backup(layout: Layout, plan_id: str) -> Backup:
     """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``."""
     backup = find_backup(layout, plan_id)
     if backup is None:
-        raise BackupError(f"there is no backup {plan_id}: {layout.backup_manifest(plan_id)} does not exist")
+        raise _none(layout, plan_id)
     return backup
 
 
@@ -95,6 +70,11 @@ def find_backup(layout: Layout, plan_id: str) -> Backup | None:
 
     Raises ``BackupError`` for one that is damaged, and ``StorageError``.
     """
+    found = _open(layout, plan_id)
+    return None if found is None else found[0]
+
+
+def _open(layout: Layout, plan_id: str) -> tuple[Backup, StoragePath, bytes] | None:
     manifest = _manifest(layout, plan_id)
     if manifest is None:
         return None
@@ -123,7 +103,11 @@ def find_backup(layout: Layout, plan_id: str) -> Backup | None:
         raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
     if both := entries.keys() & backup.not_backed_up.keys():
         raise BackupError(f"{path} contains {min(both)!r}, which its manifest lists as not backed up")
-    return replace(backup, entries=entries)
+    return replace(backup, entries=entries), path, data
+
+
+def _none(layout: Layout, plan_id: str) -> BackupError:
+    return BackupError(f"there is no backup {plan_id}: {layout.backup_manifest(plan_id)} does not exist")
 
 
 def new_data_path(layout: Layout, plan_id: str) -> StoragePath:
@@ -133,23 +117,30 @@ def new_data_path(layout: Layout, plan_id: str) -> StoragePath:
 
 def read_backup(layout: Layout, plan_id: str) -> Iterator[BackedUpGroup]:
     """Yield each group of a verified backup with its offsets, sorted by id. Raises ``BackupError``."""
-    backup = load_backup(layout, plan_id)
-    manifest = _manifest(layout, plan_id)
-    if manifest is None:
-        raise BackupError(f"the backup {plan_id} disappeared while it was read")
-    path = _data_path(layout, plan_id, manifest)
-    yield from _groups(path, _verified_bytes(path, manifest), backup)
+    _, groups = open_backup(layout, plan_id)
+    yield from groups
+
+
+def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUpGroup]]:
+    """Read and verify a complete backup, and return it with its groups, sorted by id. Raises as ``load_backup``."""
+    found = _open(layout, plan_id)
+    if found is None:
+        raise _none(layout, plan_id)
+    backup, path, data = found
+    blocks = _verified_blocks(path, data, backup)
+    return backup, (group for block, entries in blocks for group in groups_of(block, entries))
 
 
 def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, BackupEntry]:
     """Return the groups in the file's bytes, each verified by its own rows."""
     entries: dict[str, BackupEntry] = {}
     rows = 0
-    for group in _groups(path, data, backup):
-        if group.entry.group_id in entries:
-            raise BackupError(f"{path} contains group {group.entry.group_id!r} twice")
-        entries[group.entry.group_id] = group.entry
-        rows += group.entry.partitions
+    for block, of_block in _verified_blocks(path, data, backup):
+        for entry in of_block:
+            if entry.group_id in entries:
+                raise BackupError(f"{path} contains group {entry.group_id!r} twice")
+            entries[entry.group_id] = entry
+        rows += len(block.rows)
     if rows != backup.rows:
         raise BackupError(f"{path} has {rows} rows instead of {backup.rows}")
     return entries
@@ -195,38 +186,49 @@ def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
     return data
 
 
-def _groups(path: StoragePath, data: bytes, backup: Backup) -> Iterator[BackedUpGroup]:
+def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator[tuple[GroupBlock, list[BackupEntry]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def rows() -> Iterator[dict[str, Any]]:
-        with pq.ParquetFile(io.BytesIO(data)) as parquet:
-            for batch in parquet.iter_batches(_BATCH_ROWS):
-                yield from batch.to_pylist()
-
     try:
-        for group_id, of_group in groupby(rows(), key=itemgetter("group_id")):
-            yield _verified_group(path, group_id, list(of_group), backup)
-    except (KeyError, pa.ArrowException) as exc:
+        with pq.ParquetFile(pa.BufferReader(data)) as parquet:
+            for block in whole_groups(parquet.iter_batches(BATCH_ROWS)):
+                yield block, _verified_entries(path, block, backup)
+    except (KeyError, ValueError, pa.ArrowException) as exc:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
 
 
-def _verified_group(path: StoragePath, group_id: str, rows: list[dict[str, Any]], backup: Backup) -> BackedUpGroup:
-    offsets = read_offset_rows(group_id, rows)
-    first = rows[0]
-    partitions = committed_partitions(offsets)
-    computed = fingerprint(offsets)
-    if partitions != len(rows) or any(row["fingerprint"] != computed for row in rows):
+def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> list[BackupEntry]:
+    """Return the groups of a block, whose rows were all compared with the manifest and with their fingerprint."""
+    import pyarrow.compute as pc
+
+    computed, partitions = block.fingerprints()
+    bounds = pairwise([0, *block.ends])
+    lacking = next((n for n, (start, end) in enumerate(bounds) if partitions[n] != end - start), None)
+    differing = _first_false(pc.equal(block.rows["fingerprint"], block.repeated(computed)))
+    if lacking is not None or differing is not None:
+        group_id = block.group_ids[lacking] if lacking is not None else block.rows["group_id"][differing].as_py()
         raise BackupError(f"{path}: the rows of group {group_id!r} do not match their fingerprint")
-    wanted = (backup.plan_id, backup.cluster, backup.kafka_cluster_id)
-    if any((row["plan_id"], row["cluster"], row["kafka_cluster_id"]) != wanted for row in rows):
-        raise BackupError(f"{path}: group {group_id!r} has rows of another plan or cluster")
-    entry = BackupEntry(
-        group_id=group_id,
-        group_type=first["group_type"],
-        protocol_type=first["protocol_type"],
-        partitions=partitions,
-        fingerprint=computed,
+    for name in ("plan_id", "cluster", "kafka_cluster_id"):
+        if (row := _first_false(pc.equal(block.rows[name], getattr(backup, name)))) is not None:
+            group_id = block.rows["group_id"][row].as_py()
+            raise BackupError(f"{path}: group {group_id!r} has rows of another plan or cluster")
+    kinds = [block.first(name).dictionary_encode() for name in ("group_type", "protocol_type")]
+    names = [kind.dictionary.to_pylist() for kind in kinds]  # one string for all groups of a kind
+    group_types, protocol_types = (
+        [known[number] for number in kind.indices.to_pylist()] for kind, known in zip(kinds, names, strict=True)
     )
-    log_ends = {TopicPartition(row["topic"], row["partition"]): (row["log_start"], row["log_end"]) for row in rows}
-    return BackedUpGroup(entry=entry, offsets=offsets, log_ends=log_ends)
+    return [
+        BackupEntry(
+            group_id=each[0], group_type=each[1], protocol_type=each[2], partitions=each[3], fingerprint=each[4]
+        )
+        for each in zip(block.group_ids, group_types, protocol_types, partitions, computed, strict=True)
+    ]
+
+
+def _first_false(matches: Any) -> int | None:
+    """Return the first row that does not match; a null matches nothing."""
+    import pyarrow.compute as pc
+
+    row: int = pc.index(pc.fill_null(matches, False), False).as_py()  # the values, not switches
+    return None if row < 0 else row

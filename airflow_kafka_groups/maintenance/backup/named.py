@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.maintenance.backup.file import Backup, BackupEntry
+from airflow_kafka_groups.maintenance.backup.file import Backup
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, write_and_verify
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids

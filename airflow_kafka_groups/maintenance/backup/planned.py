@@ -16,22 +16,22 @@ import io
 import logging
 from collections.abc import Iterable, Mapping
 
-from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup.file import (
     Backup,
-    BackupEntry,
     entries_of,
     find_backup,
     load_backup,
     manifest_json,
     new_data_path,
 )
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, require_applicable
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, require_applicable
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_parquet
@@ -77,16 +77,19 @@ async def backup_groups(
     table = GroupTable()
     entries: dict[str, BackupEntry] = {}
     not_backed_up: dict[str, str] = {}
-    planned = {group.group_id: group for group in plan.groups}
+    planned = {group.group_id: group for group in plan.planned.facts()}
     done = 0
     async for result in read_offsets(admin, list(planned), require_stable=True):
         group = planned[result.group_id]
-        reason = _why_not(group, result)
-        if reason is None and result.value is not None:
-            table.add(_facts(group), now(), result.value)
-            entries[group.group_id] = entry_of(_facts(group), result.value)
+        if result.value is None:
+            not_backed_up[group.group_id] = f"could not be read: {result.error}"
         else:
-            not_backed_up[group.group_id] = reason or "the result has no offsets"
+            entry = entry_of(facts := _facts(group), result.value)
+            if (reason := _why_not(group, entry)) is not None:
+                not_backed_up[group.group_id] = reason
+            else:
+                table.add(facts, now(), result.value)
+                entries[group.group_id] = entry
         done += 1
         progress("backup", done, len(planned))
     topic_ids = await add_topics(admin, table)
@@ -118,17 +121,15 @@ def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
     return backup
 
 
-def _why_not(group: PlannedGroup, result: GroupResult[GroupOffsets]) -> str | None:
-    if result.error is not None:
-        return f"could not be read: {result.error}"
-    if result.value is None or committed_partitions(result.value) == 0:
+def _why_not(group: PlannedFacts, read: BackupEntry) -> str | None:
+    if not read.partitions:
         return "no committed offset is visible any more"
-    if fingerprint(result.value) != group.fingerprint:
+    if read.fingerprint != group.fingerprint:
         return "its offsets moved since the plan was made"
     return None
 
 
-def _facts(group: PlannedGroup) -> GroupFacts:
+def _facts(group: PlannedFacts) -> GroupFacts:
     return GroupFacts(
         group_id=group.group_id,
         group_type=group.group_type,

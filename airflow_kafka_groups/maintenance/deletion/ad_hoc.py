@@ -34,8 +34,9 @@ from airflow_kafka_groups.maintenance.patterns import (
     check_group_ids,
     check_patterns,
 )
-from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan, PlannedGroup, save_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout

@@ -26,7 +26,7 @@ from airflow_kafka_groups.exceptions import (
     MissingAnswerError,
     OutcomeUnknownError,
 )
-from airflow_kafka_groups.maintenance.backup.file import BackupEntry
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import (
     GroupOutcome,

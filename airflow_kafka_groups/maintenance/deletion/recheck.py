@@ -13,9 +13,9 @@ from enum import StrEnum
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.backup.file import BackupEntry
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.plan.deletion_plan import PlannedGroup
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
 
 

@@ -1,66 +1,53 @@
 """The deletion plan: the groups to delete and the reasons, fixed by a digest, so that what was approved is deleted.
 
-A plan is created by ``make_plan``, written once and never changed: editing the file breaks its digest, and the plan is
-refused. ``require_applicable`` is called before anything is backed up or deleted.
+A plan is created by ``make_plan``, written once and never changed. It is two files: the groups as columns, and a small
+JSON header that is written last. The header has the SHA-256 of the groups' file, and the plan's digest is that of the
+header: an edit of either breaks it, and the plan is refused. Plans of earlier versions are one JSON file.
+``require_applicable`` is called before anything is backed up or deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from airflow_kafka_groups.contracts.digest import digest_of, is_digest
-from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.contracts.paths import PLANS
-from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.contracts.paths import plan_body
+from airflow_kafka_groups.exceptions import ConfigurationError, FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
+from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
+from airflow_kafka_groups.maintenance.plan.plan_rows import (
+    KeptGroup,
+    KeptGroups,
+    PlannedGroup,
+    PlannedGroups,
+    find_rows,
+    read_rows,
+    write_rows,
+)
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, write_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 NAMED_BY_HAND = "explicit"
 """Stands for the snapshot's id in a plan of groups that were named: nobody has judged how long they were idle."""
 _CLOCK_SLACK = timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedGroup:
-    """One group to delete, as it was when it was judged.
-
-    ``forecast`` is for people (see ``verdicts.py``); nothing is decided by it.
-    """
-
-    group_id: str
-    group_type: str
-    protocol_type: str
-    state: str
-    partitions: int
-    lag: int | None
-    idle_since: str | None
-    idle_seconds: float | None
-    reason: str
-    fingerprint: str
-    forecast: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptGroup:
-    """One group that is not in the plan, and why.
-
-    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale.
-    """
-
-    group_id: str
-    verdict: str
-    reason: str
+_FORMATS = (FORMAT, PLAN_FORMAT)
+_REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPlan:
-    """A plan; ``digest`` is computed from all the rest when it is made.
+    """A plan.
 
+    :param groups: the groups to delete, longest idle first.
+    :param kept: all others, which are sorted by id.
+
+    ``body`` is the file of the groups, ``b""`` for a plan of an earlier version; ``digest`` seals everything.
     ``view`` is what the snapshot's connection saw of the cluster; plans of earlier versions have none.
     """
 
@@ -73,34 +60,45 @@ class DeletionPlan:
     policy: PlanPolicy
     counts: Mapping[str, int]
     warnings: tuple[str, ...]
-    groups: tuple[PlannedGroup, ...]
-    kept: tuple[KeptGroup, ...]
+    groups: Sequence[PlannedGroup]
+    kept: Sequence[KeptGroup]
     view: ClusterView | None = None
+    body: bytes = field(init=False, repr=False, compare=False)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        if len({group.group_id for group in self.groups}) != len(self.groups):
-            raise PlanError(f"plan {self.plan_id} names a group twice")
-        for group in self.groups:
-            if not is_digest(group.fingerprint):
-                raise PlanError(f"plan {self.plan_id}: group {group.group_id!r} has no fingerprint of its offsets")
         try:
-            object.__setattr__(self, "digest", digest_of(self._content()))
-        except (TypeError, ValueError) as exc:
-            raise PlanError(f"the plan cannot be written as JSON: {exc}") from exc
+            groups, kept = self.groups, self.kept
+            groups = groups if isinstance(groups, PlannedGroups) else PlannedGroups.of(groups)
+            kept = kept if isinstance(kept, KeptGroups) else KeptGroups.of(kept)
+            _check_groups(self.plan_id, groups)
+            self._set(groups=groups, kept=kept, body=write_rows(groups, kept))
+            self._set(digest=digest_of(self._header()))
+        except (KeyError, TypeError, ValueError) as exc:
+            raise PlanError(f"plan {self.plan_id} cannot be written: {type(exc).__name__}: {exc}") from exc
+
+    @property
+    def planned(self) -> PlannedGroups:
+        """The groups to delete, as columns."""
+        return cast("PlannedGroups", self.groups)
+
+    @property
+    def all_kept(self) -> KeptGroups:
+        """The groups to keep, as columns."""
+        return cast("KeptGroups", self.kept)
 
     @property
     def group_ids(self) -> list[str]:
         """The ids of the groups to delete, longest idle first."""
-        return [group.group_id for group in self.groups]
+        return self.planned.column("group_id")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as docs/formats.md shows it."""
-        return {**self._content(), "digest": self.digest}
+        """Return the plan's header as docs/formats.md shows it."""
+        return {**self._header(), "digest": self.digest}
 
-    def _content(self) -> dict[str, Any]:
+    def _header(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": PLAN_FORMAT,
             "plan_id": self.plan_id,
             "cluster": self.cluster,
             "kafka_cluster_id": self.kafka_cluster_id,
@@ -110,20 +108,39 @@ class DeletionPlan:
             "policy": self.policy.to_json(),
             "counts": dict(self.counts),
             "warnings": list(self.warnings),
-            "groups": [_as_json(group) for group in self.groups],
-            "kept": [_as_json(group) for group in self.kept],
+            "groups": len(self.groups),
+            "kept": len(self.kept),
+            "body": {
+                "name": _body_name(self.plan_id),
+                "bytes": len(self.body),
+                "sha256": hashlib.sha256(self.body).hexdigest(),
+            },
             **({} if self.view is None else {"view": self.view.to_json()}),
         }
 
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DeletionPlan:
-        """Parse a plan. Raises ``PlanError`` if it was changed after it was made, or a field is missing."""
-        if digest_of(data) != data.get("digest"):
-            raise PlanError(
-                f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
-            )
+    def from_json(cls, data: Mapping[str, Any], body: bytes = b"") -> DeletionPlan:
+        """Parse a plan.
+
+        :param data: its header.
+        :param body: the file with its groups; an earlier version's plan has none.
+
+        Raises ``PlanError`` if either was changed after it was made, or something is missing.
+        """
+        version = check_header(data)
+        plan = cls.__new__(cls)
         try:
-            plan = cls(
+            if version == FORMAT:
+                groups = PlannedGroups.of(PlannedGroup(**group) for group in data["groups"])
+                kept = KeptGroups.of(KeptGroup(**group) for group in data["kept"])
+            else:
+                check_body(data, body)
+                groups, kept = read_rows(body)
+            plan._set(
                 plan_id=data["plan_id"],
                 cluster=data["cluster"],
                 kafka_cluster_id=data["kafka_cluster_id"],
@@ -133,34 +150,123 @@ class DeletionPlan:
                 policy=PlanPolicy.from_json(data["policy"]),
                 counts=dict(data["counts"]),
                 warnings=tuple(data["warnings"]),
-                groups=tuple(PlannedGroup(**group) for group in data["groups"]),
-                kept=tuple(KeptGroup(**group) for group in data["kept"]),
                 view=recorded_view(data.get("view"), "it"),
+                groups=groups,
+                kept=kept,
+                body=body,
+                digest=data["digest"],
             )
-        except (KeyError, TypeError, ValueError) as exc:
+            _check_groups(plan.plan_id, groups)
+        except (KeyError, TypeError, ValueError, AttributeError) as exc:
             raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
-        if plan.digest != data["digest"]:
+        if version == PLAN_FORMAT and plan.to_json() != data:
             raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")
         return plan
 
 
+def check_header(data: Mapping[str, Any]) -> int:
+    """Return the format of a plan. Raises ``PlanError`` unless its digest is that of all the rest."""
+    try:
+        version = check_format(data, _FORMATS)
+    except UnknownFormatError as exc:
+        raise PlanError(f"plan {data.get('plan_id')!r} cannot be read: {exc}") from exc
+    if digest_of(data) != data.get("digest"):
+        raise PlanError(
+            f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
+        )
+    return version
+
+
+def check_body(data: Mapping[str, Any], body: bytes) -> None:
+    """Raise ``PlanError`` unless a plan's header vouches for this file with its groups."""
+    sealed = data["body"]
+    if sealed["name"] != _body_name(data["plan_id"]):
+        raise PlanError(f"plan {data['plan_id']!r} is damaged: it names the file {sealed['name']!r}")
+    if hashlib.sha256(body).hexdigest() != sealed["sha256"]:
+        raise PlanError(
+            f"plan {data['plan_id']!r}: the groups in {sealed['name']} are not those of the plan (its SHA-256 differs "
+            "from the header's): make a new plan"
+        )
+
+
 def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
-    """Write a plan. Raises ``PlanError`` if it belongs to another cluster or its id exists."""
+    """Write a plan, and return its header's path.
+
+    Raises ``PlanError`` if it belongs to another cluster or its id exists, and ``StorageError``.
+    """
     path = layout.plan(plan.plan_id)
     if plan.cluster != layout.cluster:
         raise PlanError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
-    if path.exists():
+    if read_file(path) is not None:
         raise PlanError(f"{path} exists: plans are never changed, make a new one")
-    return write_json(layout.root / PLANS, path.name, plan.to_json())
+    try:
+        create_file(layout.plan_body(plan.plan_id), plan.body)
+        create_file(path, json_bytes(plan.to_json()))
+    except FileExistsAlreadyError as exc:
+        raise PlanError(f"{exc}: plans are never changed, make a new one") from exc
+    return path
 
 
 def load_plan(layout: Layout, plan_id: str) -> DeletionPlan:
-    """Read a plan and verify its digest. Raises ``PlanError``."""
-    path = layout.plan(plan_id)
-    plan = DeletionPlan.from_json(read_json(path, "the plan", PlanError))
+    """Read a plan and verify its digest. Raises ``PlanError`` and ``StorageError``."""
+    data, body = _read(layout, plan_id)
+    plan = DeletionPlan.from_json(data, body)
     if plan.plan_id != plan_id or plan.cluster != layout.cluster:
-        raise PlanError(f"{path} contains plan {plan.plan_id!r} of cluster {plan.cluster!r}")
+        raise PlanError(f"{layout.plan(plan_id)} contains plan {plan.plan_id!r} of cluster {plan.cluster!r}")
     return plan
+
+
+def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | KeptGroup | None:
+    """Return what a plan says of one group, ``None`` if it does not name it. Other groups are not decoded.
+
+    Raises ``PlanError`` and ``StorageError``.
+    """
+    data, body = _read(layout, plan_id)
+    if check_header(data) == FORMAT:
+        plan = DeletionPlan.from_json(data)
+        every: list[PlannedGroup | KeptGroup] = [*plan.groups, *plan.kept]
+        return next((group for group in every if group.group_id == group_id), None)
+    try:
+        check_body(data, body)
+        return next(iter(find_rows(body, group_id)), None)
+    except (KeyError, TypeError, ValueError) as exc:
+        raise PlanError(f"plan {plan_id!r} is damaged: {type(exc).__name__}: {exc}") from exc
+
+
+def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
+    path = layout.plan(plan_id)
+    content = read_file(path)
+    if content is None:
+        raise PlanError(f"the plan is missing: there is no {path}")
+    data = parse_json(content, path, "the plan", PlanError, formats=_FORMATS)
+    if data["format"] == FORMAT:
+        return data, b""
+    place = layout.plan_body(plan_id)
+    body = read_file(place)
+    if body is None:
+        raise PlanError(f"the groups of the plan are missing: there is no {place}")
+    return data, body
+
+
+def _body_name(plan_id: str) -> str:
+    return plan_body(plan_id).rpartition("/")[2]
+
+
+def _check_groups(plan_id: str, groups: PlannedGroups) -> None:
+    import pyarrow.compute as pc
+
+    table = groups.table
+    if pc.count_distinct(table["group_id"]).as_py() != len(table):
+        raise PlanError(f"plan {plan_id} names a group twice")
+    for name in _REQUIRED:
+        if table[name].null_count:
+            raise PlanError(f"plan {plan_id} has a group without its {name}")
+    if not pc.all(pc.is_finite(table["idle_seconds"]), min_count=0).as_py():
+        raise PlanError(f"plan {plan_id} cannot be written: an idle time is not finite")
+    sealed = pc.match_substring_regex(table["fingerprint"], r"^[0-9a-f]{64}$")
+    if (first := pc.index(sealed, False).as_py()) >= 0:  # the value, not a switch
+        group_id = table["group_id"][first].as_py()
+        raise PlanError(f"plan {plan_id}: group {group_id!r} has no fingerprint of its offsets")
 
 
 def require_applicable(
@@ -196,10 +302,3 @@ def check_digest(field_name: str, value: object) -> str:
     if not isinstance(value, str) or not is_digest(value):
         raise ConfigurationError(field_name, value, "must be the plan's digest: 64 hexadecimal digits")
     return value
-
-
-def _as_json(item: PlannedGroup | KeptGroup) -> dict[str, Any]:
-    content = {name: getattr(item, name) for name in item.__slots__}
-    if content.get("forecast", True) is None:
-        del content["forecast"]  # so that plans without forecasts keep their digest
-    return content

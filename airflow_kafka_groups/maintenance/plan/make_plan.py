@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple, TypeVar
 
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.ids import new_id
@@ -23,12 +24,13 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.cluster_view import recorded_view
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, KeptGroup, PlannedGroup
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup, PlannedGroups, planned_schema
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup, SnapshotReader
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdict, Verdicts
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader
 from airflow_kafka_groups.models import GroupState
 
 HIDDEN_TOPICS = (
@@ -40,7 +42,7 @@ _CLOCK_SLACK = timedelta(minutes=5)
 
 
 def make_plan(
-    verdicts: Iterable[Verdict],
+    verdicts: Verdicts | Iterable[Verdict],
     snapshot: SnapshotReader,
     policy: PlanPolicy,
     now: datetime,
@@ -61,33 +63,29 @@ def make_plan(
     """
     manifest = snapshot.manifest
     expires_at = _require_usable(manifest, policy, now)
-    judged = _by_group(verdicts)
-    eligible: dict[str, Verdict] = {}
+    judged = verdicts if isinstance(verdicts, Verdicts) else Verdicts.of(verdicts)
+    if (group_id := judged.twice()) is not None:
+        raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
+    by_verdict: Counter[str] = Counter()
+    candidates: list[_Candidate] = []
     kept: list[KeptGroup] = []
+    strangers = 0
+    patterns = policy.groups
     resets = {} if history is None else history.idle_resets()
-    for verdict in judged.values():
-        keep = _keep_by_verdict(verdict, policy) or _keep_reset(verdict, policy, resets)
-        if keep is None:
-            eligible[verdict.group_id] = verdict
-        else:
+    for number, (verdict, group) in enumerate(_side_by_side(judged, snapshot.summaries())):
+        by_verdict[verdict.verdict] += 1
+        keep = _keep_by_verdict(verdict, policy, patterns) or _keep_reset(verdict, policy, resets)
+        if keep is not None:
             kept.append(keep)
-    planned: list[PlannedGroup] = []
-    found = set()
-    for group in snapshot.groups(eligible):
-        found.add(group.group_id)
-        verdict = eligible[group.group_id]
-        doubt = _doubt(group, verdict)
-        if doubt is None:
-            planned.append(_planned(group, verdict))
-        else:
+        elif group is None:
+            strangers += 1
+            kept.append(_keep(verdict.group_id, KeptName.DOUBT, "judged, but not in the snapshot"))
+        elif (doubt := _doubt(group, verdict)) is not None:
             kept.append(_keep(group.group_id, KeptName.DOUBT, doubt))
-    strangers = eligible.keys() - found
-    for group_id in strangers:
-        kept.append(
-            KeptGroup(group_id=group_id, verdict=KeptName.DOUBT.value, reason="judged, but not in the snapshot")
-        )
-    unjudged = max(manifest.groups - (len(judged) - len(strangers)), 0)
-    planned, over, warnings = _capped(planned, manifest.groups, policy)
+        else:
+            candidates.append(_Candidate(group.group_id, verdict.idle_seconds, number, group))
+    unjudged = max(manifest.groups - (len(judged) - strangers), 0)
+    planned, over, warnings = _capped(candidates, manifest.groups, policy)
     if planned and policy.min_idle_seconds < _SHORT_IDLE_SECONDS:
         warnings.append(
             f"min_idle_seconds is {policy.min_idle_seconds:g}: groups whose consumers are briefly down "
@@ -96,7 +94,7 @@ def make_plan(
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
     kept.extend(over)
-    counts = _counts(manifest, judged.values(), kept, planned, unjudged)
+    counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)
     return DeletionPlan(
         plan_id=new_id(now),
         cluster=manifest.cluster,
@@ -107,8 +105,8 @@ def make_plan(
         policy=policy,
         counts=counts,
         warnings=(*notes, *warnings),
-        groups=tuple(planned),
-        kept=tuple(sorted(kept, key=lambda group: group.group_id)),
+        groups=_planned(planned, judged),
+        kept=kept,
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
     )
 
@@ -132,24 +130,33 @@ def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetim
     return expires_at
 
 
-def _by_group(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
-    judged: dict[str, Verdict] = {}
+class _Candidate(NamedTuple):
+    """A group that nothing speaks against: where its verdict is, and what the snapshot has of it."""
+
+    group_id: str
+    idle_seconds: float | None
+    number: int
+    summary: GroupSummary
+
+
+def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterator[tuple[Verdict, GroupSummary | None]]:
+    """Yield each verdict with the group of the snapshot that it is about. Both are sorted by group id."""
+    group = next(groups, None)
     for verdict in verdicts:
-        if verdict.group_id in judged:
-            raise PlanError(f"group {verdict.group_id!r} has two verdicts: run the Spark job again")
-        judged[verdict.group_id] = verdict
-    return judged
+        while group is not None and group.group_id < verdict.group_id:
+            group = next(groups, None)
+        yield verdict, group if group is not None and group.group_id == verdict.group_id else None
 
 
 def _keep(group_id: str, why: str, reason: str) -> KeptGroup:
     return KeptGroup(group_id=group_id, verdict=str(why), reason=reason)
 
 
-def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy) -> KeptGroup | None:
+def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy, groups: GroupFilter) -> KeptGroup | None:
     keep = partial(_keep, verdict.group_id)
     if verdict.verdict != VerdictName.STALE:
         return keep(verdict.verdict, verdict.reason)
-    if (reason := policy.groups.why_not(verdict.group_id)) is not None:
+    if (reason := groups.why_not(verdict.group_id)) is not None:
         return keep(KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED, reason)
     idle = verdict.idle_seconds
     if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
@@ -173,10 +180,10 @@ def _keep_reset(verdict: Verdict, policy: PlanPolicy, resets: Mapping[str, IdleR
     return _keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: its idle time counts from then on")
 
 
-def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:
+def _doubt(group: GroupSummary, verdict: Verdict) -> str | None:
     """Return the objection in the snapshot to deleting the group, or ``None``."""
-    if group.errors:
-        return f"could not be read: {group.errors[0]}"
+    if group.error is not None:
+        return f"could not be read: {group.error}"
     if verdict.observed_at != group.observed_at:
         return "the verdict is about another observation"
     if group.group_type not in JUDGED_TYPES:
@@ -187,30 +194,30 @@ def _doubt(group: SnapshotGroup, verdict: Verdict) -> str | None:
         return f"its state was {group.state}"
     if group.members != 0:
         return "it had members, or their number is unknown"
-    if committed_partitions(group.offsets) == 0:
+    if group.partitions == 0:
         return "no committed offset is visible"
     return None
 
 
-def _planned(group: SnapshotGroup, verdict: Verdict) -> PlannedGroup:
-    return PlannedGroup(
-        group_id=group.group_id,
-        group_type=group.group_type,
-        protocol_type=group.protocol_type,
-        state=group.state,
-        partitions=committed_partitions(group.offsets),
-        lag=verdict.lag,
-        idle_since=verdict.idle_since.isoformat() if verdict.idle_since else None,
-        idle_seconds=verdict.idle_seconds,
-        reason=verdict.reason,
-        fingerprint=fingerprint(group.offsets),
-        forecast=verdict.forecast,
-    )
+def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts) -> PlannedGroups:
+    """Return the columns of the planned groups: what was found about each, and what was judged."""
+    import pyarrow as pa
+
+    schema = planned_schema()
+    judged = verdicts.table.take(pa.array([candidate.number for candidate in candidates], pa.int64()))
+    columns = {name: judged[name] for name in schema.names if name in judged.column_names}
+    for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint"):
+        values = [getattr(candidate.summary, name) for candidate in candidates]
+        columns[name] = pa.array(values, schema.field(name).type)
+    return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())
+
+
+_Ranked = TypeVar("_Ranked", "_Candidate", PlannedGroup)
 
 
 def _capped(
-    planned: list[PlannedGroup], found: int, policy: PlanPolicy
-) -> tuple[list[PlannedGroup], list[KeptGroup], list[str]]:
+    planned: Sequence[_Ranked], found: int, policy: PlanPolicy
+) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
     """Apply the caps, the longest idle first; return the planned groups, the others, and warnings."""
     longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
     by_share = math.floor(found * policy.max_share + 1e-9)
@@ -231,16 +238,11 @@ def _capped(
 
 
 def _counts(
-    manifest: SnapshotManifest,
-    verdicts: Iterable[Verdict],
-    kept: list[KeptGroup],
-    planned: list[PlannedGroup],
-    unjudged: int,
+    manifest: SnapshotManifest, by_verdict: Counter[str], kept: Sequence[KeptGroup], planned: int, unjudged: int
 ) -> dict[str, int]:
-    by_verdict = Counter(verdict.verdict for verdict in verdicts)
     by_reason = Counter(group.verdict for group in kept)
     counts = {"found": manifest.groups, **{name.value: by_verdict.pop(name, 0) for name in VerdictName}}
     if by_verdict:
         counts["other"] = sum(by_verdict.values())
     counts.update({name.value: by_reason.get(name, 0) for name in KeptName})
-    return {**counts, "unjudged": unjudged, "planned": len(planned)}
+    return {**counts, "unjudged": unjudged, "planned": planned}

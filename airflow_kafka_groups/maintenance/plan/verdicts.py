@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,15 +10,14 @@ from typing import Any
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
+from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
-_KINDS: dict[str, type[int] | type[float] | type[datetime]] = {
-    "int32": int,
-    "int64": int,
-    "double": float,
-    "timestamp": datetime,
-}
+_TIMES = ("empty_since", "last_moved_at", "idle_since", "observed_at")
+_AT_ONCE = 4_096
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +45,61 @@ class Verdict:
     forecast: Mapping[str, Any] | None = None
 
 
-def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
-    """Read all verdicts about a snapshot, sorted by group id.
+class Verdicts:
+    """Verdicts as columns, sorted by group id; iterated over, they are objects.
+
+    :param table: a ``pyarrow.Table`` with the columns of ``VERDICT_COLUMNS``.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.table = table.sort_by("group_id")
+
+    @classmethod
+    def of(cls, verdicts: Iterable[Verdict]) -> Verdicts:
+        """Make the columns."""
+        import pyarrow as pa
+
+        rows = []
+        for verdict in verdicts:
+            row = {column.name: getattr(verdict, column.name, None) for column in VERDICT_COLUMNS}
+            for name, value in (verdict.forecast or {}).items():
+                row[name] = datetime.fromisoformat(value) if isinstance(value, str) else value
+            row["idle_seconds"] = verdict.idle_seconds
+            rows.append(row)
+        schema = arrow_schema(VERDICT_COLUMNS)
+        schema = pa.schema([field.with_nullable(True) for field in schema])  # first_seen_at is not used
+        return cls(pa.Table.from_pylist(rows, schema=schema))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[Verdict]:
+        names = [name for name in Verdict.__slots__ if name not in (*_TIMES, "forecast")]
+        for start in range(0, len(self), _AT_ONCE):
+            rows = self.table.slice(start, _AT_ONCE)
+            columns: dict[str, list[Any]] = {name: rows[name].to_pylist() for name in names}
+            columns |= {name: utc_times(rows[name]) for name in _TIMES}
+            columns["forecast"] = list(forecasts(rows))
+            for values in zip(*columns.values(), strict=True):
+                yield Verdict(**dict(zip(columns, values, strict=True)))
+
+    def twice(self) -> str | None:
+        """Return a group that is judged twice."""
+        import pyarrow.compute as pc
+
+        ids = self.table["group_id"].combine_chunks()
+        again = pc.index(pc.equal(ids[1:], ids[:-1]), True).as_py()  # the value, not a switch
+        return None if again < 0 else str(ids[again])
+
+
+def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
+    """Read all verdicts about a snapshot.
 
     Raises ``SnapshotError`` if the job has not finished (no summary), its summary is about another snapshot, a file
     cannot be read, or a group is judged twice.
     """
+    import pyarrow as pa
+
     path = layout.verdict_summary(snapshot_id)
     if not path.exists():
         raise SnapshotError(f"snapshot {snapshot_id} is not judged: {path} does not exist; run the Spark job first")
@@ -60,18 +107,14 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> list[Verdict]:
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
-    rows: dict[str, Verdict] = {}
-    for file in _parquet_files(layout.verdicts(snapshot_id)):
-        for row in _read(file):
-            verdict = _verdict(row, file)
-            if verdict.group_id in rows:
-                raise SnapshotError(f"group {verdict.group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")
-            rows[verdict.group_id] = verdict
-    if len(rows) != summary.get("groups"):
+    verdicts = Verdicts(pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))]))
+    if (group_id := verdicts.twice()) is not None:
+        raise SnapshotError(f"group {group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")
+    if len(verdicts) != summary.get("groups"):
         raise SnapshotError(
-            f"{path} has {summary.get('groups')} groups, but there are verdicts of {len(rows)}: run the job again"
+            f"{path} has {summary.get('groups')} groups, but there are verdicts of {len(verdicts)}: run the job again"
         )
-    return [rows[group_id] for group_id in sorted(rows)]
+    return verdicts
 
 
 def _parquet_files(folder: StoragePath) -> list[StoragePath]:
@@ -83,62 +126,41 @@ def _parquet_files(folder: StoragePath) -> list[StoragePath]:
     return sorted(files, key=lambda path: path.name)
 
 
-def _read(path: StoragePath) -> list[dict[str, Any]]:
+def _read(path: StoragePath) -> Any:
+    """Return a file's columns as the contract has them."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    schema = arrow_schema(VERDICT_COLUMNS)
     try:
-        with path.open("rb") as file:
-            table = pq.read_table(file)
-            known = [column.name for column in FORECAST_COLUMNS if column.name in table.column_names]
-            rows: list[dict[str, Any]] = table.select([*(column.name for column in _REQUIRED), *known]).to_pylist()
-    except KeyError as exc:
-        raise SnapshotError(f"{path} lacks a column: {exc}") from exc
-    except (OSError, pa.ArrowException) as exc:
+        with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+            present = [field.name for field in schema if field.name in parquet.schema_arrow.names]
+            if missing := [column.name for column in _REQUIRED if column.name not in present]:
+                raise SnapshotError(f"{path} lacks a column: {missing[0]!r}")
+            table = parquet.read(columns=present)
+        columns = {name: _cast(table[name], schema.field(name).type, name) for name in present}
+    except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
         raise SnapshotError(f"{path} cannot be read: {exc}") from exc
-    return rows
-
-
-def _verdict(row: dict[str, Any], path: StoragePath) -> Verdict:
-    idle = row["idle_seconds"]
     for column in _REQUIRED:
-        if row[column.name] is None and not column.nullable:
-            raise SnapshotError(f"{path}: group {row['group_id']!r} has no {column.name}")
-    return Verdict(
-        group_id=row["group_id"],
-        group_type=row["group_type"],
-        protocol_type=row["protocol_type"],
-        state=row["state"],
-        members=row["members"],
-        partitions=row["partitions"],
-        lag=row["lag"],
-        empty_since=_utc(row["empty_since"]),
-        last_moved_at=_utc(row["last_moved_at"]),
-        idle_since=_utc(row["idle_since"]),
-        idle_seconds=idle if idle is not None and math.isfinite(idle) else None,
-        observations=row["observations"],
-        observed_at=_utc(row["observed_at"]) or datetime.min.replace(tzinfo=UTC),
-        verdict=row["verdict"],
-        reason=row["reason"],
-        forecast=_forecast(row),
-    )
+        if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), True).as_py()) >= 0:
+            raise SnapshotError(f"{path}: group {columns['group_id'][row].as_py()!r} has no {column.name}")
+    # Earlier versions of the job made no forecasts.
+    nothing = {field.name: pa.nulls(len(table), field.type) for field in schema if field.name not in present}
+    return pa.table({**columns, **nothing}).select(schema.names)
 
 
-def _forecast(row: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what is known, as JSON. A value of another type is left out: it decides nothing."""
-    found: dict[str, Any] = {}
-    for name, kind, _ in FORECAST_COLUMNS:
-        value = row.get(name)
-        if not isinstance(value, _KINDS[kind]) or (isinstance(value, float) and not math.isfinite(value)):
-            continue
-        found[name] = value
-        if isinstance(value, datetime):
-            at = _utc(value)
-            found[name] = at.isoformat() if at is not None else None
-    return found or None
+def _cast(column: Any, kind: Any, name: str) -> Any:
+    """Return a column with the type of the contract. A forecast of another type is left out: it decides nothing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-
-def _utc(value: datetime | None) -> datetime | None:
-    if value is None:
-        return None
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    try:
+        column = column.cast(kind, safe=not pa.types.is_timestamp(kind))
+    except pa.ArrowException:
+        if name not in {forecast.name for forecast in FORECAST_COLUMNS}:
+            raise
+        return pa.nulls(len(column), kind)
+    if not pa.types.is_floating(kind):
+        return column
+    return pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))

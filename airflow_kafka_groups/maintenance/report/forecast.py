@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import PlannedGroup
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 
 _COLUMNS = {
     "lag_trend": "Lag a day",

@@ -13,7 +13,8 @@ from typing import Any
 
 from airflow_kafka_groups.contracts.paths import REPORTS
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
 from airflow_kafka_groups.maintenance.report.merging import KEPT_BEFORE_RECHECK, merge_outcomes, verified_gone
 from airflow_kafka_groups.maintenance.report.shown import shortened
@@ -138,14 +139,14 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
 
 def _done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> str:
     wanted = (Outcome.DELETED, Outcome.WOULD_DELETE)
-    done = [group for group in plan.groups if outcomes.get(group.group_id, {}).get("outcome") in wanted]
     if not outcomes:
-        return _groups_table("Planned", plan.groups)
+        return _groups_table("Planned", plan.planned)
+    done = [n for n, id_ in enumerate(plan.group_ids) if outcomes.get(id_, {}).get("outcome") in wanted]
     dry = any(item["outcome"] == Outcome.WOULD_DELETE for item in outcomes.values())
-    return _groups_table("Would be deleted" if dry else "Deleted", done)
+    return _groups_table("Would be deleted" if dry else "Deleted", plan.planned.take(done))
 
 
-def _groups_table(title: str, groups: Sequence[PlannedGroup]) -> str:
+def _groups_table(title: str, groups: PlannedGroups) -> str:
     shown = groups[:SHOWN]
     told, cells = forecast_columns(shown)
     rows = [
@@ -160,8 +161,8 @@ def _groups_table(title: str, groups: Sequence[PlannedGroup]) -> str:
         ]
         for group, forecast in zip(shown, cells, strict=True)
     ]
-    lag = sum(group.lag or 0 for group in groups)
-    note = f"{sum(group.partitions for group in groups):,} committed offsets, {lag:,} records unread" if groups else ""
+    partitions, lag = groups.total("partitions"), groups.total("lag")
+    note = f"{partitions:,} committed offsets, {lag:,} records unread" if groups else ""
     heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
     return _section(title, len(groups), _table(heads, rows, numeric=range(2, len(heads) - 1)), note, "No group.")
 
@@ -170,7 +171,7 @@ def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, 
     if not outcomes:
         return ""
     items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
-    unasked = [group.group_id for group in plan.groups if group.group_id not in outcomes]
+    unasked = [group_id for group_id in plan.group_ids if group_id not in outcomes]
     items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
     rows = [[_id(item["group_id"]), _pill(item["outcome"]), _text(item["reason"])] for item in items]
     rows += [[_id(group_id), _pill("kept"), "the run did not reach it"] for group_id in unasked]
@@ -182,14 +183,17 @@ def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, 
 
 
 def _kept_by_plan(plan: DeletionPlan) -> str:
-    by_verdict = Counter(group.verdict for group in plan.kept)
+    verdicts = plan.all_kept.column("verdict")
+    by_verdict = Counter(verdicts)
     # Groups kept by a decision come first: a live group needs no explanation.
     order = ["over_cap", "doubt", "excluded", "protected", "unreadable", "no_offsets", "settling", "moving"]
     places = {name: place for place, name in enumerate(order)}
-    kept = sorted(plan.kept, key=lambda group: (places.get(group.verdict, len(order)), group.group_id))
-    rows = [[_id(group.group_id), _pill(group.verdict), _text(group.reason)] for group in kept[:SHOWN]]
+    # They are sorted by id already, and sorting keeps that order.
+    numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(order)))
+    kept = plan.all_kept.take(numbers[:SHOWN])
+    rows = [[_id(group.group_id), _pill(group.verdict), _text(group.reason)] for group in kept]
     table = _table(["Group", "Verdict", "Why"], rows)
-    return _section("Kept by the plan", len(kept), table, _counted(by_verdict), "No group.")
+    return _section("Kept by the plan", len(verdicts), table, _counted(by_verdict), "No group.")
 
 
 def _policy(plan: DeletionPlan) -> str:

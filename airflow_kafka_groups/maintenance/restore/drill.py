@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import BackupError, MaintenanceError
-from airflow_kafka_groups.maintenance.backup.file import BackedUpGroup, load_backup, read_backup
+from airflow_kafka_groups.maintenance.backup.file import open_backup
+from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import (
@@ -84,12 +85,12 @@ async def rehearse_restore(
     Raises ``BackupError`` if the backup is damaged, empty or of another cluster, and ``MaintenanceError`` if a scratch
     group exists; nothing was written then. Later errors are in the report.
     """
-    backup = await asyncio.to_thread(load_backup, layout, backup_id)
+    backup, groups_of_backup = await asyncio.to_thread(open_backup, layout, backup_id)
     if (here := await admin.cluster_id()) != backup.kafka_cluster_id:
         raise BackupError(
             f"backup {backup_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is {here!r}"
         )
-    saved = await asyncio.to_thread(lambda: [*read_backup(layout, backup_id)])
+    saved = await asyncio.to_thread(list, groups_of_backup)
     chosen = sorted(saved, key=lambda group: (-group.entry.partitions, group.entry.group_id))[:groups]
     if not chosen:
         raise BackupError(f"backup {backup_id} contains no group to restore")

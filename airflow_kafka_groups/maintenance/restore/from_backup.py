@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.maintenance.backup.file import BackedUpGroup, Backup, load_backup, read_backup
+from airflow_kafka_groups.maintenance.backup.file import Backup, open_backup
+from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, Ends, commits_in, committed_of, log_ends
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -31,14 +32,14 @@ async def propose_restore(
     Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group that
     it does not contain.
     """
-    backup = await asyncio.to_thread(load_backup, layout, plan_id)
+    backup, saved = await asyncio.to_thread(open_backup, layout, plan_id)
     here = await admin.cluster_id()
     if here != backup.kafka_cluster_id:
         raise BackupError(
             f"the backup of plan {plan_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is "
             f"{here!r}: check the connection"
         )
-    groups = {group.entry.group_id: group for group in await asyncio.to_thread(lambda: [*read_backup(layout, plan_id)])}
+    groups = await asyncio.to_thread(lambda: {group.entry.group_id: group for group in saved})
     wanted = list(groups) if group_ids is None else list(group_ids)
     if unknown := [group_id for group_id in wanted if group_id not in groups]:
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")

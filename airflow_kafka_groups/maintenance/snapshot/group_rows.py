@@ -12,7 +12,6 @@ from typing import Any
 
 from airflow_kafka_groups.admin.arrow import OffsetColumns, OffsetRows, as_column, null_if_negative
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
-from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 
 LogEnds = tuple["array[int]", "array[int]"]
 """Where the log of each partition starts, and where it ends; -1 for one that is not known."""
@@ -146,7 +145,7 @@ def _chooser(order: Any, first: int, rows: int) -> Callable[[Any], Any]:
 
 def _committed(topic: TopicOffsets) -> TopicOffsets:
     """Leave out partitions that have no commit, which brokers name only when they are asked for them."""
-    if max(topic.packed_rows()[4::PACKED_ROW_SIZE], default=0) < 0x80:  # no offset has its sign bit
+    if topic.committed == len(topic):
         return topic
     kept = [row for row in topic.rows() if row[1] >= 0]
     metadata = tuple([row[3] for row in kept])

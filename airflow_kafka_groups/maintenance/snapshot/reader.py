@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.arrow_schema import utc_times
+from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
+from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, read_json
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 
-_BATCH_ROWS = 65_536
+_FACTS = ("group_type", "protocol_type", "state", "members")
 _COLUMNS = [column.name for column in SNAPSHOT_COLUMNS if column.name not in ("log_start", "log_end")]
 
 
@@ -34,6 +37,25 @@ class SnapshotGroup:
     observed_at: datetime
     offsets: GroupOffsets
     errors: tuple[str, ...]
+
+
+class GroupSummary(NamedTuple):
+    """A group in a snapshot without its offsets.
+
+    :param error: the first reason why it could not be read completely; ``None`` if it could.
+    :param partitions: the number of committed partitions.
+    :param fingerprint: of these, see ``fingerprint``.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    observed_at: datetime | None
+    error: str | None
+    partitions: int
+    fingerprint: str
 
 
 def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
@@ -96,17 +118,27 @@ class SnapshotReader:
         """
         wanted = None if group_ids is None else set(group_ids)
         for name, _ in self.manifest.files:
-            last = None
-            for group_id, rows in groupby(self._rows(name, wanted, _COLUMNS), key=itemgetter("group_id")):
-                if last is not None and group_id <= last:
-                    raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is not sorted by group")
-                last = group_id
-                yield self._group(group_id, list(rows))
+            for block in self._blocks(name, wanted, _COLUMNS):
+                for group_id, rows in block.groups():
+                    yield self._group(group_id, rows.to_pylist())
+
+    def summaries(self) -> Iterator[GroupSummary]:
+        """Yield each group once, sorted by id, decoded a column at a time.
+
+        Raises ``SnapshotError`` for rows that this package does not write.
+        """
+        files = (self._summaries(name) for name, _ in self.manifest.files)
+        last = None
+        for group in heapq.merge(*files, key=attrgetter("group_id")):
+            if group.group_id == last:
+                raise SnapshotError(f"snapshot {self.manifest.snapshot_id} has group {last!r} in two files")
+            last = group.group_id
+            yield group
 
     def committed_rows(self, group_id: str, columns: list[str]) -> list[dict[str, Any]]:
         """Return the rows of a group's committed offsets, with these columns, ``group_id`` among them."""
-        rows = (row for name, _ in self.manifest.files for row in self._rows(name, {group_id}, columns))
-        return [row for row in rows if row["committed_offset"] is not None]
+        batches = (batch for name, _ in self.manifest.files for batch in self._batches(name, {group_id}, columns))
+        return [row for batch in batches for row in batch.to_pylist() if row["committed_offset"] is not None]
 
     @contextmanager
     def _parquet(self, name: str) -> Iterator[Any]:
@@ -122,21 +154,44 @@ class SnapshotReader:
         except (OSError, KeyError, pa.ArrowException) as exc:
             raise SnapshotError(f"{path} cannot be read: {exc}") from exc
 
-    def _rows(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[dict[str, Any]]:
+    def _batches(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         keep = None if wanted is None else pa.array(sorted(wanted), pa.string())
         with self._parquet(name) as parquet:
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
-                chosen = batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
-                yield from chosen.to_pylist()
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=columns):
+                yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
+
+    def _blocks(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:
+        """Yield the groups of a file, each checked to be of this snapshot, and sorted."""
+        import pyarrow.compute as pc
+
+        last = None
+        for block in whole_groups(self._batches(name, wanted, columns)):
+            for column, own in (("cluster", self.manifest.cluster), ("run_id", self.manifest.snapshot_id)):
+                if not pc.all(pc.equal(block.rows[column], own), skip_nulls=False).as_py():
+                    raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
+            for group_id in block.group_ids:
+                if last is not None and group_id <= last:
+                    raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is not sorted by group")
+                last = group_id
+            yield block
+
+    def _summaries(self, name: str) -> Iterator[GroupSummary]:
+        columns = ["cluster", "run_id", "group_id", *_FACTS, "observed_at", "error", *OFFSET_COLUMNS]
+        for block in self._blocks(name, None, columns):
+            errors = block.first_valid("error")
+            try:
+                digests, partitions = block.fingerprints()
+            except ValueError as exc:
+                raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
+            times = utc_times(block.first("observed_at"))
+            facts = [block.first(fact).to_pylist() for fact in _FACTS]
+            yield from map(GroupSummary, block.group_ids, *facts, times, errors, partitions, digests)
 
     def _group(self, group_id: str, rows: list[dict[str, Any]]) -> SnapshotGroup:
         first = rows[0]
-        for row in rows:
-            if row["cluster"] != self.manifest.cluster or row["run_id"] != self.manifest.snapshot_id:
-                raise SnapshotError(f"group {group_id!r} has rows of another snapshot in {self.manifest.snapshot_id}")
         return SnapshotGroup(
             group_id=group_id,
             group_type=first["group_type"],

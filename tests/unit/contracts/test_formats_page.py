@@ -49,6 +49,7 @@ def documented(title: str, known: Mapping[str, columns.Column]) -> list[columns.
     [
         ("Snapshot rows", columns.SNAPSHOT_COLUMNS),
         ("Verdict rows", columns.VERDICT_COLUMNS),
+        ("Plan", columns.PLAN_COLUMNS),
         ("Backup", columns.BACKUP_COLUMNS),
     ],
 )
@@ -74,4 +75,7 @@ def test_every_folder_is_on_the_page() -> None:
 
 
 def test_every_file_shown_has_the_format_of_the_contract() -> None:
-    assert set(re.findall(r'"format": (\d+)', PAGE)) == {str(formats.FORMAT)}
+    known = {"Plan": formats.PLAN_FORMAT}
+    for title in re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE):
+        shown = set(re.findall(r'"format": (\d+)', section(title)))
+        assert shown <= {str(known.get(title, formats.FORMAT))}

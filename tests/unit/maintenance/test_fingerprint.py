@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from array import array
+from itertools import accumulate, groupby
 
-from hypothesis import given
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint, fingerprints
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 
 keys = st.builds(TopicPartition, st.text(min_size=1, max_size=8), st.integers(0, 9))
 values = st.builds(OffsetAndMetadata, st.integers(0, 2**62), st.text(max_size=5), st.none() | st.integers(0, 2**31 - 1))
@@ -51,3 +56,79 @@ def test_a_partition_without_a_commit_does_not_count(
     without = {k: v for k, v in offsets.items() if k != key}
     assert of({**without, key: None}) == of(dict(without))
     assert committed_partitions(GroupOffsets.from_mapping("g", {**without, key: None})) == len(without)
+
+
+Row = tuple[str, int, int, int, str]
+rows_of_a_group = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "a-1", "ü", "topic with\ttab", "100%d"]),
+        st.integers(0, 4) | st.just(2**31 - 1),
+        st.integers(-1, 3) | st.just(2**63 - 1),
+        st.integers(-2, 3) | st.just(2**31 - 1),
+        st.just("") | st.text(max_size=3) | st.sampled_from(['"', "\\", "\n", "𝄞"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def as_first_written(rows: list[Row]) -> str:
+    """Compute a fingerprint as the first versions did: one string for each partition."""
+    digest = hashlib.sha256()
+    for topic, partition, offset, epoch, metadata in sorted((t, p, o, max(e, -1), m) for t, p, o, e, m in rows):
+        if offset >= 0:
+            digest.update(f"{topic}\t{partition}\t{offset}\t{epoch}\t{json.dumps(metadata)}\n".encode())
+    return digest.hexdigest()
+
+
+def batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
+    return pa.record_batch(
+        {
+            "topic": pa.array(columns[0], pa.string()),
+            "partition": pa.array(columns[1], pa.int32()),
+            "committed_offset": pa.array([None if offset == -1 else offset for offset in columns[2]], pa.int64()),
+            "leader_epoch": pa.array([None if epoch == -1 else epoch for epoch in columns[3]], pa.int32()),
+            "metadata": pa.array([text or None for text in columns[4]], pa.string()),
+        }
+    )
+
+
+def group(rows: list[Row]) -> GroupOffsets:
+    """Return one answer's columns: a topic named again makes further columns."""
+    topics = []
+    for (topic, _), of_topic in groupby(rows, key=lambda row: (row[0], bool(row[4]))):
+        _, partition, offset, epoch, metadata = zip(*of_topic, strict=True)
+        columns = array("i", partition), array("q", offset), array("i", epoch)
+        topics.append(TopicOffsets(topic, *columns, metadata if any(metadata) else None))
+    return GroupOffsets("g", tuple(topics))
+
+
+@given(st.lists(rows_of_a_group, max_size=6))
+@example([[("a", 1, 5, -1, "x"), ("a", 1, 5, -1, ""), ("a", 1, 4, -1, "")]])  # a partition named three times
+@example([[("b", 2**31 - 1, 1, 0, ""), ("a", 0, 1, 0, "")]] * 3)
+def test_columns_rows_and_the_first_versions_agree(groups: list[list[Row]]) -> None:
+    ends = list(accumulate(len(rows) for rows in groups))
+    digests, partitions = fingerprints(batch([row for rows in groups for row in rows]), ends)
+    assert digests == [as_first_written(rows) for rows in groups] == [fingerprint(group(rows)) for rows in groups]
+    assert partitions == [committed_partitions(group(rows)) for rows in groups]
+
+
+@given(st.lists(rows_of_a_group, min_size=1, max_size=4))
+def test_keys_that_fit_no_number_sort_the_same(groups: list[list[Row]]) -> None:
+    ends = list(accumulate(len(rows) for rows in groups))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow_kafka_groups.maintenance.fingerprint._KEY_LIMIT", 0)
+        digests, _ = fingerprints(batch([row for rows in groups for row in rows]), ends)
+    assert digests == [as_first_written(rows) for rows in groups]
+
+
+@pytest.mark.parametrize("column", ["topic", "partition"])
+def test_an_offset_of_no_partition_is_refused(column: str) -> None:
+    rows = batch([("a", 0, 5, 0, "")])
+    place = rows.schema.get_field_index(column)
+    nothing = pa.nulls(1, rows.schema.field(place).type)
+    with pytest.raises(ValueError, match="lacks its topic or partition"):
+        fingerprints(rows.set_column(place, column, nothing), [1])
+    without = rows.set_column(2, "committed_offset", pa.nulls(1, pa.int64()))
+    assert fingerprints(without.set_column(place, column, nothing), [1]) == ([hashlib.sha256().hexdigest()], [0])

@@ -103,7 +103,7 @@ def test_a_plan_of_another_cluster_is_refused(admin: FakeAdmin, backed_up: dict[
 
 def test_a_plan_that_was_changed_is_refused(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
     path = Path(backed_up["plan_path"])
-    path.write_text(path.read_text().replace('"a"', '"live"'))
+    path.write_text(path.read_text().replace('"planned": ', '"planned": 1'))
     with pytest.raises(PlanError, match="changed"):
         apply(tmp_path, backed_up)
     assert admin.deleted == []

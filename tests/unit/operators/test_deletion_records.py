@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, StorageError
+from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -101,9 +104,10 @@ def test_what_was_deleted_and_restored_is_watched_anew_before_another_plan_has_i
     scene.judge(tmp_path, snapshot_id, stale={"a", "c"})
     again = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
     assert [group["group_id"] for group in again["first_groups"]] == ["c"]
-    kept = {group["group_id"]: group for group in json.loads(Path(again["plan_path"]).read_text())["kept"]}
-    assert kept["a"]["verdict"] == "doubt"
-    assert "deleted it at" in kept["a"]["reason"]
+    kept = find_in_plan(Layout(tmp_path, scene.CLUSTER), again["plan_id"], "a")
+    assert isinstance(kept, KeptGroup)
+    assert kept.verdict == "doubt"
+    assert "deleted it at" in kept.reason
 
 
 @pytest.mark.parametrize(("year", "count"), [("2025", 1), ("2999", 0)])

@@ -67,10 +67,10 @@ def years(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, list[set[str]]]:
 
 def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]) -> None:
     storage, (oldest, middle, newest) = years
-    assert len(oldest) == len(middle) == len(newest) == 8
+    assert len(oldest) == len(middle) == len(newest) == 9
     found = PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1).execute({})
     assert (found["dry_run"], found["removed"]["snapshot"], found["removed"]["cleanup"]) == (True, 2, 1)
-    assert found["files"] == 4 + 4 + 4
+    assert found["files"] == 4 + 4 + 5
     assert files(storage) == oldest | middle | newest, "a dry run is the default"
 
     found = prune(storage)

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
-from airflow_kafka_groups.maintenance.backup.file import BackupEntry
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.models import (

@@ -1,24 +1,29 @@
 from __future__ import annotations
 
+import hashlib
 import json
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     DeletionPlan,
-    KeptGroup,
-    PlannedGroup,
     check_digest,
+    find_in_plan,
     load_plan,
     require_applicable,
     save_plan,
 )
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.groups import CLUSTER_ID, NOW
@@ -27,6 +32,10 @@ ID = "20260301T120000Z-0123abcd"
 
 texts = st.text(max_size=12)
 numbers = st.none() | st.integers(0, 2**53)
+times = st.datetimes(datetime(1970, 1, 2), datetime(2999, 1, 1), timezones=st.just(UTC)).map(datetime.isoformat)
+forecasts = st.fixed_dictionaries(
+    {}, optional={"lag_unknown": st.integers(0, 9), "lag_trend": st.floats(-9, 9), "offsets_expire_by": times}
+)
 planned_groups = st.builds(
     PlannedGroup,
     group_id=texts,
@@ -35,10 +44,11 @@ planned_groups = st.builds(
     state=texts,
     partitions=st.integers(0, 1000),
     lag=numbers,
-    idle_since=st.none() | texts,
+    idle_since=st.none() | times,
     idle_seconds=st.none() | st.floats(0, 1e12),
     reason=texts,
     fingerprint=st.text("0123456789abcdef", min_size=64, max_size=64),
+    forecast=st.none() | forecasts.filter(bool),
 )
 kept_groups = st.builds(KeptGroup, group_id=texts, verdict=texts, reason=texts)
 
@@ -85,9 +95,10 @@ def test_a_plan_reads_back_as_it_was_written(
     groups: list[PlannedGroup], kept: list[KeptGroup], warnings: list[str]
 ) -> None:
     made = plan(groups=tuple(groups), kept=tuple(kept), warnings=tuple(warnings))
-    read = DeletionPlan.from_json(json.loads(json.dumps(made.to_json())))
+    read = DeletionPlan.from_json(json.loads(json.dumps(made.to_json())), made.body)
     assert read == made
-    assert read.digest == made.digest
+    assert (read.digest, list(read.groups), read.group_ids) == (made.digest, groups, [g.group_id for g in groups])
+    assert list(read.kept) == sorted(kept, key=lambda item: item.group_id)
 
 
 OF_AN_EARLIER_VERSION = """{"format": 1, "plan_id": "20260301T120000Z-0123abcd", "cluster": "prod",
@@ -117,7 +128,7 @@ def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("path", leaves(plan().to_json()), ids=str)
-def test_any_edit_of_the_file_is_refused(path: tuple[Any, ...], tmp_path: Path) -> None:
+def test_any_edit_of_the_header_is_refused(path: tuple[Any, ...], tmp_path: Path) -> None:
     layout = Layout(tmp_path, "prod")
     save_plan(layout, plan())
     file = tmp_path / "prod" / "plans" / f"{ID}.json"
@@ -129,12 +140,167 @@ def test_any_edit_of_the_file_is_refused(path: tuple[Any, ...], tmp_path: Path) 
     file.write_text(json.dumps(data))
     with pytest.raises(PlanError):
         load_plan(layout, ID)
+    with pytest.raises(PlanError):
+        find_in_plan(layout, ID, "dead")
     file.write_text(json.dumps(plan().to_json()))
     assert load_plan(layout, ID) == plan()
 
 
+Damage = Callable[[Path, Path], object]
+DAMAGES: list[tuple[str, Damage, str]] = [
+    ("no body", lambda header, body: body.unlink(), "the groups of the plan are missing"),
+    ("empty body", lambda header, body: body.write_bytes(b""), "SHA-256 differs"),
+    ("torn body", lambda header, body: body.write_bytes(body.read_bytes()[:-20]), "SHA-256 differs"),
+    ("a byte more", lambda header, body: body.write_bytes(body.read_bytes() + b" "), "SHA-256 differs"),
+    (
+        "another plan's body",
+        lambda header, body: body.write_bytes(plan(groups=(group("another"),)).body),
+        "SHA-256 differs",
+    ),
+    ("no header", lambda header, body: header.unlink(), "the plan is missing"),
+    ("torn header", lambda header, body: header.write_bytes(header.read_bytes()[:-20]), "damaged or incomplete"),
+    ("newer header", lambda header, body: reseal(header, format=3), "format 3; this version reads 1 and 2"),
+    ("no format", lambda header, body: reseal(header, format=None), "format None"),
+    ("format by a flag", lambda header, body: reseal(header, format=True), "format True"),
+    ("an older format's number", lambda header, body: reseal(header, format=1), "damaged"),
+    ("another name", lambda header, body: reseal_body(header, name="../x.parquet"), "it names the file '../x.parquet'"),
+    ("no name", lambda header, body: reseal(header, body={}), "damaged: KeyError"),
+    ("no body in the header", lambda header, body: reseal(header, body=None), "damaged: TypeError"),
+    ("other counts", lambda header, body: reseal(header, groups=2), "differs when read back"),
+    ("other counts of kept", lambda header, body: reseal(header, kept=0), "differs when read back"),
+    ("other size", lambda header, body: reseal_body(header, bytes=1), "differs when read back"),
+    ("more in the header", lambda header, body: reseal(header, extra=1), "differs when read back"),
+]
+
+
+def reseal(header: Path, **changes: Any) -> None:
+    """Edit a header and give it the digest that fits."""
+    data = {**json.loads(header.read_text()), **changes}
+    header.write_text(json.dumps({**data, "digest": digest_of(data)}))
+
+
+def reseal_body(header: Path, **changes: Any) -> None:
+    reseal(header, body={**json.loads(header.read_text())["body"], **changes})
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("damage", "message"), [item[1:] for item in DAMAGES], ids=[item[0] for item in DAMAGES])
+def test_no_damaged_plan_is_believed(damage: Damage, message: str, tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "prod")
+    header = Path(str(save_plan(layout, plan())))
+    damage(header, header.with_suffix(".parquet"))
+    with pytest.raises(PlanError, match=message):
+        load_plan(layout, ID)
+
+
+@pytest.mark.safety
+def test_a_header_that_fits_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "prod")
+    header = Path(str(save_plan(layout, plan())))
+    for body, message in (
+        (b"no Parquet", "damaged: ArrowInvalid"),
+        (plan(groups=(group("dead"), group("dead2"))).body, "differs when read back"),
+        (as_parquet([]), "damaged: KeyError"),
+        (as_parquet(pq.read_table(pa.BufferReader(plan().body)).to_pylist()), "its columns are not those of a plan"),
+        (misplaced([None, 1]), "the places of the planned groups"),
+        (misplaced([0, 1]), "has a group without its"),
+    ):
+        header.with_suffix(".parquet").write_bytes(body)
+        reseal_body(header, sha256=hashlib.sha256(body).hexdigest())
+        with pytest.raises(PlanError, match=message):
+            load_plan(layout, ID)
+
+
+def as_parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return bytes(sink.getvalue())
+
+
+def misplaced(places: list[int | None]) -> bytes:
+    table = pq.read_table(pa.BufferReader(plan().body))
+    where = table.schema.get_field_index("place")
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.set_column(where, table.schema.field(where), pa.array(places, pa.int32())), sink)
+    return bytes(sink.getvalue())
+
+
+def test_one_group_is_found_without_decoding_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.plan.plan_rows._ROW_GROUP", 4)
+    layout = Layout(tmp_path, "prod")
+    groups = tuple(group(f"g{number:02}", lag=number) for number in reversed(range(20)))
+    kept = (KeptGroup(group_id="k", verdict="live", reason="in use"), KeptGroup(group_id="", verdict="live", reason=""))
+    save_plan(layout, plan(groups=groups, kept=kept))
+    decoded: list[list[int]] = []
+    read = pq.ParquetFile.read_row_groups
+
+    def counted(self: Any, row_groups: list[int]) -> Any:
+        decoded.append(row_groups)
+        return read(self, row_groups)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", counted)
+    assert find_in_plan(layout, ID, "g07") == groups[12]
+    assert find_in_plan(layout, ID, "k") == kept[0]
+    assert find_in_plan(layout, ID, "") == kept[1]
+    assert find_in_plan(layout, ID, "elsewhere") is None
+    assert decoded == [[2], [5], [0], [0]]
+
+
+OLD = (
+    b'{"format": 1, "plan_id": "20260301T120000Z-0123abcd", "cluster": "prod", "kafka_cluster_id": '
+    b'"aBcDeFgHiJkLmNoPqRsTuV", "snapshot_id": "20260301T120000Z-0123abcd", "created_at": '
+    b'"2026-03-01T12:00:00+00:00", "expires_at": "2026-03-02T12:00:00+00:00", "policy": {"include": ["*"], '
+    b'"exclude": [], "protected": ["__*", "_confluent*", "_schemas*", "schema-registry*", "connect-*", "mm2-*", '
+    b'"mirrormaker*", "mirror-maker*", "_kafka*", "_redpanda*", "redpanda*", "amazon.msk.*", "strimzi*", '
+    b'"cruise-control*", "CruiseControl*"], "min_idle_seconds": 604800.0, "min_observations": 2, "max_groups": 500, '
+    b'"max_share": 0.5, "max_plan_age_seconds": 86400.0, "allow_hidden_topics": false}, "counts": {"found": 2, '
+    b'"planned": 1}, "warnings": ["look"], "groups": [{"group_id": "dead", "group_type": "classic", '
+    b'"protocol_type": "consumer", "state": "Empty", "partitions": 1, "lag": 3, "idle_since": '
+    b'"2026-03-01T12:00:00+00:00", "idle_seconds": 1000000.0, "reason": "idle", "fingerprint": '
+    b'"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "forecast": {"lag_unknown": 0, "lost": 3, '
+    b'"lag_trend": -2.5, "lag_trend_since": "2026-03-01T12:00:00+00:00"}}, {"group_id": "caf\\u00e9", "group_type": '
+    b'"classic", "protocol_type": "consumer", "state": "Empty", "partitions": 1, "lag": null, "idle_since": null, '
+    b'"idle_seconds": null, "reason": "idle", "fingerprint": '
+    b'"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}], "kept": [{"group_id": "busy", "verdict": '
+    b'"live", "reason": "in use"}], "digest": "837ce3f6db7d7342aa522363d46b5f573c53c15b327a659deaaefad68985b9df"}'
+)
+"""A plan as the versions before the header and the body wrote it."""
+
+
+def old_plan(tmp_path: Path, content: bytes = OLD) -> Layout:
+    file = tmp_path / "prod" / "plans" / f"{ID}.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    return Layout(tmp_path, "prod")
+
+
+def test_a_plan_of_the_first_format_is_read_still(tmp_path: Path) -> None:
+    layout = old_plan(tmp_path)
+    read = load_plan(layout, ID)
+    dead = group("dead", forecast={"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": NOW.isoformat()})
+    assert list(read.groups) == [dead, group("café", lag=None, idle_since=None, idle_seconds=None)]
+    assert list(read.kept) == [KeptGroup(group_id="busy", verdict="live", reason="in use")]
+    assert read.digest == "837ce3f6db7d7342aa522363d46b5f573c53c15b327a659deaaefad68985b9df"
+    assert (read.expires_at, read.policy, dict(read.counts)) == (NOW + timedelta(days=1), PlanPolicy(), plan().counts)
+    assert find_in_plan(layout, ID, "dead") == dead
+    assert find_in_plan(layout, ID, "busy") == read.kept[0]
+    with pytest.raises(PlanError, match="never changed"):
+        save_plan(layout, plan())
+
+
+@pytest.mark.parametrize("path", leaves(json.loads(OLD)), ids=str)
+def test_any_edit_of_a_plan_of_the_first_format_is_refused(path: tuple[Any, ...], tmp_path: Path) -> None:
+    data = json.loads(OLD)
+    target = data
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = "0" * 64
+    with pytest.raises(PlanError):
+        load_plan(old_plan(tmp_path, json.dumps(data).encode()), ID)
+
+
 def test_groups_added_or_removed_by_hand_are_refused() -> None:
-    data = plan().to_json()
+    data = json.loads(OLD)
     for edited in (
         {**data, "groups": []},
         {**data, "groups": data["groups"] * 2},
@@ -147,9 +313,7 @@ def test_groups_added_or_removed_by_hand_are_refused() -> None:
 
 
 def test_a_plan_with_a_fitting_digest_still_has_to_be_a_plan() -> None:
-    from airflow_kafka_groups.contracts.digest import digest_of
-
-    for broken in ({"format": 1}, {**plan().to_json(), "groups": [{"group_id": "g"}]}, {"format": 1, "policy": {}}):
+    for broken in ({"format": 1}, {**json.loads(OLD), "groups": [{"group_id": "g"}]}, {"format": 1, "policy": {}}):
         content = {key: value for key, value in broken.items() if key != "digest"}
         with pytest.raises(PlanError, match="damaged"):
             DeletionPlan.from_json({**content, "digest": digest_of(content)})
@@ -172,7 +336,8 @@ def test_plans_are_never_overwritten_and_stay_in_their_cluster(tmp_path: Path) -
     with pytest.raises(PlanError, match="not for 'other'"):
         save_plan(Layout(tmp_path, "other"), plan())
     (tmp_path / "other" / "plans").mkdir(parents=True)
-    (tmp_path / "other" / "plans" / f"{ID}.json").write_bytes((tmp_path / "prod" / "plans" / f"{ID}.json").read_bytes())
+    for name in (f"{ID}.json", f"{ID}.parquet"):
+        (tmp_path / "other" / "plans" / name).write_bytes((tmp_path / "prod" / "plans" / name).read_bytes())
     with pytest.raises(PlanError, match="of cluster 'prod'"):
         load_plan(Layout(tmp_path, "other"), ID)
     with pytest.raises(PlanError, match="missing"):

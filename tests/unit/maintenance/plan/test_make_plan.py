@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.make_plan import _capped, make_plan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
@@ -245,5 +246,5 @@ async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> 
     told = make_plan(judge(reader, forecast=forecast), reader, POLICY, LATER)
     assert told.group_ids == plain.group_ids == ["a"]
     assert [group.forecast for group in told.groups] == [forecast]
-    assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json()))) == told
-    assert "forecast" not in plain.to_json()["groups"][0]
+    assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json())), told.body) == told
+    assert plain.groups[0].forecast is None

@@ -55,7 +55,7 @@ def verdict_row(**changes: Any) -> dict[str, Any]:
 
 async def test_verdicts_are_read_from_what_spark_writes(tmp_path: Path) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(group_id="b"), verdict_row(group_id="a")], {})
-    found = load_verdicts(layout, snapshot_id)
+    found = list(load_verdicts(layout, snapshot_id))
     assert [verdict.group_id for verdict in found] == ["a", "b"]
     assert (found[0].idle_seconds, found[0].observed_at, found[0].lag) == (10.5, NOW, None)
 
@@ -65,7 +65,7 @@ async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in
     strange = {"lag_unknown": None, "lost": None, "lag_trend": math.nan, "lag_trend_since": None}
     rows = [verdict_row(group_id="a", **told), verdict_row(group_id="b", **strange, offsets_expire_by=None)]
     layout, snapshot_id = await verdict_files(tmp_path, rows, {})
-    found = load_verdicts(layout, snapshot_id)
+    found = list(load_verdicts(layout, snapshot_id))
     since = NOW.isoformat()
     assert found[0].forecast == {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": since}
     assert found[1].forecast is None
@@ -73,12 +73,12 @@ async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in
 
 async def test_verdicts_of_a_job_without_forecasts_are_read(tmp_path: Path) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], {})
-    assert load_verdicts(layout, snapshot_id)[0].forecast is None
+    assert next(iter(load_verdicts(layout, snapshot_id))).forecast is None
 
 
 async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(observed_at=NOW.replace(tzinfo=None))], {})
-    assert load_verdicts(layout, snapshot_id)[0].observed_at == NOW
+    assert next(iter(load_verdicts(layout, snapshot_id))).observed_at == NOW
 
 
 @pytest.mark.parametrize(

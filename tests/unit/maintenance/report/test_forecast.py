@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import PlannedGroup
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
 
 

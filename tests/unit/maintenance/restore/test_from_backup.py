@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.maintenance.backup.file import BackedUpGroup, BackupEntry
+from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry
 from airflow_kafka_groups.maintenance.restore.changes import Change, Ends
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, propose_restore
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -20,9 +20,7 @@ from tests.unit.maintenance.scene import backed_up, layout_in
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SAVED = {T0: OffsetAndMetadata(5, "note", 3), T1: OffsetAndMetadata(6, "", 3)}
 ENTRY = BackupEntry(group_id="a", group_type="classic", protocol_type="consumer", partitions=2, fingerprint="f")
-GROUP = BackedUpGroup(
-    entry=ENTRY, offsets=GroupOffsets.from_mapping("a", dict(SAVED)), log_ends={T0: (2, 10), T1: (0, 6)}
-)
+GROUP = BackedUpGroup(entry=ENTRY, offsets=GroupOffsets.from_mapping("a", dict(SAVED)), bounds=([2, 0], [10, 6]))
 ENDS: Ends = {T0: (2, 10), T1: (0, 6)}
 
 
@@ -94,7 +92,7 @@ def test_an_offset_is_restored_where_it_means_the_same_record(end: tuple[int, in
 
 
 def test_a_partition_at_the_end_of_its_log_is_restored_and_one_past_it_is_not() -> None:
-    unknown = replace(GROUP, log_ends={T0: (None, None), T1: (None, None)})
+    unknown = replace(GROUP, bounds=([-1, -1], [-1, -1]))
     assert T1 in propose(ends={**ENDS, T1: (0, 6)}, group=unknown).after
     assert T1 in propose(ends={**ENDS, T1: (0, 5)}, group=unknown).skipped
     assert T1 in propose(ends={T0: (2, 10)}, group=unknown).skipped, "nobody said anything about its log"

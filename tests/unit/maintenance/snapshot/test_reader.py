@@ -63,7 +63,7 @@ async def test_what_is_written_is_read_back(found: dict[str, FakeGroup]) -> None
 async def test_many_groups_across_batches_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_kafka_groups.maintenance.snapshot import reader as snapshot_reader
 
-    monkeypatch.setattr(snapshot_reader, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(snapshot_reader, "BATCH_ROWS", 7)
     admin = FakeAdmin()
     for number in range(40):
         admin.add(f"g{number:02}", *[("t", partition, number) for partition in range(5)])

@@ -1,0 +1,268 @@
+"""The groups of a plan as columns, and the Parquet file that they are stored as.
+
+A plan can have hundreds of thousands of groups. As columns they take a tenth of the memory of objects, and their file
+is written and read in a fraction of a second; objects are made for those that somebody looks at.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeVar, overload
+
+from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS
+from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
+
+_ROW_GROUP = 16_384
+_AT_ONCE = 4_096
+_FORECAST = [column.name for column in FORECAST_COLUMNS]
+_TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
+_KEPT = ("group_id", "verdict", "reason")
+_FACTS = ("group_id", "group_type", "protocol_type", "state", "fingerprint")
+_Group = TypeVar("_Group")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedGroup:
+    """One group to delete, as it was when it was judged.
+
+    ``forecast`` is for people (see ``verdicts.py``); nothing is decided by it.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    partitions: int
+    lag: int | None
+    idle_since: str | None
+    idle_seconds: float | None
+    reason: str
+    fingerprint: str
+    forecast: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGroup:
+    """One group that is not in the plan, and why.
+
+    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale.
+    """
+
+    group_id: str
+    verdict: str
+    reason: str
+
+
+class PlannedFacts(NamedTuple):
+    """What a planned group has to look like still."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    fingerprint: str
+
+
+class PlanRows(Sequence[_Group]):
+    """Groups of a plan: a sequence of objects that are made when they are asked for.
+
+    :param table: a ``pyarrow.Table``; which columns is the subclass's.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, where: int) -> _Group: ...
+    @overload
+    def __getitem__(self, where: slice) -> tuple[_Group, ...]: ...
+    def __getitem__(self, where: int | slice) -> _Group | tuple[_Group, ...]:
+        if isinstance(where, slice):
+            return tuple(self.take(range(*where.indices(len(self)))))
+        return next(self._objects(self.table.slice(range(len(self))[where], 1)))
+
+    def __iter__(self) -> Iterator[_Group]:
+        for start in range(0, len(self), _AT_ONCE):
+            yield from self._objects(self.table.slice(start, _AT_ONCE))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PlanRows):
+            return type(self) is type(other) and bool(self.table.equals(other.table))
+        return isinstance(other, Sequence) and len(self) == len(other) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self)}>"
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column."""
+        values: list[Any] = self.table[name].to_pylist()
+        return values
+
+    def take(self, numbers: Sequence[int]) -> Self:
+        """Return these groups, as columns."""
+        import pyarrow as pa
+
+        return type(self)(self.table.take(pa.array(numbers, pa.int64())))
+
+    def _objects(self, rows: Any) -> Iterator[_Group]:
+        raise NotImplementedError
+
+
+class PlannedGroups(PlanRows[PlannedGroup]):
+    """The groups to delete, longest idle first."""
+
+    @classmethod
+    def of(cls, groups: Iterable[PlannedGroup]) -> PlannedGroups:
+        """Make the columns. Raises ``ValueError``, ``TypeError`` or ``KeyError`` for what they cannot have."""
+        import pyarrow as pa
+
+        rows = []
+        for group in groups:
+            row = {name: getattr(group, name) for name in PlannedGroup.__slots__ if name != "forecast"}
+            if group.idle_since is not None:
+                row["idle_since"] = parse_time(group.idle_since)
+            for name, value in (group.forecast or {}).items():
+                if name not in _FORECAST:
+                    raise KeyError(f"there is no forecast {name!r}")
+                row[name] = parse_time(value) if name in _TIMES else value
+            rows.append(row)
+        return cls(pa.Table.from_pylist(rows, schema=planned_schema()))
+
+    def total(self, name: str) -> int:
+        """Return the sum of a column over the groups of which it is known."""
+        import pyarrow.compute as pc
+
+        return int(pc.sum(self.table[name]).as_py() or 0)
+
+    def facts(self) -> Iterator[PlannedFacts]:
+        """Yield what each group has to look like still, without making an object of all that is known of it."""
+        for start in range(0, len(self), _AT_ONCE):
+            rows = self.table.slice(start, _AT_ONCE)
+            yield from map(PlannedFacts, *(rows[name].to_pylist() for name in _FACTS))
+
+    def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
+        names = [name for name in PlannedGroup.__slots__ if name not in ("forecast", "idle_since")]
+        columns = {name: rows[name].to_pylist() for name in names}
+        columns["idle_since"] = _iso_times(rows["idle_since"])
+        columns["forecast"] = forecasts(rows)
+        for values in zip(*columns.values(), strict=True):
+            yield PlannedGroup(**dict(zip(columns, values, strict=True)))
+
+
+class KeptGroups(PlanRows[KeptGroup]):
+    """The groups to keep, sorted by id."""
+
+    @classmethod
+    def of(cls, groups: Iterable[KeptGroup]) -> KeptGroups:
+        """Make the columns. Raises ``ValueError`` or ``TypeError`` for what they cannot have."""
+        import pyarrow as pa
+
+        ordered = sorted(groups, key=lambda group: group.group_id)
+        columns = {name: pa.array([getattr(group, name) for group in ordered], pa.string()) for name in _KEPT}
+        return cls(pa.table(columns, schema=kept_schema()))
+
+    def _objects(self, rows: Any) -> Iterator[KeptGroup]:
+        for group_id, verdict, reason in zip(*(rows[name].to_pylist() for name in _KEPT), strict=True):
+            yield KeptGroup(group_id=group_id, verdict=verdict, reason=reason)
+
+
+def planned_schema() -> Any:
+    """Return the ``pyarrow.Schema`` of the groups to delete."""
+    return arrow_schema(tuple(column for column in PLAN_COLUMNS if column.name not in ("place", "verdict")))
+
+
+def kept_schema() -> Any:
+    """Return the ``pyarrow.Schema`` of the groups to keep."""
+    return arrow_schema(tuple(column for column in PLAN_COLUMNS if column.name in _KEPT))
+
+
+def forecasts(rows: Any) -> list[dict[str, Any] | None]:
+    """Return what is known of each row's forecast, as JSON; ``None`` where nothing is."""
+    known = [name for name in _FORECAST if name in rows.column_names and rows[name].null_count < len(rows)]
+    columns = [_iso_times(rows[name]) if name in _TIMES else rows[name].to_pylist() for name in known]
+    if not known:
+        return [None] * len(rows)
+    return [
+        {name: value for name, value in zip(known, values, strict=True) if value is not None} or None
+        for values in zip(*columns, strict=True)
+    ]
+
+
+def write_rows(planned: PlannedGroups, kept: KeptGroups) -> bytes:
+    """Return the Parquet file of a plan's groups, all of them sorted by id."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    schema = arrow_schema(PLAN_COLUMNS)
+    parts = []
+    for groups, place in ((planned, range(len(planned))), (kept, [None] * len(kept))):
+        named = {name: groups.table[name] for name in groups.table.column_names}
+        named["place"] = pa.array(place, pa.int32())
+        parts.append(pa.table([named.get(field.name, pa.nulls(len(groups), field.type)) for field in schema], schema))
+    table = pa.concat_tables(parts)
+    buffer = io.BytesIO()
+    ordered = table.take(pc.sort_indices(table, sort_keys=[("group_id", "ascending"), ("place", "ascending")]))
+    pq.write_table(ordered, buffer, row_group_size=_ROW_GROUP, compression="zstd")
+    return buffer.getvalue()
+
+
+def read_rows(data: bytes) -> tuple[PlannedGroups, KeptGroups]:
+    """Read what ``write_rows`` returned. Raises ``ValueError`` or ``KeyError`` for other content."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(data)).select([column.name for column in PLAN_COLUMNS])
+    _require_schema(table)
+    is_planned = pc.is_valid(table["place"])
+    planned = table.filter(is_planned).sort_by("place")
+    if planned["place"].to_pylist() != list(range(len(planned))):
+        raise ValueError("the places of the planned groups are not those of a list")
+    kept = table.filter(pc.invert(is_planned))
+    return (
+        PlannedGroups(planned.select(planned_schema().names).cast(planned_schema()).combine_chunks()),
+        KeptGroups(kept.select(kept_schema().names).cast(kept_schema()).combine_chunks()),
+    )
+
+
+def find_rows(data: bytes, group_id: str) -> list[PlannedGroup | KeptGroup]:
+    """Return the entries of one group. Only the parts of the file that can have it are decoded.
+
+    Raises ``ValueError`` or ``KeyError`` for other content.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(pa.BufferReader(data)) as parquet:
+        groups = [n for n in range(parquet.num_row_groups) if _may_have(parquet.metadata.row_group(n), group_id)]
+        table = parquet.read_row_groups(groups)
+    _require_schema(table)
+    found = table.filter(pc.equal(table["group_id"], group_id))
+    is_planned = pc.is_valid(found["place"])
+    return [*PlannedGroups(found.filter(is_planned)), *KeptGroups(found.filter(pc.invert(is_planned)))]
+
+
+def _may_have(row_group: Any, group_id: str) -> bool:
+    statistics = row_group.column(0).statistics
+    if statistics is None or not statistics.has_min_max:  # Parquet leaves very long ones out
+        return True
+    return bool(statistics.min <= group_id <= statistics.max)
+
+
+def _require_schema(table: Any) -> None:
+    if not table.schema.equals(arrow_schema(PLAN_COLUMNS)):
+        raise ValueError("its columns are not those of a plan")
+
+
+def _iso_times(column: Any) -> list[str | None]:
+    return [None if time is None else time.isoformat() for time in utc_times(column)]

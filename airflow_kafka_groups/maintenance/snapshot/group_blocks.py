@@ -1,0 +1,98 @@
+"""The rows of a snapshot or a backup as they are read: blocks of columns that hold whole groups.
+
+A file can have very many rows, and a group's rows can lie in two batches of it. Readers decide about whole groups, so
+the rows of a batch's last group wait for the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from airflow_kafka_groups.maintenance.fingerprint import fingerprints
+
+BATCH_ROWS = 65_536
+"""The number of rows to read at once."""
+
+
+class GroupBlock:
+    """The rows of some groups, each of them whole.
+
+    :param rows: a ``pyarrow.RecordBatch``; the rows of a group are together.
+
+    Raises ``ValueError`` for a row without a group id.
+    """
+
+    def __init__(self, rows: Any) -> None:
+        import pyarrow.compute as pc
+
+        if rows["group_id"].null_count:
+            raise ValueError("a row lacks its group id")
+        self.rows = rows
+        runs = pc.run_end_encode(rows["group_id"])
+        self.group_ids: list[str] = runs.values.to_pylist()
+        self.ends: list[int] = runs.run_ends.to_pylist()
+
+    def __len__(self) -> int:
+        return len(self.group_ids)
+
+    def first(self, name: str) -> Any:
+        """Return a column with the value in the first row of each group."""
+        import pyarrow as pa
+
+        return self.rows[name].take(pa.array([0, *self.ends[:-1]] if self.ends else [], pa.int64()))
+
+    def first_valid(self, name: str) -> list[Any]:
+        """Return each group's first value of a column that is not null; ``None`` where all are."""
+        if self.rows[name].null_count == len(self.rows):
+            return [None] * len(self)
+        values = self.rows[name].to_pylist()
+        return [
+            next((value for value in values[start:end] if value is not None), None)
+            for start, end in pairwise([0, *self.ends])
+        ]
+
+    def fingerprints(self) -> tuple[list[str], list[int]]:
+        """Return the fingerprint and the number of committed partitions of each group; see ``fingerprints``."""
+        return fingerprints(self.rows, self.ends)
+
+    def repeated(self, values: list[str]) -> Any:
+        """Return a column with a value for each group in all of its rows."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self.ends:
+            return pa.array([], pa.string())
+        numbers = pa.RunEndEncodedArray.from_arrays(pa.array(self.ends, pa.int32()), range(len(self.ends)))
+        return pa.array(values, pa.string()).take(pc.run_end_decode(numbers))
+
+    def groups(self) -> Iterator[tuple[str, Any]]:
+        """Yield each group's id and rows."""
+        for group_id, (start, end) in zip(self.group_ids, pairwise([0, *self.ends]), strict=True):
+            yield group_id, self.rows.slice(start, end - start)
+
+
+def whole_groups(batches: Iterable[Any]) -> Iterator[GroupBlock]:
+    """Cut record batches into blocks of whole groups. Nothing is sorted: a group is what is adjacent."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    waiting: list[Any] = []
+    for batch in batches:
+        if not len(batch):
+            continue
+        last = batch["group_id"][-1]
+        start = pc.index(pc.not_equal(batch["group_id"], last)[::-1], True).as_py()  # the value
+        if start < 0 and (not waiting or waiting[0]["group_id"][-1] == last):
+            waiting.append(batch)  # one group, which may go on
+            continue
+        start = len(batch) - start if start >= 0 else 0
+        yield GroupBlock(_joined(pa, [*waiting, batch.slice(0, start)]))
+        waiting = [batch.slice(start)]
+    if waiting:
+        yield GroupBlock(_joined(pa, waiting))
+
+
+def _joined(pa: Any, batches: list[Any]) -> Any:
+    return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
