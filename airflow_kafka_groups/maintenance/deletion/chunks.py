@@ -5,9 +5,14 @@ For each chunk:
 1. Nothing is begun when the lease is lost, the run has a warning, the plan has expired, or the run was asked to stop.
 2. The groups are described and their offsets read; the recheck decides about each. From here on the clock runs:
    ``max_read_age_seconds`` after the reading began no request to delete them leaves.
-3. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
-4. The lease is checked, the request sent, and given up as soon as the lease ends.
-5. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
+3. What the recheck kept is recorded. Then the conditions of the first step are asked once more.
+4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
+5. The lease is checked, the request sent, and given up as soon as the lease ends.
+6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
+
+One chunk is read ahead, while the one before it goes through steps 3 to 6. All that is written and sent stays in one
+line: the intent of a chunk follows the outcome of the one before it. A reading that grew old meanwhile is made again.
+What a reading found is recorded also where the run does not act on it.
 
 A process that dies anywhere in between leaves an intent without an outcome, which counts as deleted from then on.
 """
@@ -15,10 +20,10 @@ A process that dies anywhere in between leaves an intent without an outcome, whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.admin.results import GroupListings, GroupResults
 from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     LeaseLostError,
@@ -27,20 +32,14 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
+from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.maintenance.deletion.chunk_size import Chunks
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-from airflow_kafka_groups.maintenance.deletion.outcomes import (
-    GroupOutcome,
-    kept,
-    of_decision,
-    of_deletion,
-    would_delete,
-)
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_deletion, would_delete
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reason
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin
 
 _READ_TRIES = 2
 
@@ -76,100 +75,132 @@ class ChunkedDeletion:
         self._admin = admin
         self._request = request
         self._limits = request.limits
-        self._listings = listings
         self._entries = entries
         self._journal = journal
-        self._excluded = excluded
         self._lease = None if request.dry_run else lease
         self._expired = expired
+        age = self._limits.max_read_age_seconds
+        self._reader = ChunkReader(admin, listings, entries, excluded, age, request.monotonic)
         self.warnings: list[str] = []
 
     async def run(self, expected: Sequence[Expected]) -> list[GroupOutcome]:
         """Return one outcome for each group, in the order given. Never raises for a group or a failed request."""
         outcomes: list[GroupOutcome] = []
-        for chunk in _chunks(expected, self._limits.chunk_size):
-            of_chunk = await self._held_back(chunk) or await self._delete_chunk(chunk)
-            by_id = {outcome.group_id: outcome for outcome in of_chunk}
-            ordered = [by_id[group.group_id] for group in chunk]
-            outcomes.extend(ordered)
-            self._request.observer.concluded(ordered)
-            self._request.observer.progress("delete", len(outcomes), len(expected))
+        limits = self._limits
+        chunks = Chunks(expected, self._entries, most=limits.chunk_size, max_age=limits.max_read_age_seconds)
+        chunk = chunks.take()
+        ahead = self._read_ahead(chunk)
+        try:
+            while chunk:
+                reading = await ahead
+                following = chunks.take()
+                ahead = self._read_ahead(following)
+                of_chunk = await self._delete_chunk(chunk, reading)
+                if isinstance(reading, ChunkReading):
+                    chunks.took(self._request.monotonic() - (reading.send_by - limits.max_read_age_seconds))
+                by_id = {outcome.group_id: outcome for outcome in of_chunk}
+                ordered = [by_id[group.group_id] for group in chunk]
+                outcomes.extend(ordered)
+                self._request.observer.concluded(ordered)
+                self._request.observer.progress("delete", len(outcomes), len(expected))
+                chunk = following
+        finally:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
         return outcomes
 
-    async def _held_back(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
-        """Keep the chunk without asking the cluster, if the run has to end here."""
+    def _read_ahead(self, chunk: Sequence[Expected]) -> asyncio.Task[ChunkReading | KafkaGroupsError | None]:
+        """Begin to read a chunk: the task returns nothing if the run has to end."""
 
-        def keep(code: Reason, reason: str) -> list[GroupOutcome]:
-            return [kept(group.group_id, code, reason) for group in chunk]
+        async def read() -> ChunkReading | KafkaGroupsError | None:
+            if not chunk or await self._why_held_back() is not None:
+                return None
+            return await self._read(chunk)
 
+        return asyncio.create_task(read())
+
+    async def _read(self, chunk: Sequence[Expected]) -> ChunkReading | KafkaGroupsError:
+        try:
+            return await self._reader.read(chunk)
+        except KafkaGroupsError as exc:
+            return exc
+
+    async def _why_held_back(self) -> tuple[Reason, str] | None:
+        """Return why nothing more may be deleted, ``None`` if it may."""
         if self._lease is not None and (lost := await self._lease.why_lost()) is not None:
-            self._warn(lost)
-            return keep(Reason.LEASE_LOST, f"not begun: {lost}")
+            return Reason.LEASE_LOST, f"not begun: {lost}"
         if self.warnings:
-            return keep(Reason.STOPPED, f"the run stopped: {self.warnings[0]}")
+            return Reason.STOPPED, f"the run stopped: {self.warnings[0]}"
         if self._expired():
-            return keep(Reason.EXPIRED, "the plan expired during the run")
+            return Reason.EXPIRED, "the plan expired during the run"
         if self._request.observer.should_stop():
-            return keep(Reason.STOPPED, "the run was asked to stop")
-        return []
+            return Reason.STOPPED, "the run was asked to stop"
+        return None
 
-    async def _delete_chunk(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
+    async def _held_back(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
+        """Keep the groups without a request, if the run has to end here."""
+        if (why := await self._why_held_back()) is None:
+            return []
+        if self._lease is not None and self._lease.lost is not None:
+            self._warn(self._lease.lost)
+        return [kept(group.group_id, *why) for group in chunk]
+
+    async def _delete_chunk(
+        self, chunk: Sequence[Expected], reading: ChunkReading | KafkaGroupsError | None
+    ) -> list[GroupOutcome]:
+        """Return the outcome of each group of a chunk.
+
+        :param reading: what was read ahead; ``None`` if nothing was.
+        """
+        done: list[GroupOutcome] = []
+        if isinstance(reading, ChunkReading) and self._waited_too_long(reading):
+            chunk, reading = await self._note_held(reading, done), None
         for _ in range(_READ_TRIES):
-            send_by = self._request.monotonic() + self._limits.max_read_age_seconds
-            try:
-                decisions, offsets = await self._read_and_decide(chunk)
-            except KafkaGroupsError as exc:
-                self._warn(f"reading failed: {exc}")
-                return [kept(group.group_id, Reason.UNREADABLE, f"reading failed: {exc}") for group in chunk]
-            safe = {id_: offsets[id_].unwrap() for id_, found in decisions.items() if found.action is Action.DELETE}
-            held = [of_decision(id_, found) for id_, found in decisions.items() if id_ not in safe]
+            if reading is None:
+                if held := await self._held_back(chunk):
+                    return done + held
+                reading = await self._read(chunk)
+            if isinstance(reading, KafkaGroupsError):
+                self._warn(f"reading failed: {reading}")
+                return done + [kept(group.group_id, Reason.UNREADABLE, f"reading failed: {reading}") for group in chunk]
+            chunk = await self._note_held(reading, done)
             if self._request.dry_run:
-                return held + [would_delete(group_id, decisions[group_id]) for group_id in safe]
-            await self._conclude(held)
-            if not safe:
-                return held
-            if self.warnings:
-                break
-            if outcomes := await self._delete(safe, send_by):
-                return held + outcomes
-        if self.warnings:
-            return held + [kept(group_id, Reason.STOPPED, f"not sent: {self.warnings[0]}") for group_id in safe]
+                return done + [would_delete(group.group_id) for group in chunk]
+            if not chunk:
+                return done
+            if held := await self._held_back(chunk):
+                return done + held
+            if outcomes := await self._delete(reading):
+                return done + outcomes
+            reading = None
         too_slow = f"reading took longer than {self._limits.max_read_age_seconds:g} s: too old to delete by"
-        return held + [kept(group_id, Reason.TOO_SLOW, too_slow) for group_id in safe]
+        return done + [kept(group.group_id, Reason.TOO_SLOW, too_slow) for group in chunk]
 
-    async def _read_and_decide(
-        self, chunk: Sequence[Expected]
-    ) -> tuple[dict[str, Decision], dict[str, GroupResult[GroupOffsets]]]:
-        described, offsets = await read_groups(self._admin, [group.group_id for group in chunk])
+    def _waited_too_long(self, reading: ChunkReading) -> bool:
+        """Whether a reading was in time, and grew old while the chunk before it was deleted."""
+        return not self._request.dry_run and reading.read_at < reading.send_by <= self._request.monotonic()
 
-        def decided(group: Expected) -> Decision:
-            reading = Reading(
-                listing=self._listings.get(group.group_id),
-                description=described.get(group.group_id),
-                offsets=offsets.get(group.group_id),
-            )
-            decision = decide(group, reading, self._entries.get(group.group_id))
-            # A restored group has another protocol type, too: that it was deleted before is the better reason then.
-            if decision.action is Action.GONE or decision.code in PROOF_OF_LIFE - {Reason.CHANGED_KIND}:
-                return decision
-            return self._excluded.get(group.group_id, decision)
+    async def _note_held(self, reading: ChunkReading, done: list[GroupOutcome]) -> Sequence[Expected]:
+        """Record what a reading kept, whatever follows, and return the groups that are left."""
+        done.extend(reading.held)
+        if not self._request.dry_run:
+            await self._conclude(reading.held)
+        return reading.expected
 
-        return {group.group_id: decided(group) for group in chunk}, offsets
-
-    async def _delete(self, groups: Mapping[str, GroupOffsets], send_by: float) -> list[GroupOutcome]:
+    async def _delete(self, reading: ChunkReading) -> list[GroupOutcome]:
         """Delete what is safe; return nothing when it is too late and no request has left."""
-        if self._request.monotonic() >= send_by:
+        if self._request.monotonic() >= reading.send_by:
             return []
         try:
-            overtaken = await asyncio.to_thread(self._intend, list(groups), self._request.now())
+            overtaken = await asyncio.to_thread(self._intend, list(reading.safe), self._request.now())
         except MaintenanceError as exc:
             self._warn(f"the journal could not be written, nothing more is deleted: {exc}")
-            return [kept(group_id, Reason.STOPPED, f"not sent: {self.warnings[-1]}") for group_id in groups]
+            return self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
         if overtaken:
             self._warn("another run has begun on this cluster: this one deletes no more")
-            outcomes = [kept(group_id, Reason.STOPPED, f"not sent: {self.warnings[-1]}") for group_id in groups]
+            outcomes = self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
         else:
-            outcomes = await self._send(groups, send_by)
+            outcomes = await self._send(reading)
         await self._conclude(outcomes)
         return [] if all(outcome.code == Reason.TOO_SLOW for outcome in outcomes) else outcomes
 
@@ -180,32 +211,31 @@ class ChunkedDeletion:
         self._journal.intend(fingerprints, at, lease_generation=generation)
         return self._journal.overtaken()
 
-    async def _send(self, groups: Mapping[str, GroupOffsets], send_by: float) -> list[GroupOutcome]:
-        group_ids = list(groups)
-        seconds = self._limits.max_delete_seconds
+    async def _send(self, reading: ChunkReading) -> list[GroupOutcome]:
+        groups, send_by, seconds = reading.safe, reading.send_by, self._limits.max_delete_seconds
         if self._request.monotonic() >= send_by:
-            return [kept(group_id, Reason.TOO_SLOW, "not sent: the reading was too old") for group_id in group_ids]
+            return self._not_sent(groups, Reason.TOO_SLOW, "the reading was too old")
         try:
             if self._lease is not None:
                 self._lease.check()
         except LeaseLostError as exc:
             self._warn(str(exc))
-            return [kept(group_id, Reason.LEASE_LOST, f"not sent: {exc}") for group_id in group_ids]
+            return self._not_sent(groups, Reason.LEASE_LOST, str(exc))
 
         async def delete() -> GroupResults[None]:
             # Asked for as it begins: the event loop may have been held up since the check above.
             send_within = max(send_by - self._request.monotonic(), 0.0)
             # What was read a moment ago also says how much the broker will have to write.
-            return await self._admin.delete_consumer_groups(group_ids, offsets=groups, send_within=send_within)
+            return await self._admin.delete_consumer_groups(list(groups), offsets=groups, send_within=send_within)
 
         try:
             async with asyncio.timeout(seconds):
                 results = await (delete() if self._lease is None else self._lease.run_while_held(delete))
         except KafkaGroupsError as exc:
-            return self._lost(group_ids, f"deleting failed: {exc}")
+            return self._lost(groups, f"deleting failed: {exc}")
         except TimeoutError:
-            return self._lost(group_ids, f"deleting took longer than {seconds:g} s and was given up")
-        return [of_deletion(group_id, _error(results, group_id)) for group_id in group_ids]
+            return self._lost(groups, f"deleting took longer than {seconds:g} s and was given up")
+        return [of_deletion(group_id, _error(results, group_id)) for group_id in groups]
 
     async def _conclude(self, outcomes: Sequence[GroupOutcome]) -> None:
         if not outcomes:
@@ -220,32 +250,14 @@ class ChunkedDeletion:
             self.warnings.append(why)
             self._request.observer.warning(why)
 
-    def _lost(self, group_ids: list[str], why: str) -> list[GroupOutcome]:
+    def _not_sent(self, group_ids: Iterable[str], code: Reason, why: str) -> list[GroupOutcome]:
+        return [kept(group_id, code, f"not sent: {why}") for group_id in group_ids]
+
+    def _lost(self, group_ids: Iterable[str], why: str) -> list[GroupOutcome]:
         self._warn(why)
         return [of_deletion(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
-
-
-async def read_groups(
-    admin: GroupAdmin, group_ids: list[str]
-) -> tuple[GroupResults[GroupDescription], dict[str, GroupResult[GroupOffsets]]]:
-    """Describe groups and read their offsets at the same time."""
-
-    async def offsets() -> dict[str, GroupResult[GroupOffsets]]:
-        return {result.group_id: result async for result in read_offsets(admin, group_ids, require_stable=True)}
-
-    described, read = await asyncio.gather(admin.describe_consumer_groups(group_ids), offsets(), return_exceptions=True)
-    if isinstance(described, BaseException):
-        raise described
-    if isinstance(read, BaseException):
-        raise read
-    return described, read
 
 
 def _error(results: GroupResults[None], group_id: str) -> KafkaGroupsError | None:
     result = results.get(group_id)
     return MissingAnswerError(f"{group_id!r} was not in the answer") if result is None else result.error
-
-
-def _chunks(items: Sequence[Expected], size: int) -> Iterator[Sequence[Expected]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

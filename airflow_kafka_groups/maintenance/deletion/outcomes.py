@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import (
     PartlyDeletedError,
 )
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason, is_not_found
+from airflow_kafka_groups.maintenance.deletion.recheck import SAFE, Action, Decision, Reason, is_not_found
 
 PARTLY_DELETED = "partly_deleted"
 """The code of a group that lost offsets and was not deleted."""
@@ -157,11 +157,9 @@ def of_decision(group_id: str, decision: Decision) -> GroupOutcome:
     return GroupOutcome(group_id=group_id, outcome=outcome, code=decision.code.value, reason=decision.reason)
 
 
-def would_delete(group_id: str, decision: Decision) -> GroupOutcome:
+def would_delete(group_id: str) -> GroupOutcome:
     """Make the outcome of a group that only the dry run spared."""
-    return GroupOutcome(
-        group_id=group_id, outcome=Outcome.WOULD_DELETE, code=decision.code.value, reason=decision.reason
-    )
+    return GroupOutcome(group_id=group_id, outcome=Outcome.WOULD_DELETE, code=SAFE.code.value, reason=SAFE.reason)
 
 
 def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:

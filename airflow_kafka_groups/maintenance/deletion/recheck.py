@@ -65,6 +65,10 @@ class Decision:
     reason: str
 
 
+SAFE = Decision(Action.DELETE, Reason.SAFE, "empty, without members, unmoved, backed up")
+"""The only decision by which a group is deleted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """The state that a group must still have.
@@ -130,7 +134,7 @@ def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> 
         or _by_life(group)
         or _by_offsets(expected, reading.offsets)
         or _by_backup(expected, backup)
-        or Decision(Action.DELETE, Reason.SAFE, "empty, without members, unmoved, backed up")
+        or SAFE
     )
 
 

@@ -53,17 +53,17 @@ async def test_a_run_that_is_overtaken_by_another_deletes_no_more(
     admin = cluster("a", "b")
     layout = layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
-    describe = admin.describe_consumer_groups
+    delete = admin.delete_consumer_groups
     second: list[DeletionReport] = []
 
     async def overtaken(group_ids: Any, **how: Any) -> Any:
-        described = await describe(group_ids, **how)
-        if admin.deleted and not second:
+        deleted = await delete(group_ids, **how)
+        if not second:
             second.append((await delete_plan(FakeView(admin), layout, plan)).report)
             admin.groups |= {name: FakeGroup() for name in ("a", "b")}
-        return described
+        return deleted
 
-    monkeypatch.setattr(admin, "describe_consumer_groups", overtaken)
+    monkeypatch.setattr(admin, "delete_consumer_groups", overtaken)
     first = (await delete_plan(admin, layout, plan, chunk_size=1)).report
     assert sorted(admin.deleted) == ["a", "b"], "each once"
     left = next(name for name, fate in fates(first).items() if fate == "kept:stopped")

@@ -1,0 +1,72 @@
+"""The reading of a chunk: each group is decided by its own answers, and the clock runs from before the questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
+from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reason
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, offsets_of, timeout
+
+PRINT = fingerprint(offsets_of("a", ("t", 0, 1)))
+CHUNK = [
+    Expected(group_id=name, group_type="classic", protocol_type=FakeGroup().protocol_type, fingerprint=PRINT)
+    for name in ("a", "b")
+]
+ENTRIES = {
+    name: BackupEntry(group_id=name, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
+    for name in ("a", "b")
+}
+
+
+async def reader(admin: FakeAdmin, excluded: dict[str, Decision] | None = None) -> ChunkReader:
+    for name in ("a", "b"):
+        admin.add(name, ("t", 0, 1))
+    clock = [100.0]
+
+    def later(call: str) -> None:
+        clock[0] += 2.0
+
+    listings = await admin.list_groups()
+    admin.before = later
+    return ChunkReader(admin, listings, ENTRIES, excluded or {}, 15.0, lambda: clock[0])
+
+
+async def test_what_is_safe_is_told_from_what_is_held() -> None:
+    admin = FakeAdmin()
+    reading_of = await reader(admin)
+    admin.groups["b"].members = 1
+    reading = await reading_of.read(CHUNK)
+    assert (list(reading.safe), [group.group_id for group in reading.expected]) == (["a"], ["a"])
+    assert [(item.group_id, item.code) for item in reading.held] == [("b", "has_members")]
+    assert fingerprint(reading.safe["a"]) == PRINT
+
+
+async def test_the_clock_runs_from_before_the_first_question() -> None:
+    reading = await (await reader(FakeAdmin())).read(CHUNK)
+    assert (reading.send_by, reading.read_at) == (115.0, 104.0)
+
+
+async def test_a_group_that_is_excluded_is_held_and_its_life_is_the_better_reason() -> None:
+    admin = FakeAdmin()
+    before = Decision(Action.KEEP, Reason.DELETED_BEFORE, "deleted before")
+    reading_of = await reader(admin, {"a": before, "b": before})
+    admin.groups["b"].members = 1
+    reading = await reading_of.read(CHUNK)
+    assert [item.code for item in reading.held] == ["deleted_before", "has_members"]
+
+
+async def test_a_reading_that_fails_is_an_error() -> None:
+    admin = FakeAdmin()
+    reading_of = await reader(admin)
+
+    def fail(call: str) -> None:
+        raise timeout()
+
+    admin.before = fail
+    with pytest.raises(KafkaGroupsError):
+        await reading_of.read(CHUNK)
