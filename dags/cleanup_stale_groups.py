@@ -61,7 +61,13 @@ with DAG(
     backup = BackupGroupOffsetsOperator(task_id="backup", **planned)
     asked = {**planned, **approval_arguments()}
     approve = ApproveCleanupOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)
-    delete = DeleteGroupsOperator(task_id="delete", lease="{{ params.lease }}", retries=0, **asked)
+    delete = DeleteGroupsOperator(
+        task_id="delete",
+        lease="{{ params.lease }}",
+        groups_per_second="{{ params.groups_per_second }}",
+        retries=0,
+        **asked,
+    )
     verify = DeleteGroupsSensor(
         task_id="verify", audit_path="{{ ti.xcom_pull('delete')['audit_path'] }}", poke_interval=10, timeout=600
     )

@@ -16,6 +16,8 @@ BACKLOGS = "backlogs"
 ARCHIVES = "archives"
 LAG = "lag"
 LISTINGS = "listings"
+STOP = "STOP"
+"""A file in the cluster's folder: as long as it exists, nothing is deleted."""
 
 SNAPSHOT_FILE = "part-00000.parquet"
 """The name of a snapshot's only file; a manifest may name several."""

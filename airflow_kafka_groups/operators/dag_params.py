@@ -129,6 +129,13 @@ _FORM: dict[str, dict[str, Any]] = {
         "type": "integer",
         "minimum": 0,
     },
+    "groups_per_second": {
+        "default": 0,
+        "title": "Groups a second",
+        "description": "Delete at most this many groups a second, to spare busy brokers. 0: no limit.",
+        "type": "number",
+        "minimum": 0,
+    },
     "lease": {
         "default": True,
         "title": "One cleanup at a time",

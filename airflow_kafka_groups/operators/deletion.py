@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout
 
 
+STOP_VARIABLE = "kafka_groups_stop"
+"""The Airflow Variable that stops deletions, unless an operator names another one."""
+
+
 class DeleteGroupsOperator(StoredOperator):
     """Delete the groups of a plan, or named groups, if they are empty and have not moved.
 
@@ -71,6 +75,12 @@ class DeleteGroupsOperator(StoredOperator):
     :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
     :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
         (templated).
+    :param groups_per_second: the most groups deleted a second, on average; default 0: no limit (templated).
+    :param bytes_per_second: the most bytes a second that brokers write for it, before replication and estimated from
+        the number of offsets; default 0: no limit (templated).
+    :param stop_variable: an Airflow Variable that stops the deletion before its next request, unless it does not exist
+        or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
+        ``"kafka_groups_stop"`` (templated).
     :param fail_if_kept: fail the task when a group was kept. Default: true for ``group_ids``, false for a plan.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
@@ -94,6 +104,9 @@ class DeleteGroupsOperator(StoredOperator):
         "lease",
         "lease_wait_seconds",
         "if_lease_held",
+        "groups_per_second",
+        "bytes_per_second",
+        "stop_variable",
     )
     operator_extra_links = (CleanupReportLink(),)
     ui_color = "#f0d4d4"
@@ -111,6 +124,9 @@ class DeleteGroupsOperator(StoredOperator):
     lease = Argument(read_flag)
     lease_wait_seconds = Argument(partial(read_number, maximum=MAX_WAIT_SECONDS))
     if_lease_held = Argument(one_of(*IF_HELD))
+    groups_per_second = Argument(read_number)
+    bytes_per_second = Argument(read_number)
+    stop_variable = Argument(optional(read_text))
     fail_if_kept = Argument(optional(read_switch), templated=False)
 
     def __init__(
@@ -128,6 +144,9 @@ class DeleteGroupsOperator(StoredOperator):
         lease: bool | str = True,
         lease_wait_seconds: float | str = 60,
         if_lease_held: str = "skip",
+        groups_per_second: float | str = 0,
+        bytes_per_second: float | str = 0,
+        stop_variable: str | None = STOP_VARIABLE,
         fail_if_kept: bool | None = None,
         **kwargs: Any,
     ) -> None:
@@ -148,6 +167,9 @@ class DeleteGroupsOperator(StoredOperator):
         self.lease = lease
         self.lease_wait_seconds = lease_wait_seconds
         self.if_lease_held = if_lease_held
+        self.groups_per_second = groups_per_second
+        self.bytes_per_second = bytes_per_second
+        self.stop_variable = stop_variable
         self.fail_if_kept = fail_if_kept
         self.stopped = False
 
@@ -178,7 +200,7 @@ class DeleteGroupsOperator(StoredOperator):
 
     def _request(self, context: Context, dry_run: bool) -> DeletionRequest:
         """Return who asks for the deletion, and on which terms."""
-        from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest, no_lease
+        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
         from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
 
         actor = _actor(context)
@@ -195,6 +217,9 @@ class DeleteGroupsOperator(StoredOperator):
             lease=lease,
             lease_group_id=self.hook.settings.lease_group_id,
             observer=LoggedDeletion(self),
+            limits=DeletionLimits(
+                groups_per_second=self.groups_per_second or None, bytes_per_second=self.bytes_per_second or None
+            ),
         )
 
     def _deletion(

@@ -54,6 +54,7 @@ class Calls:
         self._limits = DriverLimits(
             batches_in_flight=config.batches_in_flight, singles_in_flight=config.singles_in_flight
         )
+        self._throttled: dict[BrokerId, float] = {}
         self._listed: dict[str, BrokerId] = {}
         self._listed_at = -_LISTING_IS_FRESH
 
@@ -109,6 +110,7 @@ class Calls:
             handler=None,
             deadline=self._deadline(),
             limits=self._limits,
+            throttled=self._throttled,
         )
         return await self._gather(keys, driver)
 
@@ -123,6 +125,7 @@ class Calls:
             handler=handler,
             deadline=self._deadline(),
             limits=self._limits,
+            throttled=self._throttled,
         )
         return await runner.collect(driver, self.cluster)
 
@@ -136,6 +139,7 @@ class Calls:
             handler=handler,
             deadline=self._deadline(),
             mapping={broker_id: broker_id for broker_id in brokers},
+            throttled=self._throttled,
         )
         return await runner.collect(driver, self.cluster)
 
@@ -198,6 +202,7 @@ class Calls:
             deadline=self._deadline() if deadline is None else deadline,
             mapping=self.guess_coordinators(group_ids) if guess is None else guess,
             limits=self._limits,
+            throttled=self._throttled,
         )
 
     async def _gather(self, keys: Collection[str], driver: AdminDriver[str, V]) -> GroupResults[V]:

@@ -53,6 +53,7 @@ class AdminDriver(Generic[K, V]):
     :param handler: asks the question; ``None`` when the broker itself is the answer (``find_coordinators``).
     :param mapping: brokers already known or guessed, by key.
     :param deadline: the time, on the clock of ``now``, at which what is left fails.
+    :param throttled: until when brokers want to be left alone, noted by this call for the next ones of its client, too.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class AdminDriver(Generic[K, V]):
         deadline: float,
         mapping: Mapping[K, BrokerId] | None = None,
         limits: DriverLimits | None = None,
+        throttled: dict[BrokerId, float] | None = None,
     ) -> None:
         self._lookup, self._handler = lookup, handler
         self._deadline = deadline
         self._limits = limits or DriverLimits()
-        self._queue = RequestQueue(brokers, lookup, handler, self._limits)
+        self._throttled = {} if throttled is None else throttled
+        self._queue = RequestQueue(brokers, lookup, handler, self._limits, self._throttled)
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._asked_before: set[K] = set()
@@ -130,7 +133,7 @@ class AdminDriver(Generic[K, V]):
         result: HandlerResult[K, Any] = spec.handler.parse(broker_id, spec.keys, version, response)
         throttle = getattr(response, "throttle_time", None)
         if throttle:  # brokers answer first and expect the client to send nothing for this long (KIP-219)
-            self._queue.throttle(broker_id, now + throttle.total_seconds())
+            self._throttled[broker_id] = now + throttle.total_seconds()
         self._queue.complete(spec)
         asked = set(spec.keys)
         others = result.failed or result.unmapped or result.retry or result.split

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil
@@ -54,6 +54,7 @@ class RequestQueue(Generic[K]):
     :param lookup: finds the broker of a key; ``None`` when no key is ever looked up.
     :param handler: asks the question; ``None`` when the lookup is all.
     :param limits: how many requests there may be at once.
+    :param throttled: until when brokers want to be left alone; shared by all calls of a client.
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class RequestQueue(Generic[K]):
         lookup: AdminHandler[K, Broker] | None,
         handler: AdminHandler[K, Any] | None,
         limits: DriverLimits,
+        throttled: Mapping[BrokerId, float] | None = None,
     ) -> None:
         self._lookup, self._handler, self._limits = lookup, handler, limits
+        self._throttled: Mapping[BrokerId, float] = {} if throttled is None else throttled
         self._lanes: dict[Scope, _Lane[K]] = {LOOKUPS: _Lane(LOOKUPS)}
         # Shuffled, so that many clients do not all ask the same broker first.
         self._lookup_lanes = [
@@ -78,7 +81,7 @@ class RequestQueue(Generic[K]):
         """Yield the times at which there may be something new to send, if nothing happens before."""
         if self._paused:
             yield self._paused[0][0]
-        for until in self._throttled_until.values():
+        for until in (*self._throttled_until.values(), *self._throttled.values()):
             if until > now:
                 yield until
 
@@ -180,7 +183,9 @@ class RequestQueue(Generic[K]):
 
     def _has_room(self, lane: _Lane[K], now: float) -> bool:
         room = self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight
-        return lane.in_flight < room and self._throttled_until[lane.scope.broker_id] <= now
+        broker_id = lane.scope.broker_id
+        throttled = max(self._throttled_until[broker_id], self._throttled.get(broker_id, now))
+        return lane.in_flight < room and throttled <= now
 
     def _lookup_lane(self, now: float) -> _Lane[K] | None:
         """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""

@@ -2,10 +2,11 @@
 
 For each chunk:
 
-1. Nothing is begun when the lease is lost, the run has a warning, the plan has expired, or the run was asked to stop.
+1. Nothing is begun when the lease is lost, the run has a warning, the plan has expired, or the run was asked to stop,
+   nor before the pace allows it.
 2. The groups are described and their offsets read; the recheck decides about each. From here on the clock runs:
    ``max_read_age_seconds`` after the reading began no request to delete them leaves.
-3. What the recheck kept is recorded. Then the conditions of the first step are asked once more.
+3. What the recheck kept is recorded. Then the conditions of the first step are asked once more, and the stop switch.
 4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
 5. The lease is checked, the request sent, and given up as soon as the lease ends.
 6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
@@ -36,6 +37,7 @@ from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader, 
 from airflow_kafka_groups.maintenance.deletion.chunk_size import Chunks
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_deletion, would_delete
+from airflow_kafka_groups.maintenance.deletion.pace import Pace
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reason
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
@@ -58,6 +60,8 @@ class ChunkedDeletion:
     :param journal: this run's entries.
     :param lease: the lease; ``None`` where none is taken.
     :param expired: whether it has become too late to delete.
+    :param why_stopped: returns why the stop switch ends the run, ``None`` while it does not; asked in a thread, before
+        each intent.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class ChunkedDeletion:
         excluded: Mapping[str, Decision],
         lease: LeaseGuard | None = None,
         expired: Callable[[], bool] = never,
+        why_stopped: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._admin = admin
         self._request = request
@@ -79,6 +84,8 @@ class ChunkedDeletion:
         self._journal = journal
         self._lease = None if request.dry_run else lease
         self._expired = expired
+        self._why_stopped = why_stopped
+        self._pace = Pace(request.limits, request.monotonic, request.observer.notice)
         age = self._limits.max_read_age_seconds
         self._reader = ChunkReader(admin, listings, entries, excluded, age, request.monotonic)
         self.warnings: list[str] = []
@@ -87,14 +94,14 @@ class ChunkedDeletion:
         """Return one outcome for each group, in the order given. Never raises for a group or a failed request."""
         outcomes: list[GroupOutcome] = []
         limits = self._limits
-        chunks = Chunks(expected, self._entries, most=limits.chunk_size, max_age=limits.max_read_age_seconds)
+        chunks = Chunks(expected, self._entries, limits)
         chunk = chunks.take()
-        ahead = self._read_ahead(chunk)
+        ahead = self._read_ahead(chunk, chunks)
         try:
             while chunk:
                 reading = await ahead
                 following = chunks.take()
-                ahead = self._read_ahead(following)
+                ahead = self._read_ahead(following, chunks)
                 of_chunk = await self._delete_chunk(chunk, reading)
                 if isinstance(reading, ChunkReading):
                     chunks.took(self._request.monotonic() - (reading.send_by - limits.max_read_age_seconds))
@@ -109,12 +116,19 @@ class ChunkedDeletion:
             await asyncio.gather(ahead, return_exceptions=True)
         return outcomes
 
-    def _read_ahead(self, chunk: Sequence[Expected]) -> asyncio.Task[ChunkReading | KafkaGroupsError | None]:
-        """Begin to read a chunk: the task returns nothing if the run has to end."""
+    def _read_ahead(
+        self, chunk: Sequence[Expected], chunks: Chunks
+    ) -> asyncio.Task[ChunkReading | KafkaGroupsError | None]:
+        """Begin to read a chunk, as soon as the pace allows it: the task returns nothing if the run has to end."""
 
         async def read() -> ChunkReading | KafkaGroupsError | None:
             if not chunk or await self._why_held_back() is not None:
                 return None
+            while not self._request.dry_run and (seconds := self._pace.wait_seconds) > 0:
+                await asyncio.sleep(min(seconds, 1.0))
+                if await self._why_held_back() is not None:
+                    return None
+            self._pace.begin(len(chunk), chunks.offsets(chunk))
             return await self._read(chunk)
 
         return asyncio.create_task(read())
@@ -133,14 +147,17 @@ class ChunkedDeletion:
             return Reason.STOPPED, f"the run stopped: {self.warnings[0]}"
         if self._expired():
             return Reason.EXPIRED, "the plan expired during the run"
-        if self._request.observer.should_stop():
-            return Reason.STOPPED, "the run was asked to stop"
+        if (asked := self._request.observer.why_stop()) is not None:
+            return Reason.STOPPED, f"the run was asked to stop: {asked}"
         return None
 
     async def _held_back(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
         """Keep the groups without a request, if the run has to end here."""
         if (why := await self._why_held_back()) is None:
-            return []
+            if self._request.dry_run or (switched := await asyncio.to_thread(self._why_stopped)) is None:
+                return []
+            why = Reason.STOPPED, f"the run stopped: {switched}"
+            self._warn(switched)
         if self._lease is not None and self._lease.lost is not None:
             self._warn(self._lease.lost)
         return [kept(group.group_id, *why) for group in chunk]
@@ -228,6 +245,7 @@ class ChunkedDeletion:
             # What was read a moment ago also says how much the broker will have to write.
             return await self._admin.delete_consumer_groups(list(groups), offsets=groups, send_within=send_within)
 
+        began = self._request.monotonic()
         try:
             async with asyncio.timeout(seconds):
                 results = await (delete() if self._lease is None else self._lease.run_while_held(delete))
@@ -235,6 +253,7 @@ class ChunkedDeletion:
             return self._lost(groups, f"deleting failed: {exc}")
         except TimeoutError:
             return self._lost(groups, f"deleting took longer than {seconds:g} s and was given up")
+        self._pace.answered(len(groups), self._request.monotonic() - began)
         return [of_deletion(group_id, _error(results, group_id)) for group_id in groups]
 
     async def _conclude(self, outcomes: Sequence[GroupOutcome]) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.cluster import clock
-from airflow_kafka_groups.maintenance.checks import check_integer, check_seconds
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.storage import Clock, utc_now
@@ -33,9 +34,15 @@ class DeletionObserver:
     def not_recorded(self, record: Mapping[str, Any]) -> None:
         """Receive the record of a run that the storage refused: keep it, for what was deleted must be known."""
 
-    def should_stop(self) -> bool:
-        """Whether the groups that are left are to be kept; asked before each chunk."""
-        return False
+    def notice(self, text: str) -> None:
+        """Receive what is worth a line in the log, such as a pause."""
+
+    def why_stop(self) -> str | None:
+        """Return why the groups that are left are to be kept, ``None`` to go on.
+
+        Asked before each chunk is read, before each intent, and each second of a pause.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +54,25 @@ class DeletionLimits:
     :param max_read_age_seconds: age of a group's reading, in seconds, after which no request to delete it leaves: the
         check of types, retries and the journal's entry included. Default 15.
     :param max_delete_seconds: how long one delete request is waited for, in seconds. Default 30.
+    :param groups_per_second: the most groups deleted a second, on average. Default: no limit.
+    :param bytes_per_second: the most bytes a second that brokers write for it, on average and before replication,
+        estimated from the number of offsets. Default: no limit.
     """
 
     chunk_size: int = CHUNK_SIZE
     max_read_age_seconds: float = MAX_READ_AGE_SECONDS
     max_delete_seconds: float = MAX_DELETE_SECONDS
+    groups_per_second: float | None = None
+    bytes_per_second: float | None = None
 
     def __post_init__(self) -> None:
         check_integer("chunk_size", self.chunk_size, 1, "give a whole number of groups, at least 1")
         check_seconds("max_read_age_seconds", self.max_read_age_seconds)
         check_seconds("max_delete_seconds", self.max_delete_seconds)
+        for name in ("groups_per_second", "bytes_per_second"):
+            rate = getattr(self, name)
+            if rate is not None and check_number(name, rate) <= 0:
+                raise ConfigurationError(name, rate, "give a number above 0, or leave it out for no limit")
 
 
 def protect_none(group_id: str) -> bool:

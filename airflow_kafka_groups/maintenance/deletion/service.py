@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import new_id
@@ -33,6 +34,7 @@ from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, 
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
+from airflow_kafka_groups.maintenance.deletion.stop_switch import why_stopped
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, settle, verify_deleted
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
@@ -143,6 +145,7 @@ class DeletionRun:
             excluded=ready.excluded,
             lease=lease,
             expired=self._expired,
+            why_stopped=partial(why_stopped, self.layout),
         )
         warnings += other_leases([*listings, *ready.leases], self.request.lease_group_id)
         backed_up = ready.backup is not None

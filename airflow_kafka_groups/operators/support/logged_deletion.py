@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 
 _LOGGED_AT_ONCE = 100
+_GO_ON = frozenset({"", "0", "false", "no", "off"})
 
 
 class LoggedDeletion(DeletionObserver):
@@ -49,6 +50,32 @@ class LoggedDeletion(DeletionObserver):
         for start in range(0, len(outcomes), _LOGGED_AT_ONCE):
             self._log.error("Not recorded: %s", json.dumps(outcomes[start : start + _LOGGED_AT_ONCE]))
 
-    def should_stop(self) -> bool:
-        """Whether the task is being killed."""
-        return self._operator.stopped
+    def notice(self, text: str) -> None:
+        """Log what is worth a line."""
+        self._log.info("%s", text)
+
+    def why_stop(self) -> str | None:
+        """Return why the deletion is to stop: the task is being killed, or the Airflow Variable says so."""
+        if self._operator.stopped:
+            return "the task is being killed"
+        return why_variable_stops(self._operator.stop_variable)
+
+
+def why_variable_stops(name: str | None) -> str | None:
+    """Return why an Airflow Variable stops deletions, ``None`` if it does not exist or says no.
+
+    A Variable that cannot be read, or whose value is neither yes nor no, stops them: every doubt keeps a group.
+
+    :param name: the Variable; ``None`` looks at none.
+    """
+    if name is None:
+        return None
+    from airflow.sdk import Variable
+
+    try:
+        value = Variable.get(name, default=None)
+    except Exception as exc:  # noqa: BLE001  # whatever the secrets backends raise
+        return f"the Airflow Variable {name!r} could not be read: {type(exc).__name__}"
+    if value is None or str(value).strip().lower() in _GO_ON:
+        return None
+    return f"the Airflow Variable {name!r} is set"

@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
 )
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, FIND_COORDINATOR, METADATA, OFFSET_FETCH
+from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, FIND_COORDINATOR, LIST_GROUPS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.protocol.codec import response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
@@ -191,3 +191,18 @@ async def test_a_bug_in_a_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPa
         async with asyncio.timeout(5):
             with pytest.raises(ZeroDivisionError):
                 await admin.list_consumer_group_offsets(GROUPS)
+
+
+async def test_the_next_call_keeps_quiet_too() -> None:
+    """A chunk of a deletion is a call; what the broker asked for at the end of one holds for the next."""
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+
+        def throttle(broker_id: int, version: int, request: Any) -> Any:
+            schema = response_schema(LIST_GROUPS, version)
+            return schema.ListGroupsResponse(throttle_time=timedelta(milliseconds=300), error_code=NONE, groups=())
+
+        fake.control(LIST_GROUPS, throttle)
+        await admin.list_groups()
+        await admin.list_consumer_group_offsets(["g0"])
+    (asked,), (then,) = fake.requests(LIST_GROUPS), fake.requests(OFFSET_FETCH)
+    assert then.at - asked.at >= 0.29

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.chunk_size import OFFSETS_AT_ONCE, Chunks
 from airflow_kafka_groups.maintenance.deletion.recheck import Expected
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 
-def chunks(partitions: Sequence[int], *, most: int = 1_000) -> Chunks:
+def chunks(partitions: Sequence[int], *, most: int = 1_000, **limits: float) -> Chunks:
     names = [f"g{number}" for number in range(len(partitions))]
     groups = [Expected(group_id=name, group_type="classic", protocol_type="", fingerprint="f") for name in names]
     entries = {
         name: BackupEntry(group_id=name, group_type="classic", protocol_type="", partitions=count, fingerprint="f")
         for name, count in zip(names, partitions, strict=True)
     }
-    return Chunks(groups, entries, most=most, max_age=16.0)
+    return Chunks(groups, entries, DeletionLimits(chunk_size=most, max_read_age_seconds=16.0, **limits))
 
 
 def sizes(cut: Chunks) -> list[int]:
@@ -50,3 +51,9 @@ def test_a_chunk_has_one_group_at_least() -> None:
     for _ in range(10):
         cut.took(100.0)
     assert len(cut.take()) == 1
+
+
+def test_a_pace_limit_makes_small_chunks_so_that_pauses_stay_short() -> None:
+    assert sizes(chunks([1] * 12, groups_per_second=1.0)) == [5, 5, 2]
+    assert sizes(chunks([10] * 5, bytes_per_second=400.0)) == [2, 2, 1]
+    assert sizes(chunks([1] * 3, groups_per_second=0.01)) == [1, 1, 1]

@@ -139,8 +139,8 @@ async def test_a_reading_ahead_that_fails_ends_the_run_when_it_is_its_turn(scene
 
 async def test_who_asks_to_stop_is_heard_before_the_next_intent(scene: Scene) -> None:
     class Stopping(DeletionObserver):
-        def should_stop(self) -> bool:
-            return f"delete {FIRST}" in scene.lines
+        def why_stop(self) -> str | None:
+            return "an operator says so" if f"delete {FIRST}" in scene.lines else None
 
     report = await scene.delete(observer=Stopping())
     assert fates(report) == {FIRST: "deleted:safe", SECOND: "kept:stopped", THIRD: "kept:stopped"}

@@ -349,8 +349,8 @@ async def test_being_asked_to_stop_keeps_the_rest(tmp_path: Path) -> None:
     plan, _ = await backed_up(admin, layout)
 
     class Stopping(DeletionObserver):
-        def should_stop(self) -> bool:
-            return len(admin.deleted) == 1
+        def why_stop(self) -> str | None:
+            return "an operator says so" if len(admin.deleted) == 1 else None
 
     report = await delete(admin, layout, plan, chunk_size=1, observer=Stopping())
     assert [item.outcome.value for item in report.outcomes] == ["deleted", "kept", "kept"]

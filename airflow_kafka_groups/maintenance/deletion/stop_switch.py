@@ -1,0 +1,28 @@
+"""The stop switch: a file in the cluster's folder that ends every deletion before its next request.
+
+Whoever can write the storage can stop a deletion without Airflow: an empty file named ``STOP`` is enough, and its first
+line is shown as the reason. It holds for every run until the file is removed.
+"""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.contracts.paths import STOP
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.storage import Layout
+
+_SHOWN = 200
+
+
+def why_stopped(layout: Layout) -> str | None:
+    """Return why no deletion may go on in this folder, ``None`` if it may. A storage that fails stops it, too."""
+    path = layout.root / STOP
+    try:
+        content = read_file(path)
+    except StorageError as exc:
+        return f"the stop switch could not be read: {exc}"
+    if content is None:
+        return None
+    line = content[: 4 * _SHOWN].decode("utf-8", "replace").strip().partition("\n")[0].strip()
+    said = "".join(character if character.isprintable() else "?" for character in line[:_SHOWN])
+    return f"somebody created {path}" + (f" ({said})" if said else "") + "; remove it to delete again"

@@ -1,0 +1,84 @@
+"""The pace of a deletion: limits by count and by bytes, and pauses while brokers are slower than at first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.deletion.pace import LONGEST_PAUSE, Pace
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
+
+
+class Paced:
+    """A pace on a clock that moves only when it is told to."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.clock = 100.0
+        self.said: list[str] = []
+        self.pace = Pace(DeletionLimits(**limits), lambda: self.clock, self.said.append)
+
+    def delete(self, groups: int, seconds: float) -> float:
+        """Delete a chunk, and return how long the next one has to wait."""
+        self.clock += seconds
+        self.pace.answered(groups, seconds)
+        waits = max(self.pace.wait_seconds, 0.0)
+        self.clock += waits
+        return round(waits, 6)
+
+
+def test_without_a_limit_and_with_quick_brokers_nothing_waits() -> None:
+    paced = Paced()
+    for _ in range(20):
+        paced.pace.begin(1_000, 10_000)
+        assert paced.delete(1_000, 0.4) == 0
+    assert paced.said == []
+
+
+def test_so_many_groups_a_second() -> None:
+    paced = Paced(groups_per_second=50)
+    paced.pace.begin(250, 250)
+    assert paced.pace.wait_seconds == 5.0
+    paced.clock += 2.0  # the time that the chunk takes counts
+    assert paced.pace.wait_seconds == 3.0
+    paced.clock += 100.0
+    paced.pace.begin(100, 100)
+    assert paced.pace.wait_seconds == 2.0, "what was not used before is not saved up"
+
+
+def test_so_many_bytes_a_second() -> None:
+    paced = Paced(bytes_per_second=1_000, groups_per_second=1_000)
+    paced.pace.begin(10, 100)  # a hundred bytes for each offset
+    assert paced.pace.wait_seconds == 10.0
+
+
+def test_brokers_that_get_slower_are_given_pauses_which_grow_and_end() -> None:
+    paced = Paced()
+    assert [paced.delete(1_000, 0.5) for _ in range(4)] == [0, 0, 0, 0]
+    assert [paced.delete(1_000, 5.0) for _ in range(5)] == [5.0, 10.0, 20.0, LONGEST_PAUSE, LONGEST_PAUSE]
+    (said,) = paced.said
+    assert "pauses after each chunk" in said
+    assert [paced.delete(1_000, 0.5) for _ in range(8)][-1] == 0
+    assert "without pauses" in paced.said[-1]
+
+
+def test_a_small_last_chunk_is_no_slow_broker() -> None:
+    paced = Paced()
+    for _ in range(4):
+        paced.delete(1_000, 1.0)
+    assert [paced.delete(3, 0.9) for _ in range(5)] == [0] * 5
+
+
+def test_quick_requests_are_not_worth_a_pause_however_much_they_vary() -> None:
+    paced = Paced()
+    for _ in range(4):
+        paced.delete(1_000, 0.01)
+    assert [paced.delete(1_000, 0.3) for _ in range(5)] == [0] * 5
+
+
+@pytest.mark.parametrize("name", ["groups_per_second", "bytes_per_second"])
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), True, "fast"])
+def test_a_pace_that_makes_no_sense_is_refused(name: str, bad: Any) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        DeletionLimits(**{name: bad})

@@ -1,0 +1,84 @@
+"""The stop switch: a file in the cluster's folder, heeded before each request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.deletion import stop_switch
+from airflow_kafka_groups.maintenance.deletion.stop_switch import why_stopped
+from tests.fakes.admin import FakeAdmin
+from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
+
+pytestmark = pytest.mark.safety
+
+
+def switch(folder: Path, content: bytes = b"") -> Path:
+    path = folder / "prod" / "STOP"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_without_the_file_nothing_stops(tmp_path: Path) -> None:
+    assert why_stopped(layout_in(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "STOP; remove it"),
+        (b"incident 4711\nmore", "(incident 4711)"),
+        (b"\xff\x00" + b"x" * 9_999, "(\ufffd?xxx"),
+    ],
+    ids=["empty", "a reason", "rubbish"],
+)
+def test_the_file_stops_whatever_is_in_it_and_its_first_line_is_shown(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = switch(tmp_path, content)
+    why = why_stopped(layout_in(tmp_path)) or ""
+    assert str(path) in why
+    assert said in why
+    assert len(why) < 500
+
+
+def test_a_storage_that_fails_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Any) -> None:
+        raise StorageError("no answer")
+
+    monkeypatch.setattr(stop_switch, "read_file", fail)
+    assert "could not be read" in (why_stopped(layout_in(tmp_path)) or "")
+
+
+async def test_a_deletion_stops_before_its_next_intent(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    for number, name in enumerate("abc"):
+        admin.add(name, ("t", 0, number))
+    plan, _ = await backed_up(admin, layout)
+
+    def press(call: str) -> None:
+        if call == "delete":
+            switch(tmp_path, b"incident 4711")
+
+    admin.before = press
+    report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert report.counts["deleted"] == 1, "the request that was under way"
+    assert report.kept_reasons == {"stopped": 2}
+    assert "incident 4711" in report.warnings[0]
+    admin.before = lambda call: None
+    report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert (report.counts["deleted"], report.kept_reasons) == (0, {"stopped": 2}), "as long as the file is there"
+    (tmp_path / "prod" / "STOP").unlink()
+    assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
+
+
+async def test_a_dry_run_needs_no_switch(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 1))
+    plan, _ = await backed_up(admin, layout)
+    switch(tmp_path)
+    assert (await delete_plan(admin, layout, plan, dry_run=True)).report.counts["would_delete"] == 1

@@ -1,0 +1,80 @@
+"""Stopping a deletion from Airflow, and its pace: a Variable, a killed task, limits by the second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import Variable
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.deletion import STOP_VARIABLE, DeleteGroupsOperator
+from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion, why_variable_stops
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.operators.scene import apply
+
+pytestmark = pytest.mark.safety
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {name: FakeGroup() for name in ("a", "b")}
+
+
+@pytest.mark.parametrize("value", ["true", "1", "yes", "incident 4711", "stop", "[]"])
+def test_the_variable_stops_the_deletion(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv(f"AIRFLOW_VAR_{STOP_VARIABLE.upper()}", value)
+    done = apply(tmp_path, backed_up)
+    assert admin.deleted == []
+    assert done["kept_reasons"] == {"stopped": 2}
+    assert repr(STOP_VARIABLE) in done["kept"]["a"]
+
+
+@pytest.mark.parametrize("value", ["false", "no", "OFF", "0", "", " False "])
+def test_a_variable_that_says_no_does_not(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv(f"AIRFLOW_VAR_{STOP_VARIABLE.upper()}", value)
+    assert apply(tmp_path, backed_up)["counts"]["deleted"] == 2
+
+
+def test_another_variable_may_be_named_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_HALT", "yes")
+    assert why_variable_stops("halt") == "the Airflow Variable 'halt' is set"
+    assert why_variable_stops(None) is None
+
+
+def test_a_variable_that_cannot_be_read_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the secrets backend is away: token=abc")
+
+    monkeypatch.setattr(Variable, "get", broken)
+    why = why_variable_stops("halt") or ""
+    assert "could not be read" in why
+    assert "abc" not in why
+
+
+def test_a_killed_task_says_so() -> None:
+    task = DeleteGroupsOperator(task_id="t", storage_path="/x", group_ids=["a"], stop_variable=None)
+    observer = LoggedDeletion(task)
+    assert observer.why_stop() is None
+    task.on_kill()
+    assert observer.why_stop() == "the task is being killed"
+
+
+def test_the_pace_is_passed_on_and_0_is_no_limit() -> None:
+    task = DeleteGroupsOperator(
+        task_id="t", storage_path="/x", group_ids=["a"], groups_per_second="25", bytes_per_second=0
+    )
+    limits = task._request({}, dry_run=True).limits  # type: ignore[typeddict-item]
+    assert (limits.groups_per_second, limits.bytes_per_second) == (25.0, None)
+
+
+@pytest.mark.parametrize("name", ["groups_per_second", "bytes_per_second"])
+def test_a_pace_that_makes_no_sense_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        DeleteGroupsOperator(task_id="t", storage_path="/x", group_ids=["a"], **{name: -1})
