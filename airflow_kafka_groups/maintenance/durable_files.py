@@ -46,16 +46,23 @@ def create_file(path: StoragePath, data: bytes) -> None:
         raise StorageError(f"{path} does not hold what was written to it: check the storage, then run again")
 
 
-def read_file(path: StoragePath) -> bytes | None:
+def read_file(path: StoragePath, start: int | None = None, end: int | None = None) -> bytes | None:
     """Return the content of a file, ``None`` only if the storage says that there is no such file.
+
+    :param start: where to begin, and ``end`` where to end. Default: all of it.
 
     Raises ``StorageError`` for every other error.
     """
     local = _local(path)
     with _translated("read", path):
         try:
-            # cat_file() asks the store; open() of some file systems looks into a listing cache first.
-            data = local.read_bytes() if local is not None else _fs(path).cat_file(_key(path))
+            if start is not None and end is not None:
+                data = (
+                    _read_part(local, start, end) if local is not None else _fs(path).cat_file(_key(path), start, end)
+                )
+            else:
+                # cat_file() asks the store; open() of some file systems looks into a listing cache first.
+                data = local.read_bytes() if local is not None else _fs(path).cat_file(_key(path))
         except FileNotFoundError:
             return None
     return bytes(data)
@@ -96,6 +103,12 @@ def sync_file(path: StoragePath) -> None:
         with local.open("rb") as file:
             os.fsync(file.fileno())
         _sync_folder(local.parent)
+
+
+def _read_part(path: Path, start: int, end: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)
 
 
 def _create_local(path: Path, data: bytes) -> None:

@@ -31,6 +31,10 @@ class StoragePath(Protocol):
     def name(self) -> str:
         """The last part."""
 
+    @property
+    def parent(self) -> StoragePath:
+        """The folder that it is in."""
+
     def __truediv__(self, part: str, /) -> StoragePath: ...
 
     def exists(self) -> bool:

@@ -50,13 +50,9 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
         return GroupsGone(group_ids=tuple(self._deleted() if self.group_ids is None else self.group_ids))
 
     def _deleted(self) -> list[str]:
-        from airflow_kafka_groups.exceptions import MaintenanceError
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, Outcome
-        from airflow_kafka_groups.maintenance.storage import read_json
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+        from airflow_kafka_groups.maintenance.journal.journal import read_end
 
-        record = read_json(open_path("audit_path", self.audit_path), "the audit record", MaintenanceError)
-        try:
-            return DeletionReport.from_json(record).ids(Outcome.DELETED)
-        except (KeyError, TypeError, ValueError) as exc:
-            raise MaintenanceError(f"the audit record {self.audit_path} is damaged: {exc}") from exc
+        _, outcomes = read_end(open_path("audit_path", self.audit_path))
+        return [item.group_id for item in outcomes if item.outcome is Outcome.DELETED]

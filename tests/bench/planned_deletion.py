@@ -101,7 +101,7 @@ def watched(spent: Spent) -> Iterator[None]:
     ]
     patches += [
         patch.object(journal.Journal, name, spent.of(f"journal {name}", getattr(journal.Journal, name)))
-        for name in ("read", "begin", "refresh")
+        for name in ("current", "begin", "refresh")
     ]
     patches += [
         patch.object(AdminClient, name, spent.of_call(name, getattr(AdminClient, name)))
@@ -184,7 +184,7 @@ async def measure(bootstrap: str, folder: Path, size: int, how: str, profile: bo
         seconds = time.perf_counter() - began
     if result.report.counts["deleted"] != size:
         raise RuntimeError(f"{result.report.counts}: {result.report.kept_reasons} {result.report.warnings}")
-    written = sum(path.stat().st_size for path in (folder / "_journal").rglob("*.json")) if how != "none" else 0
+    written = sum(path.stat().st_size for path in (folder / "_journal").rglob("*.json*")) if how != "none" else 0
     return {
         "groups": size,
         "journal": how,

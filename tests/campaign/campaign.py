@@ -18,6 +18,7 @@ from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.maintenance import patterns
 from airflow_kafka_groups.maintenance.backup import file
 from airflow_kafka_groups.maintenance.journal import journal
+from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS
 from airflow_kafka_groups.maintenance.storage import StoragePath
 from tests.campaign.actions import run_steps
 from tests.campaign.ending import check_end
@@ -52,7 +53,12 @@ def run_story(story: Story, loops: Loops) -> World:
     names = _Counted()
     seed = story.seed
     world = World(loops, story.behaviours, run_steps, reads_commits=bool(seed % 2), takes_lease=bool(seed % 3))
-    with patch.object(ids, "secrets", names), patch.object(file, "secrets", names):
+    every = 2 if seed % 2 else CHECKPOINT_RUNS  # runs between two checkpoints of the journal
+    with (
+        patch.object(ids, "secrets", names),
+        patch.object(file, "secrets", names),
+        patch.object(journal, "CHECKPOINT_RUNS", every),
+    ):
         run_steps(world, story.steps)
         check_end(world)
     return world

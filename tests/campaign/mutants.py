@@ -14,7 +14,7 @@ from airflow_kafka_groups.maintenance.backup import planned
 from airflow_kafka_groups.maintenance.deletion import chunks, lease, outcomes, recheck, service
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
-from airflow_kafka_groups.maintenance.journal import files, history, journal
+from airflow_kafka_groups.maintenance.journal import checkpoint, files, history, journal
 from airflow_kafka_groups.maintenance.plan import make_plan
 from airflow_kafka_groups.models import GroupType
 from tests.campaign import actions
@@ -28,6 +28,10 @@ def _nothing(*arguments: Any, **more: Any) -> None:
 
 def _no(*arguments: Any, **more: Any) -> bool:
     return False
+
+
+def _none(*arguments: Any, **more: Any) -> list[Any]:
+    return []
 
 
 def _no_mapping(*arguments: Any, **more: Any) -> dict[str, Any]:
@@ -94,6 +98,10 @@ def _intend_nothing(self: Any, groups: Mapping[str, str], at: Any, **more: Any) 
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "the journal's intents count for nothing": ((history, "_may_be_deleted", _certain),),
     "no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),
+    "a checkpoint forgets deletions": (
+        (checkpoint.Checkpoint, "deletions", _none),
+        (checkpoint.Checkpoint, "of_request", _none),
+    ),
     "proof of life is forgotten": ((history.RunRecord, "alive", _no_mapping),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),

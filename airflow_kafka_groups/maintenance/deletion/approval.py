@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.journal.files import Chain, Entry
@@ -134,7 +135,7 @@ def _append(layout: Layout, plan: DeletionPlan, data: Mapping[str, Any]) -> None
 
 
 def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
-    chain = Chain(approvals_folder(layout, plan_id), None)
+    chain = Chain(approvals_folder(layout, plan_id), None, FORMAT)
     return chain, chain.read()
 
 

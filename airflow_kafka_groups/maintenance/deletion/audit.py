@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow_kafka_groups.contracts.paths import AUDIT
@@ -26,7 +27,7 @@ def read_history(layout: Layout, kafka_cluster_id: str | None) -> History:
 
     Raises ``JournalError``, ``MaintenanceError`` for an old record that is damaged, and ``StorageError``.
     """
-    return History(Journal(layout.base, kafka_cluster_id).read().runs, earlier_runs(layout))
+    return replace(Journal(layout.base, kafka_cluster_id).current(), earlier=earlier_runs(layout))
 
 
 def records_of_plan(layout: Layout, kafka_cluster_id: str | None, plan_id: str) -> dict[str, dict[str, Any]]:
@@ -38,8 +39,11 @@ def records_of_plan(layout: Layout, kafka_cluster_id: str | None, plan_id: str) 
 
 def record_of(run: RunRecord) -> dict[str, Any]:
     """Return the record of a run."""
-    if run.ended is not None:
+    if run.ended is not None and "body" not in run.ended:
         return dict(run.ended)
+    if run.ended is not None:
+        ended = {name: value for name, value in run.ended.items() if name != "body"}
+        return {**ended, "outcomes": [item.to_json() for item in run.outcomes.values()]}
     outcomes = list(run.outcomes.values())
     counts = Counter(item.outcome for item in outcomes)
     times = [*run.intents.values(), *run.decided_at.values()]

@@ -6,6 +6,8 @@
                                             00000001/000001.json   intent: these groups are about to be deleted
                                             00000001/000002.json   outcome of each of them, and so on
                                             00000001/ended.json    the run's end: every group's outcome once more
+                                            00000001/outcomes.jsonl  those of a large run, sealed by its end
+                                            checkpoints/…          what ended runs amount to, sealed by a first entry
 
 Numbers have no gaps and every file is created exclusively, so that of two runs that begin at once exactly one gets the
 next number, and a listing that is late costs a second look instead of an entry: the next number is always asked for
@@ -27,6 +29,9 @@ from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
+ENTRY_FORMAT = 2
+"""The format of entries that are written; entries of format 1 are read."""
+_READ_FORMATS = frozenset({FORMAT, ENTRY_FORMAT})
 FOLDER = "_journal"
 """Beside the clusters' folders, whose names begin with a letter or digit."""
 _RUN_DIGITS, _ENTRY_DIGITS = 8, 6
@@ -67,19 +72,29 @@ def ended_path(folder: StoragePath, run: int) -> StoragePath:
     return run_folder(folder, run) / "ended.json"
 
 
-def runs_listed(folder: StoragePath) -> int:
-    """Return the highest run number that a listing shows; there may be more."""
-    return _highest(list_names(folder), _RUN_DIGITS)
+def body_path(folder: StoragePath, run: int) -> StoragePath:
+    """Return the path of a large run's outcomes."""
+    return run_folder(folder, run) / "outcomes.jsonl"
 
 
-def _highest(names: list[str], digits: int) -> int:
+def checkpoint_folder(folder: StoragePath) -> StoragePath:
+    """Return the folder of checkpoints."""
+    return folder / "checkpoints"
+
+
+def runs_listed(folder: StoragePath) -> set[int]:
+    """Return the run numbers that a listing shows; there may be more."""
+    return _numbers(list_names(folder), _RUN_DIGITS)
+
+
+def _numbers(names: list[str], digits: int) -> set[int]:
     stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    return max((int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()), default=0)
+    return {int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()}
 
 
-def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
+def create_entry(path: StoragePath, data: Mapping[str, Any], format_number: int = ENTRY_FORMAT) -> Entry:
     """Create an entry, durably. Raises ``FileExistsAlreadyError`` or ``StorageError``."""
-    content = (json.dumps({"format": FORMAT, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    content = (json.dumps({"format": format_number, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
     create_file(path, content)
     return Entry(path, data, hashlib.sha256(content).hexdigest())
 
@@ -94,8 +109,8 @@ def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
         return None
     try:
         data = json.loads(content)
-        if data["format"] != FORMAT:
-            raise JournalError(f"{path} has the format {data['format']!r}; this version reads {FORMAT}")
+        if data["format"] not in _READ_FORMATS:
+            raise JournalError(f"{path} has the format {data['format']!r}; this version reads up to {ENTRY_FORMAT}")
         if kind is not None and data["kind"] != kind:
             raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
     except (ValueError, TypeError, KeyError) as exc:
@@ -108,10 +123,12 @@ class Chain:
 
     :param folder: the folder of the entries.
     :param origin: the SHA-256 of what the first entry follows; ``None`` where it follows nothing.
+    :param format_number: of the entries that are appended.
     """
 
-    def __init__(self, folder: StoragePath, origin: str | None) -> None:
+    def __init__(self, folder: StoragePath, origin: str | None, format_number: int = ENTRY_FORMAT) -> None:
         self.folder = folder
+        self._format = format_number
         self.head = origin
         self.count = 0
 
@@ -121,7 +138,7 @@ class Chain:
         The listing only says how many there are at least: the next one is always asked for by its name. Raises
         ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
         """
-        listed = _highest(list_names(self.folder), _ENTRY_DIGITS)
+        listed = max(_numbers(list_names(self.folder), _ENTRY_DIGITS), default=0)
         found: list[Entry] = []
         while True:
             path = self._next()
@@ -141,7 +158,7 @@ class Chain:
         Raises ``JournalError`` when somebody else has added one meanwhile, and ``StorageError``.
         """
         try:
-            entry = create_entry(self._next(), {**data, "previous": self.head})
+            entry = create_entry(self._next(), {**data, "previous": self.head}, self._format)
         except FileExistsAlreadyError as exc:
             raise JournalError(f"somebody else has written here meanwhile: {exc}") from exc
         self._advance(entry)

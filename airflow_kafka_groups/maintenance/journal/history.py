@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+from airflow_kafka_groups.maintenance.journal.columns import end_of, intents_of, outcomes_of
 
 PROOF_OF_LIFE = frozenset(
     {
@@ -122,16 +123,37 @@ class IdleReset:
     reason: str
 
 
+class Settled(Protocol):
+    """What ended runs amount to, without having read each of them."""
+
+    runs: int
+    """It is about the runs up to this number, except for those without an end."""
+
+    def deletions(self) -> Iterable[Deletion]:
+        """Return the latest deletion, certain or possible, of each group."""
+
+    def lives(self) -> Iterable[Life]:
+        """Return the latest proof of life of each group that has one."""
+
+    def of_request(self, request_id: str) -> list[RunRecord]:
+        """Read the tries of a request."""
+
+    def of_group(self, group_id: str) -> list[RunRecord]:
+        """Read what the runs that dealt with a group say of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """The runs of a cluster, oldest first.
 
-    :param runs: those in the journal.
+    :param runs: those in the journal that were read.
     :param earlier: those that only the audit records of versions without a journal tell of.
+    :param settled: what the runs before them amount to; ``None`` if there are none.
     """
 
     runs: Sequence[RunRecord] = field(default=())
     earlier: Sequence[RunRecord] = field(default=())
+    settled: Settled | None = None
 
     def deletions(self, request_id: str | None = None) -> dict[str, Deletion]:
         """Return the latest deletion, certain or possible, of each group.
@@ -139,6 +161,8 @@ class History:
         :param request_id: only those by the tries of this request. Default: all.
         """
         found: dict[str, Deletion] = {}
+        if request_id is None and self.settled is not None:
+            found = {item.group_id: item for item in self.settled.deletions()}
         for run in self._of(request_id):
             for group_id, at in run.possibly_deleted().items():
                 if group_id not in found or found[group_id].at <= at:
@@ -151,6 +175,8 @@ class History:
         :param request_id: only those found by the tries of this request. Default: all.
         """
         found: dict[str, Life] = {}
+        if request_id is None and self.settled is not None:
+            found = {item.group_id: item for item in self.settled.lives()}
         for run in self._of(request_id):
             for group_id, outcome in run.alive().items():
                 at = run.decided_at[group_id]
@@ -183,15 +209,23 @@ class History:
         }
 
     def of_group(self, group_id: str) -> list[RunRecord]:
-        """Return the runs that dealt with a group."""
-        return [run for run in self._of(None) if group_id in run.outcomes]
+        """Return the runs that dealt with a group; of those in a checkpoint, what they say of this group only."""
+        settled = [] if self.settled is None else self.settled.of_group(group_id)
+        found = {run.number: run for run in (*settled, *self.runs) if group_id in run.outcomes}
+        return [run for run in self.earlier if group_id in run.outcomes] + [found[number] for number in sorted(found)]
 
     def of_request(self, request_id: str) -> list[RunRecord]:
         """Return the tries of a request, such as the runs of a plan."""
         return list(self._of(request_id))
 
     def _of(self, request_id: str | None) -> Iterable[RunRecord]:
-        return (run for run in (*self.earlier, *self.runs) if request_id is None or run.request_id == request_id)
+        if request_id is None:
+            return (*self.earlier, *self.runs)
+        settled = [] if self.settled is None else self.settled.of_request(request_id)
+        found = {run.number: run for run in (*settled, *self.runs)}
+        return [
+            run for run in (*self.earlier, *(found[number] for number in sorted(found))) if run.request_id == request_id
+        ]
 
 
 def fold(
@@ -200,10 +234,12 @@ def fold(
     entries: Iterable[Mapping[str, Any]],
     ended: Mapping[str, Any] | None,
     path: str = "",
+    body: Iterable[Mapping[str, Any]] = (),
 ) -> RunRecord:
     """Fold the entries of one run into its record.
 
     :param entries: its intents and outcomes in order; empty when ``ended`` says it all.
+    :param body: the outcomes that the end of a large run vouches for.
 
     Raises ``JournalError`` for an entry that is damaged.
     """
@@ -213,13 +249,16 @@ def fold(
     try:
         for entry in (*entries, *(() if ended is None else (ended,))):
             at = parse_time(entry["at"])
-            for group_id, when in entry.get("intents", {}).items():
-                intents[group_id] = at if when is None else parse_time(when)
+            for group_id, when in intents_of(entry, at):
+                intents[group_id] = when
                 outcomes[group_id] = _possibly_deleted(group_id)  # also after an earlier intent that was not sent
-            for item in entry.get("outcomes", ()):
-                outcome = GroupOutcome.from_json(item)
-                outcomes[outcome.group_id] = outcome
-                decided_at[outcome.group_id] = parse_time(item["at"]) if "at" in item else at
+            for outcome, when in outcomes_of(entry, at):
+                outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, when
+        for rows in body:
+            for outcome, decided, intended in end_of(rows):
+                outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, decided
+                if intended is not None:
+                    intents[outcome.group_id] = intended
         return RunRecord(
             number=number,
             begun={"run_id": begun["run_id"], "request_id": begun["request_id"], **begun},

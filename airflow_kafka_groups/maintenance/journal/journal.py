@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
+from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
+from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS, read_checkpoint, write_checkpoint
+from airflow_kafka_groups.maintenance.journal.columns import end_json, end_of, intents_json, outcomes_json
 from airflow_kafka_groups.maintenance.journal.files import (
     Chain,
     Entry,
     begun_path,
+    body_path,
     create_entry,
     ended_path,
     journal_folder,
@@ -30,6 +35,8 @@ from airflow_kafka_groups.maintenance.storage import StoragePath
 
 T = TypeVar("T")
 
+INLINE_GROUPS = 1_000
+"""Up to so many outcomes are in a run's last entry itself; more are in a file of their own."""
 _READERS = 8
 _CLOCK_SLACK = timedelta(minutes=5)
 """By how much the clocks of two workers may differ."""
@@ -54,8 +61,27 @@ class Journal:
         Raises ``JournalError`` when an entry is missing, damaged or not chained to the one before it, and
         ``StorageError`` when the storage fails: what cannot be read is never taken for nothing.
         """
-        begun = self._begun_entries()
+        begun = self._begun_entries(1, max(runs_listed(self.folder), default=0))
         return History(_map(self._read_run, range(1, len(begun) + 1), begun, [*begun[1:], None]))
+
+    def current(self) -> History:
+        """Read what decisions need: the runs since the newest checkpoint, and what those before it amount to.
+
+        Raises as ``read`` does. Where a checkpoint is in doubt, every run is read.
+        """
+        listed = runs_listed(self.folder)
+        highest = max(listed, default=0)
+        tail = self._begun_entries(highest, highest) if highest else self._begun_entries(1, 0)
+        checkpoint = read_checkpoint(self.folder, tail[-1], listed, self._read_ended) if tail else None
+        if checkpoint is None:
+            return self.read()
+        begun = self._begun_entries(checkpoint.runs + 1, highest)
+        link = begun[0].data["previous"]
+        if not isinstance(link, Mapping) or link.get("begun") != checkpoint.last:
+            return self.read()
+        since = range(checkpoint.runs + 1, checkpoint.runs + 1 + len(begun))
+        runs = [*map(self._read_numbered, checkpoint.open), *_map(self._read_run, since, begun, [*begun[1:], None])]
+        return History(runs, settled=checkpoint)
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
         """Append the first entry of a run.
@@ -67,8 +93,8 @@ class Journal:
         Raises ``JournalError`` when another run has begun since that history was read, or when the clock is behind the
         journal's; ``StorageError`` when the entry cannot be written. Nothing may be deleted then.
         """
-        number = len(after.runs) + 1
-        previous = None
+        number = after.runs[-1].number + 1 if after.runs else 1
+        previous = checkpoint = None
         if after.runs:
             last = after.runs[-1]
             if at < (latest := _time_of(last)) - _CLOCK_SLACK:
@@ -77,7 +103,8 @@ class Journal:
                     f"({latest.isoformat()}): mend the clock, nothing was deleted"
                 )
             previous = self._link(last.number)
-        data = {"kind": "begun", "at": at.isoformat(), "previous": previous, **header}
+            checkpoint = self._checkpoint(after)
+        data = {"kind": "begun", "at": at.isoformat(), "previous": previous, "checkpoint": checkpoint, **header}
         try:
             entry = create_entry(begun_path(self.folder, number), {**data, "kafka_cluster_id": self._kafka_cluster_id})
         except FileExistsAlreadyError as exc:
@@ -90,27 +117,41 @@ class Journal:
         After ``begin``, this shows what other runs intended in between; what they intend from now on they do not send,
         since they look for later runs in between (``RunJournal.overtaken``). Raises what ``read`` raises.
         """
-        return History(_map(self._read_again, history.runs), history.earlier)
+        return replace(history, runs=_map(self._read_again, history.runs))
 
     def _read_again(self, run: RunRecord) -> RunRecord:
-        if run.ended is not None:
-            return run
-        begun = self._read_begun(run.number)
-        if begun is None:
-            raise JournalError(f"the journal has a gap: {begun_path(self.folder, run.number)} is missing")
-        return self._read_run(run.number, begun, self._read_begun(run.number + 1))
+        return self._read_numbered(run.number) if run.ended is None else run
 
-    def _begun_entries(self) -> list[Entry]:
-        """Read the first entries of all runs; the listing only says where to begin to look for the last of them."""
-        listed = runs_listed(self.folder)
-        found = _map(self._read_begun, range(1, listed + 1))
-        for number, entry in enumerate(found, 1):
-            if entry is None:
-                raise JournalError(f"the journal has a gap: {begun_path(self.folder, number)} is missing")
-        entries = [entry for entry in found if entry is not None]
-        while (later := self._read_begun(len(entries) + 1)) is not None:
+    def _read_numbered(self, number: int) -> RunRecord:
+        return self._read_run(number, self._require_begun(number), self._read_begun(number + 1))
+
+    def _read_ended(self, number: int) -> RunRecord:
+        run = self._read_numbered(number)
+        if run.ended is None:
+            raise JournalError(f"{ended_path(self.folder, number)} is missing, and a checkpoint says that it was there")
+        return run
+
+    def _checkpoint(self, after: History) -> dict[str, Any] | None:
+        """Return the checkpoint that the next run names: a new one, or that of the run before it."""
+        last = after.runs[-1]
+        if last.number - (after.settled.runs if after.settled is not None else 0) < CHECKPOINT_RUNS:
+            named: dict[str, Any] | None = last.begun.get("checkpoint")
+            return named
+        # Made of the complete chain: what was changed since the checkpoint before is found out here.
+        return write_checkpoint(self.folder, self.read().runs[: last.number], self._require_begun(last.number))
+
+    def _begun_entries(self, first: int, listed: int) -> list[Entry]:
+        """Read the first entries of runs; the listing only says where to begin to look for the last of them."""
+        entries = _map(self._require_begun, range(first, listed + 1))
+        while (later := self._read_begun(first + len(entries))) is not None:
             entries.append(later)
         return entries
+
+    def _require_begun(self, number: int) -> Entry:
+        begun = self._read_begun(number)
+        if begun is None:
+            raise JournalError(f"the journal has a gap: {begun_path(self.folder, number)} is missing")
+        return begun
 
     def _read_begun(self, number: int) -> Entry | None:
         return read_entry(begun_path(self.folder, number), "begun")
@@ -126,7 +167,9 @@ class Journal:
         if ended is not None:
             if ended.data.get("begun") != begun.sha256:
                 raise JournalError(f"{ended.path} does not belong to {begun.path}: the journal was changed")
-            return fold(number, begun.data, (), ended.data, str(ended.path))
+            body = ended.data.get("body")
+            lines = () if body is None else Blocks(run_folder(self.folder, number), body).read()
+            return fold(number, begun.data, (), ended.data, str(ended.path), lines)
         entries = Chain(run_folder(self.folder, number), begun.sha256).read()
         count = link.get("entries", 0)
         if len(entries) < count or (count and entries[count - 1].sha256 != link.get("head")):
@@ -135,15 +178,31 @@ class Journal:
 
     def _link(self, number: int) -> dict[str, Any]:
         """Return what the next run's first entry says of this one, so that nobody changes it unnoticed."""
-        begun = self._read_begun(number)
-        if begun is None:
-            raise JournalError(f"the journal has a gap: {begun_path(self.folder, number)} is missing")
+        begun = self._require_begun(number)
         ended = read_entry(ended_path(self.folder, number), "ended")
         if ended is not None:
             return {"begun": begun.sha256, "ended": ended.sha256}
         chain = Chain(run_folder(self.folder, number), begun.sha256)
         chain.read()
         return {"begun": begun.sha256, "entries": chain.count, "head": chain.head}
+
+
+def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
+    """Read the last entry of a run, or the record of a version without a journal: its content, and all outcomes.
+
+    Raises ``JournalError`` when it is missing or damaged, and ``StorageError``.
+    """
+    entry = read_entry(path)
+    if entry is None:
+        raise JournalError(f"the record of the deletion is missing: there is no {path}")
+    body = entry.data.get("body")
+    lines = () if body is None else Blocks(path.parent, body).read()
+    try:
+        if body is None:
+            return entry.data, [GroupOutcome.from_json(item) for item in entry.data["outcomes"]]
+        return entry.data, [item for rows in lines for item, _, _ in end_of(rows)]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise JournalError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def _map(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
@@ -166,10 +225,9 @@ class RunJournal:
         self._folder = folder
         self._seen = number
         self._chain = Chain(run_folder(folder, number), begun.sha256)
-        self._end = ended_path(folder, number)
         self.number = number
         self._intents: dict[str, str] = {}
-        self._outcomes: dict[str, dict[str, str]] = {}
+        self._decided: dict[str, str] = {}
 
     @property
     def path(self) -> StoragePath:
@@ -184,8 +242,7 @@ class RunJournal:
 
         Raises ``StorageError`` or ``JournalError``: then nothing may be sent.
         """
-        self._chain.append({"kind": "intent", "at": at.isoformat(), "fingerprints": dict(groups), **more,
-                      "intents": dict.fromkeys(groups)})  # fmt: skip
+        self._chain.append({"kind": "intent", "at": at.isoformat(), **more, **intents_json(groups)})
         self._intents |= dict.fromkeys(groups, at.isoformat())
 
     def overtaken(self) -> bool:
@@ -205,24 +262,31 @@ class RunJournal:
 
         Raises ``StorageError`` or ``JournalError``: then nothing more may be deleted by this run.
         """
-        items = [{**outcome.to_json(), "at": at.isoformat()} for outcome in outcomes]
-        self._chain.append({"kind": kind, "at": at.isoformat(), "outcomes": items})
-        self._outcomes |= {item["group_id"]: item for item in items}
+        columns = outcomes_json(outcomes)
+        self._chain.append({"kind": kind, "at": at.isoformat(), **columns})
+        self._decided |= dict.fromkeys(columns["groups"], at.isoformat())
 
     def end(self, outcomes: Sequence[GroupOutcome], summary: Mapping[str, Any], at: datetime) -> StoragePath:
         """Record the end of the run, with every group's outcome once more, and return the entry's path.
 
-        A reader then needs this entry only. Raises ``StorageError`` or ``JournalError``.
+        A reader then needs this entry only; of a large run, and the file that the entry vouches for. Raises
+        ``StorageError`` or ``JournalError``.
         """
         known = {item.group_id: item for item in outcomes}
-        items = [
-            {**outcome.to_json(), "at": self._outcomes.get(group_id, {}).get("at", at.isoformat())}
-            for group_id, outcome in known.items()
-        ]
         missing = self._intents.keys() - known.keys()
         if missing:
             raise JournalError(f"{min(missing)!r} was about to be deleted and has no outcome: the run cannot be ended")
-        data = {**summary, "kind": "ended", "at": at.isoformat(), "begun": self._begun.sha256,
-                "entries": self._chain.count, "head": self._chain.head, "intents": self._intents,
-                "outcomes": items}  # fmt: skip
-        return create_entry(self._end, data).path
+        when = at.isoformat()
+        data = {**summary, "kind": "ended", "at": when, "begun": self._begun.sha256,
+                "entries": self._chain.count, "head": self._chain.head}  # fmt: skip
+        if len(known) <= INLINE_GROUPS:
+            items = [{**item.to_json(), "at": self._decided.get(id_, when)} for id_, item in known.items()]
+            data |= {"intents": self._intents, "outcomes": items}
+        else:
+            data["body"] = write_blocks(
+                body_path(self._folder, self.number),
+                list(known.values()),
+                lambda item: item.group_id,
+                lambda items: end_json(items, self._intents, self._decided, when),
+            )
+        return create_entry(ended_path(self._folder, self.number), data).path

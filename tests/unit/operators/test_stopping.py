@@ -70,11 +70,12 @@ def test_the_pace_is_passed_on_and_0_is_no_limit() -> None:
     task = DeleteGroupsOperator(
         task_id="t", storage_path="/x", group_ids=["a"], groups_per_second="25", bytes_per_second=0
     )
-    limits = task._request({}, dry_run=True).limits  # type: ignore[typeddict-item]
+    limits = task._request({}, dry_run=True).limits
     assert (limits.groups_per_second, limits.bytes_per_second) == (25.0, None)
 
 
 @pytest.mark.parametrize("name", ["groups_per_second", "bytes_per_second"])
 def test_a_pace_that_makes_no_sense_is_refused(name: str) -> None:
+    how: Any = {name: -1}
     with pytest.raises(ConfigurationError, match=name):
-        DeleteGroupsOperator(task_id="t", storage_path="/x", group_ids=["a"], **{name: -1})
+        DeleteGroupsOperator(task_id="t", storage_path="/x", group_ids=["a"], **how)

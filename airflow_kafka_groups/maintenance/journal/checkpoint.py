@@ -1,0 +1,159 @@
+"""Checkpoints: what the ended runs before one amount to, so that a history of a thousand runs is read like a short one.
+
+A checkpoint is made from a complete reading of the chain, and the first entry of the next run has its SHA-256. It is
+believed only by that, and it saves nothing but reading: a run without an end is always read again, and when anything
+about a checkpoint is in doubt, all entries are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_groups.contracts.ids import new_id, parse_time
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
+from airflow_kafka_groups.maintenance.journal.files import (
+    Entry,
+    checkpoint_folder,
+    create_entry,
+    read_entry,
+)
+from airflow_kafka_groups.maintenance.journal.history import Deletion, History, Life, RunRecord
+from airflow_kafka_groups.maintenance.storage import StoragePath
+
+CHECKPOINT_RUNS = 50
+"""Runs after which a checkpoint is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the ended runs say of one group."""
+
+    group_id: str
+    runs: tuple[int, ...]
+    deletion: Deletion | None
+    life: Life | None
+
+    def to_json(self) -> list[Any]:
+        deleted, life = self.deletion, self.life
+        return [
+            self.group_id,
+            self.runs,
+            None if deleted is None else [deleted.at.isoformat(), deleted.run_id, deleted.outcome.value],
+            None if life is None else [life.at.isoformat(), life.run_id, life.code, life.reason],
+        ]
+
+    @classmethod
+    def from_json(cls, row: Sequence[Any]) -> _Row:
+        group_id, runs, deleted, life = row
+        return cls(
+            group_id,
+            tuple(runs),
+            None if deleted is None else Deletion(group_id, parse_time(deleted[0]), deleted[1], Outcome(deleted[2])),
+            None if life is None else Life(group_id, parse_time(life[0]), *life[1:]),
+        )
+
+
+def write_checkpoint(folder: StoragePath, runs: Sequence[RunRecord], last: Entry) -> dict[str, Any]:
+    """Write a checkpoint of all runs, durably, and return what the next run's first entry says of it.
+
+    :param runs: every run, read completely just now.
+    :param last: the first entry of the last of them.
+
+    Raises ``StorageError`` and ``FileExistsAlreadyError``.
+    """
+    ended = [run for run in runs if run.ended is not None]
+    history = History(ended)
+    deletions, lives = history.deletions(), history.lives()
+    of_group: dict[str, list[int]] = {}
+    requests: dict[str, list[int]] = {}
+    for run in ended:
+        requests.setdefault(run.request_id, []).append(run.number)
+        for group_id in run.outcomes:
+            of_group.setdefault(group_id, []).append(run.number)
+    rows = [_Row(id_, tuple(numbers), deletions.get(id_), lives.get(id_)) for id_, numbers in of_group.items()]
+    name = new_id(parse_time(last.data["at"]))  # a name of this try: of two runs that begin at once, one wins
+    where = checkpoint_folder(folder)
+    body = write_blocks(
+        where / f"{name}.jsonl", rows, lambda row: row.group_id, lambda some: [row.to_json() for row in some]
+    )
+    data = {
+        "kind": "checkpoint",
+        "runs": len(runs),
+        "last": last.sha256,
+        "open": [run.number for run in runs if run.ended is None],
+        "requests": requests,
+        "body": body,
+    }
+    entry = create_entry(where / f"{name}.json", data)
+    return {"file": f"{name}.json", "sha256": entry.sha256}
+
+
+class Checkpoint:
+    """A checkpoint that was read back, and that the chain vouches for.
+
+    :param read_run: reads an ended run by its number; called for runs that are asked for by request or group.
+    """
+
+    def __init__(self, folder: StoragePath, data: Mapping[str, Any], read_run: Callable[[int], RunRecord]) -> None:
+        self.runs = int(data["runs"])
+        self.last = str(data["last"])
+        self.open = [int(number) for number in data["open"]]
+        self._requests: Mapping[str, list[int]] = data["requests"]
+        self._blocks = Blocks(folder, data["body"])
+        self._read_run = read_run
+
+    def verify(self) -> None:
+        """Compare every line with its seal. Raises ``JournalError`` and ``StorageError``."""
+        self._blocks.verify()
+
+    def rows(self) -> Iterator[_Row]:
+        """Yield the groups. Raises ``JournalError`` and ``StorageError``."""
+        for block in self._blocks.read():
+            yield from map(_Row.from_json, block)
+
+    def deletions(self) -> Iterator[Deletion]:
+        """Yield the latest deletion of each group that has one."""
+        return (row.deletion for row in self.rows() if row.deletion is not None)
+
+    def lives(self) -> Iterator[Life]:
+        """Yield the latest proof of life of each group that has one."""
+        return (row.life for row in self.rows() if row.life is not None)
+
+    def of_request(self, request_id: str) -> list[RunRecord]:
+        """Read the tries of a request."""
+        return [self._read_run(number) for number in self._requests.get(request_id, ())]
+
+    def of_group(self, group_id: str) -> list[RunRecord]:
+        """Read the runs that dealt with a group."""
+        for row in self._blocks.find(group_id) or ():
+            if row[0] == group_id:
+                return [self._read_run(number) for number in _Row.from_json(row).runs]
+        return []
+
+
+def read_checkpoint(
+    folder: StoragePath, newest: Entry, listed: set[int], read_run: Callable[[int], RunRecord]
+) -> Checkpoint | None:
+    """Read the checkpoint that the newest run's first entry names; ``None`` if there is none that can be believed.
+
+    :param listed: the run numbers that a listing shows: while one before the checkpoint is missing, it is not believed.
+
+    Raises ``StorageError``.
+    """
+    named = newest.data.get("checkpoint")
+    if named is None:
+        return None
+    where = checkpoint_folder(folder)
+    try:
+        entry = read_entry(where / str(named["file"]), "checkpoint")
+        if entry is None or entry.sha256 != named["sha256"]:
+            return None
+        checkpoint = Checkpoint(where, entry.data, read_run)
+        checkpoint.verify()
+    except (JournalError, KeyError, TypeError, ValueError):
+        return None
+    return checkpoint if listed.issuperset(range(1, checkpoint.runs + 1)) else None

@@ -1,0 +1,149 @@
+"""Checkpoints save reading and nothing else: the same answers as the complete chain, and none when in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.maintenance import durable_files
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
+from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+from airflow_kafka_groups.maintenance.journal import files, journal
+from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+
+pytestmark = pytest.mark.safety
+
+NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
+EVERY = 4
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "CHECKPOINT_RUNS", EVERY)
+
+
+def deleted(group_id: str) -> GroupOutcome:
+    return GroupOutcome(group_id=group_id, outcome=Outcome.DELETED, code="safe", reason="deleted")
+
+
+def runs(folder: Path, first: int, last: int, *, open_ones: tuple[int, ...] = ()) -> None:
+    """Make runs that each delete a group, find one alive, and two of which are tries of one request."""
+    of_cluster = Journal(folder, "c")
+    for number in range(first, last + 1):
+        at = NOW + timedelta(minutes=number)
+        header = {"run_id": f"r{number}", "request_id": f"q{number // 2}"}
+        run = of_cluster.begin(header, at, after=of_cluster.current())
+        names = [f"g{number}", "often"]
+        run.intend(dict.fromkeys(names, "f"), at)
+        outcomes = [*map(deleted, names), kept(f"alive{number}", Reason.HAS_MEMBERS, "1 member")]
+        if number not in open_ones:
+            run.conclude(outcomes, at)
+            run.end(outcomes, {}, at)
+
+
+def same(one: History, other: History) -> None:
+    assert one.deletions() == other.deletions()
+    assert one.lives() == other.lives()
+    assert one.idle_resets() == other.idle_resets()
+    for number in range(8):
+        assert one.idle_resets(f"q{number}") == other.idle_resets(f"q{number}")
+        assert [run.number for run in one.of_request(f"q{number}")] == [
+            run.number for run in other.of_request(f"q{number}")
+        ]
+    for group_id in ("g1", "g7", "alive3", "often", "nobody"):
+        assert [run.number for run in one.of_group(group_id)] == [run.number for run in other.of_group(group_id)]
+
+
+@pytest.mark.parametrize("count", [1, EVERY, EVERY + 1, EVERY + 2, 2 * EVERY + 1, 3 * EVERY + 2])
+@pytest.mark.parametrize("open_ones", [(), (2,), (EVERY,), (1, EVERY + 1)], ids=str)
+def test_the_answers_are_those_of_the_complete_chain(tmp_path: Path, count: int, open_ones: tuple[int, ...]) -> None:
+    runs(tmp_path, 1, count, open_ones=open_ones)
+    of_cluster = Journal(tmp_path, "c")
+    current = of_cluster.current()
+    same(current, of_cluster.read())
+    assert (current.settled is not None) == (count > EVERY)
+
+
+def test_only_the_runs_since_the_checkpoint_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs(tmp_path, 1, 3 * EVERY + 1)
+    read: list[str] = []
+    real = durable_files.read_file
+
+    def noted(path: Path) -> bytes | None:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(files, "read_file", noted)
+    Journal(tmp_path, "c").current().deletions()
+    assert "00000001.json" not in read
+    assert len(read) < 12
+
+
+def test_what_an_open_run_did_after_the_checkpoint_counts(tmp_path: Path) -> None:
+    of_cluster = Journal(tmp_path, "c")
+    late = of_cluster.begin({"run_id": "late", "request_id": "q"}, NOW, after=of_cluster.current())
+    runs(tmp_path, 2, EVERY + 3)
+    late.intend({"afterwards": "f"}, NOW)
+    assert of_cluster.current().settled is not None
+    assert "afterwards" in of_cluster.current().deletions()
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(folder.glob("_journal/c/checkpoints/*"))
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        Path.unlink,
+        lambda path: _write(path, path.read_bytes().replace(b"1", b"2")),
+        lambda path: _write(path, b""),
+    ],
+    ids=["gone", "changed", "torn"],
+)
+def test_a_checkpoint_in_doubt_is_not_believed(tmp_path: Path, suffix: str, change: Callable[[Path], object]) -> None:
+    runs(tmp_path, 1, EVERY + 2)
+    (file,) = [path for path in _checkpoints(tmp_path) if path.suffix == suffix]
+    change(file)
+    of_cluster = Journal(tmp_path, "c")
+    current = of_cluster.current()
+    assert current.settled is None
+    same(current, of_cluster.read())
+
+
+def test_a_run_before_the_checkpoint_that_is_gone_is_found_out_at_once(tmp_path: Path) -> None:
+    runs(tmp_path, 1, EVERY + 2)
+    (tmp_path / "_journal" / "c" / "00000002.json").unlink()
+    with pytest.raises(JournalError, match="gap"):
+        Journal(tmp_path, "c").current()
+
+
+def test_one_that_was_changed_is_found_out_when_the_next_checkpoint_is_made(tmp_path: Path) -> None:
+    runs(tmp_path, 1, EVERY + 1)
+    ended = tmp_path / "_journal" / "c" / "00000002" / "ended.json"
+    ended.write_bytes(ended.read_bytes().replace(b'"g2"', b'"gX"'))
+    of_cluster = Journal(tmp_path, "c")
+    assert "g2" in of_cluster.current().deletions(), "the checkpoint still says what was"
+    with pytest.raises(JournalError, match="changed"):
+        runs(tmp_path, EVERY + 2, 2 * EVERY + 2)
+
+
+def test_a_listing_that_is_late_costs_a_complete_reading_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs(tmp_path, 1, EVERY + 3)
+    expected = Journal(tmp_path, "c").read()
+    for hidden in (range(0), range(1, 4), range(1, EVERY + 2)):
+        names = [f"{number:08}.json" for number in hidden]
+        monkeypatch.setattr(files, "list_names", lambda folder, names=names: names if folder.name == "c" else [])
+        same(Journal(tmp_path, "c").current(), expected)
