@@ -1,8 +1,8 @@
 """The committed offsets of one group: a mapping, stored in columns.
 
 With one retained object per partition, Python's cyclic garbage collector would take half the time of a large fetch.
-Rows in their plainest form (no metadata, no error) stay undecoded bytes until they are read, because many calls only
-compare, count or forward them.
+Groups in their plainest form (short lists, no metadata, no error) stay undecoded bytes until they are read, because
+many calls only compare, count or forward them.
 """
 
 from __future__ import annotations
@@ -133,16 +133,32 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
 
     :param group_id: the group.
     :param topics: the columns of its topics.
+    :param packed: in place of ``topics`` their undecoded bytes, which the caller has checked to be in the plainest
+        form: the number of topics plus 1, and for each of them the size of its name plus 1, the name, the number of its
+        rows plus 1, the rows (see ``TopicOffsets.packed``) and a byte to skip. Each number is one byte. What follows
+        them is skipped.
 
     The value of a partition that was requested by name and has no commit is ``None``.
     """
 
-    __slots__ = ("_index", "group_id", "topics")
+    __slots__ = ("_index", "_packed", "_topics", "group_id")
 
-    def __init__(self, group_id: GroupId, topics: tuple[TopicOffsets, ...] = ()) -> None:
+    def __init__(self, group_id: GroupId, topics: tuple[TopicOffsets, ...] = (), packed: bytes | None = None) -> None:
         self.group_id = group_id
-        self.topics = topics
+        self._topics = topics
+        self._packed = packed
         self._index: dict[TopicPartition, OffsetAndMetadata | None] | None = None
+
+    def renamed(self, group_id: GroupId) -> GroupOffsets:
+        """Return the same offsets as those of another group."""
+        return GroupOffsets(group_id, self._topics, self._packed)
+
+    @property
+    def topics(self) -> tuple[TopicOffsets, ...]:
+        """The columns of its topics."""
+        if self._packed is not None:
+            self._topics, self._packed = tuple(_plain_topics(self._packed)), None
+        return self._topics
 
     def __len__(self) -> int:
         return sum(map(len, self.topics))
@@ -205,6 +221,22 @@ class _Items(ItemsView[TopicPartition, OffsetAndMetadata | None]):
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata | None]]:
         return zip(self._mapping, self._mapping.values(), strict=True)
+
+
+def _plain_topics(packed: bytes) -> Iterator[TopicOffsets]:
+    position = 1
+    for _ in range(packed[0] - 1):
+        end_of_name = position + packed[position]
+        start = end_of_name + 1
+        end = start + (packed[end_of_name] - 1) * PACKED_ROW_SIZE
+        yield TopicOffsets.packed(_topic_name(packed[position + 1 : end_of_name]), packed[start:end])
+        position = end + 1
+
+
+@lru_cache(1000)
+def _topic_name(name: bytes) -> str:
+    """Decode a name that comes again and again; each is kept once."""
+    return name.decode()
 
 
 def _columns(topic: str, rows: list[Row]) -> TopicOffsets:

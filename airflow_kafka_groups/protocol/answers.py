@@ -13,6 +13,7 @@ from typing import NamedTuple
 from airflow_kafka_groups.models import (
     Broker,
     BrokerId,
+    GroupOffsets,
     GroupState,
     GroupType,
     ListedOffset,
@@ -100,10 +101,15 @@ class GroupOffsetsAnswer(NamedTuple):
 
 
 class OffsetFetchAnswer(NamedTuple):
-    """An OffsetFetch response."""
+    """An OffsetFetch response.
+
+    :param fetched: the groups without any error.
+    :param others: the groups with an error of their own or of a partition.
+    """
 
     throttle_time: timedelta
-    groups: tuple[GroupOffsetsAnswer, ...]
+    fetched: dict[str, GroupOffsets]
+    others: list[GroupOffsetsAnswer]
 
 
 class OffsetChangeAnswer(NamedTuple):

@@ -15,13 +15,12 @@ from airflow_kafka_groups.admin.engine.handler import ReadingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.models import BrokerId, GroupOffsets, ListConsumerGroupOffsetsSpec, TopicPartition
-from airflow_kafka_groups.protocol.answers import GroupOffsetsAnswer, OffsetFetchAnswer
+from airflow_kafka_groups.protocol.answers import OffsetFetchAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import offset_fetch
 
-ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
 _UNSTABLE_TRIES = 8
 
 
@@ -45,38 +44,43 @@ class ListGroupOffsetsHandler(ReadingHandler):
 
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Build one request for all the groups (``NoBatchedOffsetFetchError`` below v8)."""
-        specs = {group_id: self.specs.get(group_id, ALL_PARTITIONS) for group_id in keys}
-        return offset_fetch.build(specs, self.require_stable, version)
+        return offset_fetch.build(keys, self.specs, self.require_stable, version)
 
     def parse(
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetFetchAnswer
     ) -> HandlerResult[str, GroupOffsets]:
         """Sort the groups by status."""
+        answer = offset_fetch.named(response, keys, version)
         result: HandlerResult[str, GroupOffsets] = HandlerResult()
-        all_wanted = not self.specs
-        for answer in offset_fetch.named(response, keys, version).groups:
-            group_id = answer.group_id
-            if all_wanted and answer.error is ErrorCode.none and not answer.partition_errors:  # as nearly always
-                result.completed[group_id] = GroupOffsets(group_id, answer.topics)
-                continue
-            status = coordinator_status(answer.error)
+        if self.specs:
+            for offsets in answer.fetched.values():
+                self._sort_partitions(offsets, {}, broker_id, result)
+        else:
+            result.completed = answer.fetched
+        for group in answer.others:
+            status = coordinator_status(group.error)
             if status is KeyStatus.COMPLETED:
-                self._sort_partitions(answer, broker_id, result)
+                offsets = GroupOffsets(group.group_id, group.topics)
+                self._sort_partitions(offsets, group.partition_errors, broker_id, result)
                 continue
-            error = broker_error(answer.error, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
-            result.add_error(status, group_id, error)
+            subject = f"group {group.group_id!r}"
+            error = broker_error(group.error, self.api, broker_id=broker_id, subject=subject)
+            result.add_error(status, group.group_id, error)
         return result
 
     def _sort_partitions(
-        self, answer: GroupOffsetsAnswer, broker_id: BrokerId, result: HandlerResult[str, GroupOffsets]
+        self,
+        offsets: GroupOffsets,
+        partition_errors: Mapping[TopicPartition, ErrorCode],
+        broker_id: BrokerId,
+        result: HandlerResult[str, GroupOffsets],
     ) -> None:
-        group_id = answer.group_id
-        offsets = GroupOffsets(group_id, answer.topics)
+        group_id = offsets.group_id
         errors: dict[TopicPartition, KafkaGroupsError] = {}
-        for partition, code in answer.partition_errors.items():
+        for partition, code in partition_errors.items():
             subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
             errors[partition] = broker_error(code, self.api, broker_id=broker_id, subject=subject)
-        asked = self.specs.get(group_id, ALL_PARTITIONS).topic_partitions
+        asked = self.specs.get(group_id, offset_fetch.ALL_PARTITIONS).topic_partitions
         if asked is not None:
             for partition in asked:
                 if partition not in offsets and partition not in errors:
@@ -87,7 +91,7 @@ class ListGroupOffsetsHandler(ReadingHandler):
             result.completed[group_id] = offsets
             return
         failure = PartitionOffsetsError(group_id, errors, offsets)
-        if ErrorCode.unstable_offset_commit in answer.partition_errors.values():
+        if ErrorCode.unstable_offset_commit in partition_errors.values():
             # An open transaction decides soon, as a rule; what stays unstable fails with this very reason.
             result.retry[group_id] = failure
         else:

@@ -7,7 +7,7 @@ v8 many groups (KIP-709) · v9 KIP-848 member ids · v10 topic ids (not used: se
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, UnsupportedVersionError
@@ -20,10 +20,16 @@ from airflow_kafka_groups.protocol.hot_codecs import offset_fetch as hot_codec
 from airflow_kafka_groups.protocol.hot_codecs.offset_fetch import FIRST_BATCHED_VERSION
 
 FIRST_STABLE_VERSION = 7
+ALL_PARTITIONS = ListConsumerGroupOffsetsSpec()
 
 
-def build(specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: bool, version: int) -> Message:
+def build(
+    group_ids: Sequence[str], specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: bool, version: int
+) -> Message:
     """Build a request.
+
+    :param group_ids: the groups.
+    :param specs: which partitions of which group; a group that is not in it is asked for all.
 
     Raises ``NoBatchedOffsetFetchError`` for several groups below v8, and ``UnsupportedVersionError`` for
     ``require_stable`` below v7: a broker that cannot hold unstable offsets back must not be taken to have done so.
@@ -33,31 +39,34 @@ def build(specs: Mapping[str, ListConsumerGroupOffsetsSpec], require_stable: boo
             f"OffsetFetch v{version} cannot be asked for stable offsets only; that takes v{FIRST_STABLE_VERSION}"
         )
     batched = version >= FIRST_BATCHED_VERSION
-    if len(specs) > 1 and not batched:
+    if len(group_ids) > 1 and not batched:
         raise NoBatchedOffsetFetchError(
-            f"OffsetFetch v{version} takes one group a request, not {len(specs)}; many take v{FIRST_BATCHED_VERSION}"
+            f"OffsetFetch v{version} takes one group a request, not {len(group_ids)};"
+            f" many take v{FIRST_BATCHED_VERSION}"
         )
-    if OFFSET_FETCH.is_flexible(version) and all(spec.topic_partitions is None for spec in specs.values()):
-        return hot_codec.encode(specs, require_stable, version)
+    wanted = [specs.get(group_id, ALL_PARTITIONS).topic_partitions for group_id in group_ids] if specs else [None]
+    if OFFSET_FETCH.is_flexible(version) and wanted.count(None) == len(wanted):
+        return hot_codec.encode(group_ids, require_stable, version)
     schema = request_schema(OFFSET_FETCH, version)
     if batched:
         group_class, topic_class = schema.OffsetFetchRequestGroup, schema.OffsetFetchRequestTopics
         groups = tuple(
-            group_class(group_id=group_id, topics=_topics(topic_class, spec)) for group_id, spec in specs.items()
+            group_class(group_id=group_id, topics=_topics(topic_class, partitions))
+            for group_id, partitions in zip(group_ids, wanted, strict=True)
         )
         return schema.OffsetFetchRequest(groups=groups, require_stable=require_stable)
-    ((group_id, spec),) = specs.items()
-    fields: dict[str, Any] = {"group_id": group_id, "topics": _topics(schema.OffsetFetchRequestTopic, spec)}
+    topics = _topics(schema.OffsetFetchRequestTopic, wanted[0])
+    fields: dict[str, Any] = {"group_id": group_ids[0], "topics": topics}
     if version >= FIRST_STABLE_VERSION:
         fields["require_stable"] = require_stable
     return schema.OffsetFetchRequest(**fields)
 
 
-def _topics(topic_class: Any, spec: ListConsumerGroupOffsetsSpec) -> tuple[Any, ...] | None:
-    if spec.topic_partitions is None:
+def _topics(topic_class: Any, partitions: Iterable[TopicPartition] | None) -> tuple[Any, ...] | None:
+    if partitions is None:
         return None
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in dict.fromkeys(spec.topic_partitions):
+    for topic, partition in dict.fromkeys(partitions):
         by_topic.setdefault(topic, []).append(partition)
     return tuple(topic_class(name=topic, partition_indexes=tuple(parts)) for topic, parts in by_topic.items())
 
@@ -71,12 +80,12 @@ def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
 
 def from_kio(response: Message) -> OffsetFetchAnswer:
     """Convert a response that kio has read."""
-    groups = []
+    answer = OffsetFetchAnswer(getattr(response, "throttle_time", NO_THROTTLE), {}, [])
     for group in getattr(response, "groups", (response,)):
         errors: dict[TopicPartition, ErrorCode] = {}
         topics = tuple([_topic_offsets(topic, errors) for topic in group.topics])
-        groups.append(GroupOffsetsAnswer(getattr(group, "group_id", ""), group.error_code, topics, errors))
-    return OffsetFetchAnswer(getattr(response, "throttle_time", NO_THROTTLE), tuple(groups))
+        hot_codec.add(answer, GroupOffsetsAnswer(getattr(group, "group_id", ""), group.error_code, topics, errors))
+    return answer
 
 
 def _topic_offsets(topic: Any, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
@@ -100,6 +109,8 @@ def named(answer: OffsetFetchAnswer, group_ids: Sequence[str], version: int) -> 
     """Fill in the group where the version has none; a version that has groups is never matched by position."""
     if version >= FIRST_BATCHED_VERSION:
         return answer
-    # Old brokers send an answer for every group: two calls of ``_replace`` took a sixteenth of its processor time.
-    ((_, error, topics, errors),), (group_id,) = answer.groups, group_ids
-    return OffsetFetchAnswer(answer.throttle_time, (GroupOffsetsAnswer(group_id, error, topics, errors),))
+    (group_id,) = group_ids
+    if answer.others:
+        return answer._replace(others=[group._replace(group_id=group_id) for group in answer.others])
+    (offsets,) = answer.fetched.values()
+    return OffsetFetchAnswer(answer.throttle_time, {group_id: offsets.renamed(group_id)}, [])

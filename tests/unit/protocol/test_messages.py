@@ -63,8 +63,8 @@ def versions_of(api: Api) -> range:
 
 REQUESTS: list[tuple[Api, int, Any]] = [
     *((FIND_COORDINATOR, v, lambda v: find_coordinator.build(["g"], GROUP, v)) for v in versions_of(FIND_COORDINATOR)),
-    *((OFFSET_FETCH, v, lambda v: offset_fetch.build({"g": ALL}, False, v)) for v in versions_of(OFFSET_FETCH)),
-    *((OFFSET_FETCH, v, lambda v: offset_fetch.build({"g": SOME}, False, v)) for v in versions_of(OFFSET_FETCH)),
+    *((OFFSET_FETCH, v, lambda v: offset_fetch.build(["g"], {}, False, v)) for v in versions_of(OFFSET_FETCH)),
+    *((OFFSET_FETCH, v, lambda v: offset_fetch.build(["g"], {"g": SOME}, False, v)) for v in versions_of(OFFSET_FETCH)),
     *((apis.DELETE_GROUPS, v, lambda v: delete_groups.build(["g", "h"], v)) for v in versions_of(apis.DELETE_GROUPS)),
     *(
         (apis.LIST_GROUPS, v, lambda v: list_groups.build([GroupState.EMPTY], [GroupType.CLASSIC], v))
@@ -159,7 +159,7 @@ def test_what_is_written_by_hand_is_what_kio_writes(group_ids: list[str], requir
     schema = request_schema(OFFSET_FETCH, version)
     groups = tuple(schema.OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in group_ids)
     by_kio = schema.OffsetFetchRequest(groups=groups, require_stable=require_stable)
-    by_hand = offset_fetch.build(dict.fromkeys(group_ids, ALL), require_stable, version)
+    by_hand = offset_fetch.build(group_ids, {}, require_stable, version)
     assert by_hand == encode_body(by_kio)
     assert kio_reads(by_hand, version) == by_kio
 
@@ -170,7 +170,7 @@ def test_a_question_about_one_group_written_by_hand_is_what_kio_writes(
 ) -> None:
     stable = {"require_stable": require_stable} if version == 7 else {}
     by_kio = request_schema(OFFSET_FETCH, version).OffsetFetchRequest(group_id=group_id, topics=None, **stable)
-    by_hand = offset_fetch.build({group_id: ALL}, bool(stable) and require_stable, version)
+    by_hand = offset_fetch.build([group_id], {group_id: ALL}, bool(stable) and require_stable, version)
     assert by_hand == encode_body(by_kio)
     assert kio_reads(by_hand, version) == by_kio
 
@@ -211,16 +211,16 @@ class TestRefusals:
     @pytest.mark.parametrize("version", [2, 7])
     def test_offset_fetch_takes_many_groups_from_v8_on(self, version: int) -> None:
         with pytest.raises(NoBatchedOffsetFetchError, match="takes one group a request"):
-            offset_fetch.build({"a": ALL, "b": ALL}, False, version)
-        assert [group.group_id for group in kio_reads(offset_fetch.build({"a": ALL, "b": ALL}, False, 8)).groups] == [
+            offset_fetch.build(["a", "b"], {}, False, version)
+        assert [group.group_id for group in kio_reads(offset_fetch.build(["a", "b"], {}, False, 8)).groups] == [
             "a",
             "b",
         ]
 
     def test_a_broker_that_cannot_hold_unstable_offsets_back_is_not_asked_to(self) -> None:
         with pytest.raises(UnsupportedVersionError, match="stable offsets"):
-            offset_fetch.build({"a": ALL}, True, 6)
-        assert kio_reads(offset_fetch.build({"a": ALL}, True, 7), 7).require_stable is True
+            offset_fetch.build(["a"], {}, True, 6)
+        assert kio_reads(offset_fetch.build(["a"], {}, True, 7), 7).require_stable is True
 
     @pytest.mark.parametrize(("kind", "version"), [(CoordinatorType.TRANSACTION, 0), (CoordinatorType.SHARE, 5)])
     def test_key_types_that_a_version_does_not_know(self, kind: CoordinatorType, version: int) -> None:

@@ -100,7 +100,9 @@ def test_it_reads_the_answer_for_one_group_as_kio_does(response: Any, version: i
     data = frame(response)
     answer = decode_response(OFFSET_FETCH, version, data)
     assert answer == offset_fetch.from_kio(decode_message(OFFSET_FETCH, version, data))
-    assert [group.group_id for group in offset_fetch.named(answer, ["g"], version).groups] == ["g"]
+    named = offset_fetch.named(answer, ["g"], version)
+    assert [*named.fetched, *(group.group_id for group in named.others)] == ["g"]
+    assert [offsets.group_id for offsets in named.fetched.values()] == list(named.fetched)
     assert answer.throttle_time == response.throttle_time
 
 
@@ -132,9 +134,9 @@ def test_tagged_fields_of_tomorrow_are_passed_over() -> None:
     topic = b"\x02" + b"t" + b"\x02" + partition + b"\x00"
     group = b"\x02" + b"g" + b"\x02" + topic + b"\x00\x00" + b"\x01\x00\x01z"
     data = b"\x00\x00\x00\x07\x00" + b"\x00\x00\x00\x00" + b"\x02" + group + b"\x00"
-    (answer,) = decode_response(OFFSET_FETCH, 8, data).groups
-    assert (answer.group_id, answer.error) == ("g", ErrorCode.none)
-    assert [(topic.topic, list(topic.rows())) for topic in answer.topics] == [("t", [(3, 7, 0, "")])]
+    answer = decode_response(OFFSET_FETCH, 8, data)
+    assert (list(answer.fetched), answer.others) == (["g"], [])
+    assert [(topic.topic, list(topic.rows())) for topic in answer.fetched["g"].topics] == [("t", [(3, 7, 0, "")])]
 
 
 def test_a_code_of_tomorrow_is_an_error_and_not_an_empty_group() -> None:
