@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import GroupType
 from airflow_kafka_groups.models.cluster import Broker, BrokerId, CoordinatorType, TopicPartition
-from airflow_kafka_groups.models.group_offsets import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.models.group_offsets import GroupOffsets, PackedGroups, TopicOffsets
 from airflow_kafka_groups.models.groups import (
     LEASE_GROUP_ID,
     GroupDescription,
@@ -38,6 +38,7 @@ __all__ = [
     "NO_OFFSET",
     "OffsetAndMetadata",
     "OffsetSpec",
+    "PackedGroups",
     "TopicOffsets",
     "TopicPartition",
 ]

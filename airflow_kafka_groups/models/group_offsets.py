@@ -8,7 +8,7 @@ many calls only compare, count or forward them.
 from __future__ import annotations
 
 from array import array
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from functools import lru_cache
 from itertools import chain, repeat
 from struct import Struct
@@ -149,10 +149,6 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
         self._packed = packed
         self._index: dict[TopicPartition, OffsetAndMetadata | None] | None = None
 
-    def renamed(self, group_id: GroupId) -> GroupOffsets:
-        """Return the same offsets as those of another group."""
-        return GroupOffsets(group_id, self._topics, self._packed)
-
     @property
     def topics(self) -> tuple[TopicOffsets, ...]:
         """The columns of its topics."""
@@ -201,6 +197,33 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
             offset, metadata = (NO_OFFSET, "") if value is None else (value.offset, value.metadata)
             by_topic.setdefault(partition.topic, []).append((partition.partition, offset, epoch, metadata))
         return cls(group_id, tuple(_columns(topic, rows) for topic, rows in by_topic.items()))
+
+
+class PackedGroups(Mapping[GroupId, GroupOffsets]):
+    """The undecoded offsets of many groups: a ``GroupOffsets`` is made each time that one is looked up.
+
+    Python's cyclic garbage collector looks at every ``GroupOffsets``, and never at bytes.
+
+    :param packed: each group with its topics (see ``GroupOffsets``).
+    """
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: dict[GroupId, bytes]) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __iter__(self) -> Iterator[GroupId]:
+        return iter(self._packed)
+
+    def __getitem__(self, group_id: GroupId) -> GroupOffsets:
+        return GroupOffsets(group_id, (), self._packed[group_id])
+
+    def keys(self) -> KeysView[GroupId]:
+        """Return the groups; the inherited way looks each of them up."""
+        return self._packed.keys()
 
 
 class _Values(ValuesView[OffsetAndMetadata | None]):

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from airflow_kafka_groups.models import (
     Broker,
     BrokerId,
-    GroupOffsets,
     GroupState,
     GroupType,
     ListedOffset,
@@ -103,13 +102,13 @@ class GroupOffsetsAnswer(NamedTuple):
 class OffsetFetchAnswer(NamedTuple):
     """An OffsetFetch response.
 
-    :param fetched: the groups without any error.
-    :param others: the groups with an error of their own or of a partition.
+    :param packed: groups in the plainest form, without any error, undecoded (see ``models.PackedGroups``).
+    :param groups: the other groups.
     """
 
     throttle_time: timedelta
-    fetched: dict[str, GroupOffsets]
-    others: list[GroupOffsetsAnswer]
+    packed: dict[str, bytes]
+    groups: list[GroupOffsetsAnswer]
 
 
 class OffsetChangeAnswer(NamedTuple):

@@ -64,38 +64,34 @@ class PipelinedConnection:
     async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
         """Send a request and return its decoded answer (see ``BrokerConnection``)."""
         try:
-            frame = await self._exchange(api, version, request, timeout)
+            frame = await self._pipeline.exchange(*self._encode(api, version, request), timeout)
         except (RemoteProtocolError, OSError) as error:  # TimeoutError is an OSError
             raise self._failure(api, timeout, error) from error
         return decode_response(api, version, frame)
 
     def submit(self, api: Api, version: int, request: Message, timeout: float, on_answer: OnAnswer) -> SentRequest:
         """Send a request, and call ``on_answer`` with what comes of it (see ``BrokerConnection``)."""
+        on_frame = partial(self._settle, api, version, timeout, on_answer)
         try:
-            response = self._exchange(api, version, request, timeout)
+            return self._pipeline.submit(*self._encode(api, version, request), timeout, on_frame)
         except OSError as error:
             raise self._failure(api, timeout, error) from error
-        response.add_done_callback(partial(self._settle, api, version, timeout, on_answer))
-        return response
 
-    def _exchange(self, api: Api, version: int, request: Message, timeout: float) -> asyncio.Future[bytes]:
+    def _encode(self, api: Api, version: int, request: Message) -> tuple[bytes, bytes]:
+        """Return the correlation id of a request, and the whole of it."""
         correlation_id = (next(self._correlation_ids) & 0x7FFFFFFF).to_bytes(4, "big")
-        data = encode_header(api, version, correlation_id, self._client_id) + encode_body(request)
-        return self._pipeline.exchange(correlation_id, data, timeout)
+        return correlation_id, encode_header(api, version, correlation_id, self._client_id) + encode_body(request)
 
     def _settle(
-        self, api: Api, version: int, timeout: float, on_answer: OnAnswer, response: asyncio.Future[bytes]
+        self, api: Api, version: int, timeout: float, on_answer: OnAnswer, frame: bytes, error: Exception | None
     ) -> None:
-        if response.cancelled():
-            return
-        error = response.exception()
         if error is not None:
             failure = self._failure(api, timeout, error)
             failure.__cause__ = error
             on_answer(None, failure)
             return
         try:
-            answer = decode_response(api, version, response.result())
+            answer = decode_response(api, version, frame)
         except RemoteProtocolError as malformed:
             on_answer(None, malformed)
         else:

@@ -9,10 +9,35 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 
 _SIZE = 4
+
+OnFrame = Callable[[bytes, Exception | None], None]
+"""Called with the frame of a response, without its length, or with an error."""
+
+
+class Exchange:
+    """A request in flight."""
+
+    __slots__ = ("correlation_id", "deadline", "on_frame")
+
+    def __init__(self, correlation_id: bytes, on_frame: OnFrame, deadline: float) -> None:
+        self.correlation_id = correlation_id
+        self.on_frame: OnFrame | None = on_frame
+        self.deadline = deadline
+
+    def cancel(self) -> None:
+        """Stop waiting for the response: it is passed over when it comes."""
+        self.on_frame = None
+
+    def settle(self, frame: bytes, error: Exception | None) -> None:
+        """Hand over what came of the request, unless it was cancelled, or that was done before."""
+        on_frame, self.on_frame = self.on_frame, None
+        if on_frame is not None:
+            on_frame(frame, error)
 
 
 class Pipeline(asyncio.Protocol):
@@ -27,7 +52,7 @@ class Pipeline(asyncio.Protocol):
         self._writer = writer
         self._transport = writer.transport
         self._unwritten: list[bytes] = []
-        self._in_flight: deque[tuple[bytes, asyncio.Future[bytes], float]] = deque()
+        self._in_flight: deque[Exchange] = deque()
         self._received = bytearray()
         self._missing = _SIZE
         self._timer: asyncio.TimerHandle | None = None
@@ -42,20 +67,39 @@ class Pipeline(asyncio.Protocol):
     def exchange(self, correlation_id: bytes, request: bytes, timeout: float) -> asyncio.Future[bytes]:
         """Send a request and return a future of the frame of its response, both without their length.
 
-        Raises ``ConnectionError`` when the connection is closed. The future raises it when the connection breaks,
-        ``TimeoutError`` after ``timeout`` seconds, and ``RemoteProtocolError`` for a response that is not the next one.
+        It raises what ``submit`` calls back with. Raises what ``submit`` raises.
+        """
+        response: asyncio.Future[bytes] = self._loop.create_future()
+
+        def settle(frame: bytes, error: Exception | None) -> None:
+            if response.done():  # it was cancelled
+                return
+            if error is None:
+                response.set_result(frame)
+            else:
+                response.set_exception(error)
+
+        self.submit(correlation_id, request, timeout, settle)
+        return response
+
+    def submit(self, correlation_id: bytes, request: bytes, timeout: float, on_frame: OnFrame) -> Exchange:
+        """Send a request, and call ``on_frame`` once, in a later turn, with its response or an error.
+
+        The error is ``ConnectionError`` when the connection breaks, ``TimeoutError`` after ``timeout`` seconds, and
+        ``RemoteProtocolError`` for a response that is not the next one. Raises ``ConnectionError`` when the connection
+        is closed already.
         """
         if not self.open:
             raise ConnectionResetError("the connection is closed")
         if not self._unwritten:
             self._loop.call_soon(self._write)
         self._unwritten += (len(request).to_bytes(_SIZE, "big"), request)
-        response: asyncio.Future[bytes] = self._loop.create_future()
         deadline = self._loop.time() + timeout
-        self._in_flight.append((correlation_id, response, deadline))
+        exchange = Exchange(correlation_id, on_frame, deadline)
+        self._in_flight.append(exchange)
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
-        return response
+        return exchange
 
     async def aclose(self) -> None:
         """Close the connection and wait until it is gone. What was not written yet never is."""
@@ -95,11 +139,9 @@ class Pipeline(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         while self._in_flight:
-            _, response, _ = self._in_flight.popleft()
-            if not response.done():
-                lost = ConnectionResetError("the connection was closed")
-                lost.__cause__ = error
-                response.set_exception(lost)
+            lost = ConnectionResetError("the connection was closed")
+            lost.__cause__ = error
+            self._in_flight.popleft().settle(b"", lost)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -111,20 +153,17 @@ class Pipeline(asyncio.Protocol):
     def _answer(self, frame: bytes) -> bool:
         if not self._in_flight:
             return self._break(RemoteProtocolError("a response to no request"))
-        correlation_id, response, _ = self._in_flight[0]
-        if frame[:_SIZE] != correlation_id:
+        exchange = self._in_flight[0]
+        if frame[:_SIZE] != exchange.correlation_id:
             return self._break(RemoteProtocolError("a response to another request"))
         self._in_flight.popleft()
-        if not response.done():  # it is when its caller was cancelled, or waited for too long
-            response.set_result(frame)
+        exchange.settle(frame, None)
         return True
 
     def _break(self, error: RemoteProtocolError) -> bool:
         """Fail the next request with an error, and the others by closing the connection."""
         if self._in_flight:
-            _, response, _ = self._in_flight.popleft()
-            if not response.done():
-                response.set_exception(error)
+            self._in_flight.popleft().settle(b"", error)
         self._transport.abort()
         return False
 
@@ -136,9 +175,13 @@ class Pipeline(asyncio.Protocol):
     def _expire(self) -> None:
         self._timer = None
         now = self._loop.time()
-        left = [deadline for _, response, deadline in self._in_flight if not response.done() and deadline > now]
-        for _, response, deadline in self._in_flight:
-            if not response.done() and deadline <= now:
-                response.set_exception(TimeoutError())
+        left = []
+        for exchange in list(self._in_flight):
+            if exchange.on_frame is None:
+                continue
+            if exchange.deadline <= now:
+                exchange.settle(b"", TimeoutError())
+            else:
+                left.append(exchange.deadline)
         if left:
             self._watch(min(left))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Generic
 
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
@@ -77,6 +77,7 @@ class AdminDriver(Generic[K, V]):
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._asked_before: set[K] = set()
         self._results: list[Outcome[K, V]] = []
+        self._finished: list[Iterable[Outcome[K, V]]] = []
         self._discovered: list[Broker] = []
         self._guessed = bool(mapping) and lookup is not None
         known = mapping or {}
@@ -99,9 +100,10 @@ class AdminDriver(Generic[K, V]):
         """The number of keys without a result."""
         return len(self._open)
 
-    def take_results(self) -> list[Outcome[K, V]]:
-        """Return the results that came since the last time: (key, value, error)."""
-        results, self._results = self._results, []
+    def take_results(self) -> chain[Outcome[K, V]]:
+        """Return the results that came since the last time: (key, value, error). They can be read once."""
+        results = chain(self._results, *self._finished)
+        self._results, self._finished = [], []
         return results
 
     def take_discovered(self) -> list[Broker]:
@@ -138,11 +140,13 @@ class AdminDriver(Generic[K, V]):
         asked = set(spec.keys)
         others = result.failed or result.unmapped or result.retry or result.split
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
-        if final and not others and result.completed.keys() == asked:  # nearly always
+        completed = result.packed or result.completed
+        if final and not others and completed.keys() == asked:  # nearly always
             if spec.scope.stage is Stage.LOOKUP:
-                self._discovered.extend({broker.broker_id: broker for broker in result.completed.values()}.values())
-            self._finish_all(spec.keys, map(result.completed.__getitem__, spec.keys))
+                self._discovered.extend({broker.broker_id: broker for broker in completed.values()}.values())
+            self._finish_all(spec.keys, map(completed.__getitem__, spec.keys))
             return
+        result.completed.update(result.packed)
         self._fail_missing(spec, result)
         for key, error in result.failed.items():
             if key in asked:
@@ -221,11 +225,11 @@ class AdminDriver(Generic[K, V]):
             self._results.append((key, value, error))
 
     def _finish_all(self, keys: Sequence[K], values: Iterable[V]) -> None:
-        """Finish all keys of a request at once, as ``_finish`` does for one."""
+        """Finish all keys of a request at once, as ``_finish`` does for one. Values are made when they are taken."""
         finished: Iterable[Outcome[K, V]] = zip(keys, values, repeat(None), strict=False)
         if not self._open.issuperset(keys):  # some of them were given up before
             finished = [outcome for outcome in finished if outcome[0] in self._open]
-        self._results.extend(finished)
+        self._finished.append(finished)
         self._open.difference_update(keys)
 
     def _fail_all(self, keys: Iterable[K], error: KafkaGroupsError) -> None:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
+from itertools import chain
 from typing import Generic
 
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
@@ -51,7 +52,7 @@ async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Out
     return gathered
 
 
-async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGenerator[list[Outcome[K, V]], None]:
+async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGenerator[chain[Outcome[K, V]], None]:
     """Drive a call to its end and yield the results of each step as they are known; a step may have none.
 
     Close it when leaving early: what is under way ends then.
@@ -103,11 +104,11 @@ class _Exchanges(Generic[K, V]):
 
         Raises what the driver or a handler raised: not an answer but a bug, and it is reported before the deadline.
         """
+        timer = asyncio.get_running_loop().call_later(seconds, self._something_came.set)
         try:
-            async with asyncio.timeout(max(seconds, 0)):
-                await self._something_came.wait()
-        except TimeoutError:
-            return
+            await self._something_came.wait()
+        finally:
+            timer.cancel()
         self._something_came.clear()
         if self._bug is not None:
             raise self._bug

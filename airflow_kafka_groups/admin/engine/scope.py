@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
+from typing import NamedTuple
 
 from airflow_kafka_groups.models import BrokerId
 
 ANY_BROKER: BrokerId = -1
 
 
-class Stage(Enum):
+class Stage(IntEnum):
     """A stage of a key: finding its broker, then asking that broker."""
 
-    LOOKUP = "lookup"
-    FULFILLMENT = "fulfillment"
+    LOOKUP = 0
+    FULFILLMENT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """A stage and a broker; a request has one, and so has each queue of waiting keys.
 
     :param broker_id: the broker to ask; ``ANY_BROKER`` where lookups wait for one to be chosen.

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler import ReadingHandler
-from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
-from airflow_kafka_groups.models import BrokerId, GroupOffsets, ListConsumerGroupOffsetsSpec, TopicPartition
-from airflow_kafka_groups.protocol.answers import OffsetFetchAnswer
+from airflow_kafka_groups.models import (
+    BrokerId,
+    GroupOffsets,
+    ListConsumerGroupOffsetsSpec,
+    PackedGroups,
+    TopicPartition,
+)
+from airflow_kafka_groups.protocol.answers import NO_ERRORS, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
@@ -50,22 +56,20 @@ class ListGroupOffsetsHandler(ReadingHandler):
         self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetFetchAnswer
     ) -> HandlerResult[str, GroupOffsets]:
         """Sort the groups by status."""
-        answer = offset_fetch.named(response, keys, version)
+        _, packed, groups = offset_fetch.named(response, keys, version)
+        if not groups and not self.specs:  # as nearly always
+            return HandlerResult(packed=PackedGroups(packed))
         result: HandlerResult[str, GroupOffsets] = HandlerResult()
-        if self.specs:
-            for offsets in answer.fetched.values():
-                self._sort_partitions(offsets, {}, broker_id, result)
-        else:
-            result.completed = answer.fetched
-        for group in answer.others:
-            status = coordinator_status(group.error)
-            if status is KeyStatus.COMPLETED:
+        for offsets in PackedGroups(packed).values():
+            self._sort_partitions(offsets, NO_ERRORS, broker_id, result)
+        for group in groups:
+            if group.error is ErrorCode.none:
                 offsets = GroupOffsets(group.group_id, group.topics)
                 self._sort_partitions(offsets, group.partition_errors, broker_id, result)
                 continue
             subject = f"group {group.group_id!r}"
             error = broker_error(group.error, self.api, broker_id=broker_id, subject=subject)
-            result.add_error(status, group.group_id, error)
+            result.add_error(coordinator_status(group.error), group.group_id, error)
         return result
 
     def _sort_partitions(

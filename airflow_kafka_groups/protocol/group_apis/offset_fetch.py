@@ -80,12 +80,12 @@ def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
 
 def from_kio(response: Message) -> OffsetFetchAnswer:
     """Convert a response that kio has read."""
-    answer = OffsetFetchAnswer(getattr(response, "throttle_time", NO_THROTTLE), {}, [])
+    groups = []
     for group in getattr(response, "groups", (response,)):
         errors: dict[TopicPartition, ErrorCode] = {}
         topics = tuple([_topic_offsets(topic, errors) for topic in group.topics])
-        hot_codec.add(answer, GroupOffsetsAnswer(getattr(group, "group_id", ""), group.error_code, topics, errors))
-    return answer
+        groups.append(GroupOffsetsAnswer(getattr(group, "group_id", ""), group.error_code, topics, errors))
+    return OffsetFetchAnswer(getattr(response, "throttle_time", NO_THROTTLE), {}, groups)
 
 
 def _topic_offsets(topic: Any, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
@@ -110,7 +110,6 @@ def named(answer: OffsetFetchAnswer, group_ids: Sequence[str], version: int) -> 
     if version >= FIRST_BATCHED_VERSION:
         return answer
     (group_id,) = group_ids
-    if answer.others:
-        return answer._replace(others=[group._replace(group_id=group_id) for group in answer.others])
-    (offsets,) = answer.fetched.values()
-    return OffsetFetchAnswer(answer.throttle_time, {group_id: offsets.renamed(group_id)}, [])
+    packed = dict.fromkeys(group_ids, answer.packed[""]) if answer.packed else {}
+    groups = [group._replace(group_id=group_id) for group in answer.groups]
+    return OffsetFetchAnswer(answer.throttle_time, packed, groups)

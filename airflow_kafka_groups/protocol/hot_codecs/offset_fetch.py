@@ -24,7 +24,7 @@ from kio.serial.readers import (
     read_timedelta_i32,
 )
 
-from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
+from airflow_kafka_groups.models import TopicOffsets, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_ERRORS, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
@@ -63,25 +63,17 @@ def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
     answer = OffsetFetchAnswer(reader.read(read_timedelta_i32), {}, [])
     if version >= FIRST_BATCHED_VERSION:
         left = reader.array_length()
-        while left := left - reader.plain_groups(left, answer.fetched):
-            add(answer, reader.group())
+        while left := left - reader.plain_groups(left, answer.packed):
+            answer.groups.append(reader.group())
             left -= 1
         reader.skip_tags()
     elif end := reader.end_of_plain(reader.position):
-        answer.fetched[""] = GroupOffsets("", (), frame[reader.position : end])
+        answer.packed[""] = frame[reader.position : end]
         reader.position = end
     else:
-        add(answer, reader.body(""))
+        answer.groups.append(reader.body(""))
     reader.end()
     return answer
-
-
-def add(answer: OffsetFetchAnswer, group: GroupOffsetsAnswer) -> None:
-    """Add a group to a response, where it belongs."""
-    if group.error is _NONE and not group.partition_errors:
-        answer.fetched[group.group_id] = GroupOffsets(group.group_id, group.topics)
-    else:
-        answer.others.append(group)
 
 
 @lru_cache(1000)
@@ -99,14 +91,14 @@ class _OffsetsReader(CompactReader):
         super().__init__(frame)
         self._names: dict[bytes, str] = {}
 
-    def plain_groups(self, most: int, fetched: dict[str, GroupOffsets]) -> int:
+    def plain_groups(self, most: int, packed: dict[str, bytes]) -> int:
         """Read groups as most are, up to the first that is another: short lists, plain rows, no error, no tags.
 
         Return how many there were. This is ``group`` without a call for each field: the calls would be most of the
         time. What begins a group of one topic is looked up among what others began with, as topics come again.
 
         :param most: read no more than this.
-        :param fetched: where they are added.
+        :param packed: where they are added.
         """
         data, position = self.data, self.position
         shapes: dict[bytes, tuple[int, int, _Unpack, tuple[int, ...]]] = {}
@@ -128,8 +120,7 @@ class _OffsetsReader(CompactReader):
                     break
                 if data[start] == _ONE_TOPIC:
                     shapes[head] = len(head), end - start, *_marks(head[-1] - 1)
-            group_id = data[position + 1 : start].decode()
-            fetched[group_id] = GroupOffsets(group_id, (), data[start:end])
+            packed[data[position + 1 : start].decode()] = data[start:end]
             position = end
             read += 1
         self.position = position

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
+from kio.serial.errors import SerialError
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
+from airflow_kafka_groups.models import PackedGroups
+from airflow_kafka_groups.protocol.answers import OffsetFetchAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.codec import decode_message, encode_body, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -51,7 +55,7 @@ GROUPS = st.builds(
 RESPONSES = st.builds(
     SCHEMA.OffsetFetchResponse,
     throttle_time=st.integers(0, 10_000).map(lambda ms: timedelta(milliseconds=ms)),
-    groups=lists(GROUPS, 5),
+    groups=st.lists(GROUPS, max_size=5, unique_by=lambda group: group.group_id).map(tuple),
 )
 
 
@@ -59,11 +63,20 @@ def frame(response: Any) -> bytes:
     return b"\x00\x00\x00\x07\x00" + encode_body(response)
 
 
+def contents(answer: OffsetFetchAnswer) -> Any:
+    """Return what an answer says of each group, in whichever form."""
+    packed: dict[str, Any] = {
+        key: (ErrorCode.none, group.topics, {}) for key, group in PackedGroups(answer.packed).items()
+    }
+    groups = {group.group_id: (group.error, group.topics, dict(group.partition_errors)) for group in answer.groups}
+    return answer.throttle_time, packed | groups
+
+
 @given(RESPONSES)
 def test_it_reads_what_kio_reads(response: Any) -> None:
     data = frame(response)
     answer = decode_response(OFFSET_FETCH, 8, data)
-    assert answer == offset_fetch.from_kio(decode_message(OFFSET_FETCH, 8, data))
+    assert contents(answer) == contents(offset_fetch.from_kio(decode_message(OFFSET_FETCH, 8, data)))
     assert answer == offset_fetch.named(answer, [], 8)
     assert answer.throttle_time == response.throttle_time
 
@@ -99,10 +112,9 @@ def test_it_reads_the_answer_for_one_group_as_kio_does(response: Any, version: i
     response = of_one(response, version)
     data = frame(response)
     answer = decode_response(OFFSET_FETCH, version, data)
-    assert answer == offset_fetch.from_kio(decode_message(OFFSET_FETCH, version, data))
+    assert contents(answer) == contents(offset_fetch.from_kio(decode_message(OFFSET_FETCH, version, data)))
     named = offset_fetch.named(answer, ["g"], version)
-    assert [*named.fetched, *(group.group_id for group in named.others)] == ["g"]
-    assert [offsets.group_id for offsets in named.fetched.values()] == list(named.fetched)
+    assert [*named.packed, *(group.group_id for group in named.groups)] == ["g"]
     assert answer.throttle_time == response.throttle_time
 
 
@@ -129,14 +141,54 @@ def test_an_answer_with_something_after_it_is_an_error(response: Any) -> None:
         decode_response(OFFSET_FETCH, 8, frame(response) + b"x")
 
 
+PLAIN_GROUPS = st.builds(
+    SCHEMA.OffsetFetchResponseGroup,
+    group_id=st.sampled_from(["a", "bc", "ünï"]),
+    topics=lists(
+        st.builds(
+            SCHEMA.OffsetFetchResponseTopics, name=st.sampled_from(["t", "uv"]), partitions=lists(PLAIN, 3).filter(bool)
+        ),
+        2,
+    ),
+    error_code=st.just(ErrorCode.none),
+)
+PLAIN_RESPONSES = st.builds(
+    SCHEMA.OffsetFetchResponse,
+    throttle_time=st.just(timedelta()),
+    groups=st.lists(PLAIN_GROUPS, min_size=1, max_size=3, unique_by=lambda group: group.group_id).map(tuple),
+)
+
+
+@given(PLAIN_RESPONSES)
+def test_plain_groups_stay_packed(response: Any) -> None:
+    answer = decode_response(OFFSET_FETCH, 8, frame(response))
+    assert (list(answer.packed), answer.groups) == ([group.group_id for group in response.groups], [])
+
+
+@given(PLAIN_RESPONSES, st.data())
+def test_a_changed_byte_of_plain_groups_means_what_kio_says(response: Any, data: st.DataObject) -> None:
+    whole = bytearray(frame(response))
+    whole[data.draw(st.integers(5, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        expected = contents(offset_fetch.from_kio(decode_message(OFFSET_FETCH, 8, bytes(whole))))
+    except KeyError:
+        reject()  # kio knows no tagged fields of tomorrow
+    except (SerialError, ValueError, IndexError, struct.error):
+        with pytest.raises(RemoteProtocolError):
+            decode_response(OFFSET_FETCH, 8, bytes(whole))
+    else:
+        assert contents(decode_response(OFFSET_FETCH, 8, bytes(whole))) == expected
+
+
 def test_tagged_fields_of_tomorrow_are_passed_over() -> None:
     partition = bytes.fromhex("00000003" + "0000000000000007" + "00000000" + "01" + "0000") + b"\x01\x05\x02ab"
     topic = b"\x02" + b"t" + b"\x02" + partition + b"\x00"
     group = b"\x02" + b"g" + b"\x02" + topic + b"\x00\x00" + b"\x01\x00\x01z"
     data = b"\x00\x00\x00\x07\x00" + b"\x00\x00\x00\x00" + b"\x02" + group + b"\x00"
     answer = decode_response(OFFSET_FETCH, 8, data)
-    assert (list(answer.fetched), answer.others) == (["g"], [])
-    assert [(topic.topic, list(topic.rows())) for topic in answer.fetched["g"].topics] == [("t", [(3, 7, 0, "")])]
+    (group,) = answer.groups
+    assert (answer.packed, group.group_id, group.error) == ({}, "g", ErrorCode.none)
+    assert [(topic.topic, list(topic.rows())) for topic in group.topics] == [("t", [(3, 7, 0, "")])]
 
 
 def test_a_code_of_tomorrow_is_an_error_and_not_an_empty_group() -> None:
