@@ -8,7 +8,7 @@ many calls only compare, count or forward them.
 from __future__ import annotations
 
 from array import array
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from functools import lru_cache
 from itertools import chain, repeat
 from struct import Struct
@@ -221,9 +221,17 @@ class PackedGroups(Mapping[GroupId, GroupOffsets]):
     def __getitem__(self, group_id: GroupId) -> GroupOffsets:
         return GroupOffsets(group_id, (), self._packed[group_id])
 
-    def keys(self) -> KeysView[GroupId]:
-        """Return the groups; the inherited way looks each of them up."""
-        return self._packed.keys()
+    def values(self) -> ValuesView[GroupOffsets]:
+        """Return the offsets of each group; the inherited way looks each of them up."""
+        return _PackedValues(self)
+
+
+class _PackedValues(ValuesView[GroupOffsets]):
+    _mapping: PackedGroups
+
+    def __iter__(self) -> Iterator[GroupOffsets]:
+        packed = self._mapping._packed
+        return map(GroupOffsets, packed, repeat(()), packed.values())
 
 
 class _Values(ValuesView[OffsetAndMetadata | None]):

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import copy
 import pickle
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import (
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    OffsetAndMetadata,
+    PackedGroups,
+    TopicPartition,
+)
 
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b", "ünï"]), st.integers(0, 2**31 - 1))
 VALUES = st.none() | st.builds(
@@ -50,3 +58,18 @@ def test_a_state_or_type_of_tomorrow_is_unknown_and_never_empty(text: str | None
 @pytest.mark.parametrize("state", GroupState)
 def test_states_are_read_whatever_their_case(state: GroupState) -> None:
     assert GroupState.parse(state.value.upper()) is state
+
+
+def test_packed_groups_are_a_mapping_of_offsets() -> None:
+    row = struct.Struct(">iqi4x").pack
+    topics = b"\x03" + b"\x02t\x03" + row(0, 7, -1) + row(4, 9, 2) + b"\x00" + b"\x03uv\x02" + row(1, 5, -1) + b"\x00"
+    packed = PackedGroups({"g": topics + b"skipped", "none": b"\x01"})
+    offsets = {
+        TopicPartition("t", 0): OffsetAndMetadata(7),
+        TopicPartition("t", 4): OffsetAndMetadata(9, leader_epoch=2),
+        TopicPartition("uv", 1): OffsetAndMetadata(5),
+    }
+    assert packed["g"] == GroupOffsets.from_mapping("g", offsets)
+    assert [(group.group_id, dict(group)) for group in packed.values()] == [("g", offsets), ("none", {})]
+    assert packed["g"].topics[0].packed_rows() == row(0, 7, -1) + row(4, 9, 2)
+    assert (list(packed), len(packed), "other" in packed) == (["g", "none"], 2, False)

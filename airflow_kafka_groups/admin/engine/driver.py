@@ -137,15 +137,15 @@ class AdminDriver(Generic[K, V]):
         if throttle:  # brokers answer first and expect the client to send nothing for this long (KIP-219)
             self._throttled[broker_id] = now + throttle.total_seconds()
         self._queue.complete(spec)
-        asked = set(spec.keys)
         others = result.failed or result.unmapped or result.retry or result.split
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
         completed = result.packed or result.completed
-        if final and not others and completed.keys() == asked:  # nearly always
+        if final and not others and tuple(completed) == spec.keys:  # nearly always, and in the order asked
             if spec.scope.stage is Stage.LOOKUP:
                 self._discovered.extend({broker.broker_id: broker for broker in completed.values()}.values())
-            self._finish_all(spec.keys, map(completed.__getitem__, spec.keys))
+            self._finish_all(spec.keys, completed.values())
             return
+        asked = set(spec.keys)
         result.completed.update(result.packed)
         self._fail_missing(spec, result)
         for key, error in result.failed.items():

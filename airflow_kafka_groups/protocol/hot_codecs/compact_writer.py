@@ -39,5 +39,9 @@ def strings(texts: Iterable[str], after_each: bytes = b"") -> bytes:
 
     :param after_each: what follows each string, where the elements have more fields. Default: nothing.
     """
-    written = [uvarint(len(text) + 1) + text + after_each for text in map(str.encode, texts)]
+    encoded = list(map(str.encode, texts))
+    try:  # short ones, as nearly always
+        written = [_ONE_BYTE[len(text) + 1] + text + after_each for text in encoded]
+    except IndexError:
+        written = [uvarint(len(text) + 1) + text + after_each for text in encoded]
     return uvarint(len(written) + 1) + b"".join(written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -42,6 +43,25 @@ async def test_a_stream_in_windows_has_every_group_once(batched: bool) -> None:
     assert sorted(seen) == [(group_id, PARTITIONS_OF_GROUP) for group_id in group_ids]
     assert told == sorted(told)
     assert told[-1] == (len(group_ids), len(group_ids))
+
+
+async def test_a_stream_makes_no_work_for_the_collector() -> None:
+    group_ids = [f"group-{number:05d}" for number in range(100 * WINDOW)]
+    collections: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            collections.append(info["generation"])
+
+    async with client(batch_size=WINDOW) as admin:
+        gc.collect()
+        gc.callbacks.append(note)
+        try:
+            async for result in admin.stream_consumer_group_offsets(group_ids):
+                assert result.ok
+        finally:
+            gc.callbacks.remove(note)
+    assert len(collections) <= 3, collections
 
 
 async def test_the_windows_of_a_stream_share_one_deadline() -> None:
