@@ -11,7 +11,8 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
 
 SMALL = st.integers(-1, 5)
-MAYBE = st.one_of(st.none(), st.just(KafkaGroupsError("gone")), st.builds(ListedOffset, SMALL))
+KNOWN = st.builds(ListedOffset, SMALL)
+MAYBE = st.one_of(KNOWN, KNOWN, KNOWN, st.none(), st.just(KafkaGroupsError("gone")))
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,13 @@ def test_a_sum_with_an_unknown_part_is_unknown_and_one_without_a_commit_is_not()
     assert unknown.partitions[parts[2]].flag is LagFlag.UNKNOWN
 
 
+def test_the_lag_of_a_group_with_one_recreated_topic_is_unknown() -> None:
+    keys = [TopicPartition("t", 0), TopicPartition("u", 0)]
+    bounds = LogBounds(dict.fromkeys(keys, ListedOffset(0)), dict(zip(keys, map(ListedOffset, (10, 4)), strict=True)))
+    lag = GroupLag(GroupOffsets.from_mapping("g", dict.fromkeys(keys, OffsetAndMetadata(5))), bounds)
+    assert (lag.messages, lag.behind) == (None, None)
+
+
 def test_records_that_were_removed_unread_are_behind_and_no_messages() -> None:
     key = TopicPartition("t", 0)
     bounds = LogBounds({key: ListedOffset(7)}, {key: ListedOffset(10)})
@@ -89,7 +97,7 @@ def test_the_sums_of_the_columns_are_those_of_the_partitions(
 
 
 def test_partitions_are_asked_for_once_however_many_groups_read_them() -> None:
-    reads = {"a": [("t", 1), ("u", 0)], "b": [("t", 0), ("t", 1)]}
+    reads = {"a": [("t", 1), ("u", 0)], "b": [("t", 1), ("t", 0)]}
     groups = [
         GroupOffsets.from_mapping(group_id, {TopicPartition(*key): OffsetAndMetadata(1) for key in keys})
         for group_id, keys in reads.items()
