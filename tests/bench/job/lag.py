@@ -73,12 +73,14 @@ def _fill(bootstrap: str, groups: int, topics: int) -> list[str]:
 def _command_line(cluster: KafkaCluster, groups: int, total: int) -> float:
     """Return the seconds that Kafka's tool takes, its JVM's start included."""
     began = time.perf_counter()
-    printed = consumer_groups(cluster, "--describe", "--all-groups", timeout=_CLI_TIMEOUT_S, options=_SCRIPT_OPTIONS)
+    asked = ("--describe", "--all-groups", "--timeout", f"{_CLI_TIMEOUT_S * 1000:.0f}")  # its own 5 s are too few
+    printed = consumer_groups(cluster, *asked, timeout=_CLI_TIMEOUT_S, options=_SCRIPT_OPTIONS)
     seconds = time.perf_counter() - began
     rows = [line.split() for line in printed.splitlines() if line.startswith("lag-service-")]
     lag = sum(int(row[5]) for row in rows)
     if (len(rows), lag) != (groups * PARTITIONS, total):
-        raise LabError(f"kafka-consumer-groups printed {len(rows)} rows with a lag of {lag}, not {total}")
+        said = f"kafka-consumer-groups printed {len(rows)} rows with a lag of {lag}, not {total}"
+        raise LabError(f"{said}; its first words: {printed.strip()[:500]}")
     return seconds
 
 
