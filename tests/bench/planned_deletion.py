@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
@@ -27,15 +27,17 @@ from unittest.mock import patch
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.servers import parse_servers
-from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.service import DeletionResult, delete_by_plan
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.journal import journal
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, PlannedGroup, save_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import LEASE_GROUP_ID
@@ -47,14 +49,6 @@ from tests.lab.topics import create_topics
 CLUSTER = "bench"
 PARTITIONS = 10
 OFFSETS = {(TOPIC, partition): 1_000_000 + partition for partition in range(PARTITIONS)}
-
-
-class Client(AdminClient):
-    """The client of an Airflow connection, without its policy."""
-
-    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of topics."""
-        return await ClusterAdmin(self._calls.config).topic_ids(topics)
 
 
 class Spent:
@@ -167,7 +161,7 @@ async def measure(bootstrap: str, folder: Path, size: int, how: str, profile: bo
     layout = Layout(folder, CLUSTER)
     ids = [f"job-{time.time_ns():x}.service-{number:06d}" for number in range(size)]
     await asyncio.to_thread(seed_groups, bootstrap, ids, OFFSETS)
-    async with Client(config) as admin:
+    async with GuardedAdminClient(config, ConnectionSettings(conn_id=CLUSTER, properties={})) as admin:
         plan = await make_plan(admin, layout, ids)
         await backup_groups(admin, layout, plan)
         spent = Spent()

@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     create_entry,
     read_entry,
 )
-from airflow_kafka_groups.maintenance.journal.history import Deletion, History, Life, RunRecord
+from airflow_kafka_groups.maintenance.journal.history import Deletion, History, Life, RunRecord, leases_of
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 CHECKPOINT_RUNS = 50
@@ -86,6 +86,7 @@ def write_checkpoint(folder: StoragePath, runs: Sequence[RunRecord], last: Entry
         "last": last.sha256,
         "open": [run.number for run in runs if run.ended is None],
         "requests": requests,
+        "leases": {group_id: at.isoformat() for group_id, at in leases_of(runs).items()},
         "body": body,
     }
     entry = create_entry(where / f"{name}.json", data)
@@ -102,6 +103,7 @@ class Checkpoint:
         self.runs = int(data["runs"])
         self.last = str(data["last"])
         self.open = [int(number) for number in data["open"]]
+        self.leases = {str(group_id): parse_time(at) for group_id, at in data["leases"].items()}
         self._requests: Mapping[str, list[int]] = data["requests"]
         self._blocks = Blocks(folder, data["body"])
         self._read_run = read_run
@@ -154,6 +156,6 @@ def read_checkpoint(
             return None
         checkpoint = Checkpoint(where, entry.data, read_run)
         checkpoint.verify()
-    except (JournalError, KeyError, TypeError, ValueError):
+    except (JournalError, AttributeError, KeyError, TypeError, ValueError):
         return None
     return checkpoint if listed.issuperset(range(1, checkpoint.runs + 1)) else None

@@ -126,8 +126,13 @@ class IdleReset:
 class Settled(Protocol):
     """What ended runs amount to, without having read each of them."""
 
-    runs: int
-    """It is about the runs up to this number, except for those without an end."""
+    @property
+    def runs(self) -> int:
+        """The number of the last run that it is about; those without an end are left out."""
+
+    @property
+    def leases(self) -> Mapping[str, datetime]:
+        """The lease groups of all these runs, and when the latest run with each of them began."""
 
     def deletions(self) -> Iterable[Deletion]:
         """Return the latest deletion, certain or possible, of each group."""
@@ -203,10 +208,9 @@ class History:
 
     def leases(self, since: datetime) -> set[str]:
         """Return the lease groups of runs that began since this moment."""
-        begun = (run.begun for run in self.runs)
-        return {
-            str(data["lease"]["group_id"]) for data in begun if data.get("lease") and parse_time(data["at"]) >= since
-        }
+        settled = {} if self.settled is None else self.settled.leases
+        found = (*settled.items(), *leases_of(self.runs).items())
+        return {group_id for group_id, at in found if at >= since}
 
     def of_group(self, group_id: str) -> list[RunRecord]:
         """Return the runs that dealt with a group; of those in a checkpoint, what they say of this group only."""
@@ -226,6 +230,12 @@ class History:
         return [
             run for run in (*self.earlier, *(found[number] for number in sorted(found))) if run.request_id == request_id
         ]
+
+
+def leases_of(runs: Iterable[RunRecord]) -> dict[str, datetime]:
+    """Return the lease groups of runs, oldest run first, and when the latest run with each of them began."""
+    begun = (run.begun for run in runs)
+    return {str(data["lease"]["group_id"]): parse_time(data["at"]) for data in begun if data.get("lease")}
 
 
 def fold(

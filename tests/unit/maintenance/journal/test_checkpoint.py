@@ -36,7 +36,8 @@ def runs(folder: Path, first: int, last: int, *, open_ones: tuple[int, ...] = ()
     of_cluster = Journal(folder, "c")
     for number in range(first, last + 1):
         at = NOW + timedelta(minutes=number)
-        header = {"run_id": f"r{number}", "request_id": f"q{number // 2}"}
+        lease = {"group_id": f"lease{number % 3}"} if number % 2 else None
+        header = {"run_id": f"r{number}", "request_id": f"q{number // 2}", "lease": lease}
         run = of_cluster.begin(header, at, after=of_cluster.current())
         names = [f"g{number}", "often"]
         run.intend(dict.fromkeys(names, "f"), at)
@@ -50,6 +51,9 @@ def same(one: History, other: History) -> None:
     assert one.deletions() == other.deletions()
     assert one.lives() == other.lives()
     assert one.idle_resets() == other.idle_resets()
+    for minutes in range(0, 20, 2):
+        since = NOW + timedelta(minutes=minutes)
+        assert one.leases(since) == other.leases(since)
     for number in range(8):
         assert one.idle_resets(f"q{number}") == other.idle_resets(f"q{number}")
         assert [run.number for run in one.of_request(f"q{number}")] == [
