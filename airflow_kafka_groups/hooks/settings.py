@@ -24,7 +24,7 @@ from airflow_kafka_groups.hooks.fields import (
     pem_or_file,
     text_of,
 )
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.patterns import protecting
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 from airflow_kafka_groups.transport.security import PASSWORD_MECHANISMS, SASL_MECHANISMS, SECURITY_PROTOCOLS, TOKEN_URL
 
@@ -108,7 +108,7 @@ class ConnectionSettings:
         """Return whether the connection protects this group; it always protects the lease's group."""
         if group_id == self.lease_group_id:
             return True
-        return bool(self.protected_groups) and GroupFilter(protected=self.protected_groups).protects(group_id)
+        return bool(self.protected_groups) and protecting(self.protected_groups).protects(group_id)
 
     def require_writable(self) -> None:
         """Raise ``ConfigurationError`` if the connection is read-only."""

@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import translate
+from functools import lru_cache
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.models import LEASE_GROUP_ID
@@ -123,6 +124,12 @@ class _Keepers:
             if expression.fullmatch(group_id) or expression.fullmatch(composed) or spelling == composed:
                 return pattern
         return None
+
+
+@lru_cache(maxsize=16)
+def protecting(patterns: tuple[str, ...]) -> GroupFilter:
+    """Return the filter of these protected patterns, compiled once however many groups are asked about."""
+    return GroupFilter(protected=patterns)
 
 
 def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ an incomplete file set is recognizable. docs/formats.md specifies the formats.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import IO, Any, Protocol, TypeAlias
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+
+_BLOCK = 1 << 20
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -160,16 +163,27 @@ def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
 
     Raises ``MaintenanceError`` if the storage returns other bytes than were written.
     """
+    return write_parts(folder, name, [data])
+
+
+def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> StoragePath:
+    """Write a file of which only one part at a time is in memory, with the guarantees of ``write_file``."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    if isinstance(path, Path):
-        # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
-        part = path.with_name(f".{name}.{secrets.token_hex(4)}.tmp")
-        part.write_bytes(data)
-        part.replace(path)
-    else:
-        path.write_bytes(data)
-    if path.read_bytes() != data:
+    written = hashlib.sha256()
+    # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
+    part = path.with_name(f".{name}.{secrets.token_hex(4)}.tmp") if isinstance(path, Path) else path
+    with part.open("wb") as file:
+        for data in parts:
+            file.write(data)
+            written.update(data)
+    if isinstance(part, Path):
+        part.replace(str(path))
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(_BLOCK):
+            found.update(data)
+    if found.digest() != written.digest():
         raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
     return path
 
@@ -177,6 +191,27 @@ def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
 def write_json(folder: StoragePath, name: str, data: Mapping[str, Any]) -> StoragePath:
     """Write an indented JSON file, with the guarantees of ``write_file``."""
     return write_file(folder, name, json_bytes(data))
+
+
+def write_listing(
+    folder: StoragePath, name: str, head: Mapping[str, Any], items: str, rows: Iterable[Mapping[str, Any]]
+) -> StoragePath:
+    """Write a JSON file that ends with a long list, one entry a line, with the guarantees of ``write_file``.
+
+    :param head: what comes before the list.
+    :param items: the list's name.
+    :param rows: its entries, which are encoded one by one: of a million only the bytes are ever there.
+    """
+    begin = json.dumps({**head, items: []}, allow_nan=False).removesuffix("]}")
+    encode = json.JSONEncoder(allow_nan=False).encode
+
+    def parts() -> Iterator[bytes]:
+        yield begin.encode()
+        for number, row in enumerate(rows):
+            yield f"{',' if number else ''}\n{encode(row)}".encode()
+        yield b"\n]}\n"
+
+    return write_parts(folder, name, parts())
 
 
 def json_bytes(data: Mapping[str, Any]) -> bytes:

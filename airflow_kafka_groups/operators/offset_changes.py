@@ -54,7 +54,7 @@ class _OffsetChangeOperator(StoredOperator):
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.contracts.paths import CHANGES
         from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes, counts_of
-        from airflow_kafka_groups.maintenance.storage import utc_now, write_json
+        from airflow_kafka_groups.maintenance.storage import utc_now, write_listing
 
         dry_run = self.dry_run
         layout = self.layout()
@@ -67,16 +67,19 @@ class _OffsetChangeOperator(StoredOperator):
         async def work(admin: GuardedAdminClient) -> list[ChangeResult]:
             changes = [_held(change, settings.protects(change.group_id)) for change in await propose(admin)]
             if not dry_run:  # recorded before anything is written, so that the change can be undone
-                record = {**head, "groups": [change.to_json() for change in changes]}
-                write_json(layout.root / CHANGES, f"{run_id}-before.json", record)
+                proposed = (change.to_json() for change in changes)
+                write_listing(layout.root / CHANGES, f"{run_id}-before.json", head, "groups", proposed)
             return await apply_changes(
                 admin, changes, dry_run=dry_run, may_be_absent=may_be_absent, progress=self.log_progress
             )
 
         results = self.hook.run(work)
-        record = {**head, "counts": counts_of(results), "groups": [result.to_json() for result in results]}
-        path = write_json(layout.root / CHANGES, f"{run_id}-result.json", record)
-        self.log.info("%s: %s; recorded in %s", what, record["counts"], path)
+        counts = counts_of(results)
+        found = (result.to_json() for result in results)
+        path = write_listing(
+            layout.root / CHANGES, f"{run_id}-result.json", {**head, "counts": counts}, "groups", found
+        )
+        self.log.info("%s: %s; recorded in %s", what, counts, path)
         bad = [item for item in results if item.outcome in (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)]
         if bad:
             raise GroupsFailedError({item.group_id: KafkaGroupsError(item.reason) for item in bad}, len(results))
@@ -86,7 +89,7 @@ class _OffsetChangeOperator(StoredOperator):
             self.log.warning("Kept: %s: %s", group_id, reason)
         return {
             "dry_run": dry_run,
-            "counts": record["counts"],
+            "counts": counts,
             "partitions": sum(item.partitions for item in results),
             "kept": first_failures(kept),
             "skipped": first_failures(skipped),

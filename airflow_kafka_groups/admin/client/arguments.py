@@ -89,13 +89,16 @@ def commits_of(
     for group_id in group_ids_of(offsets, "offsets"):
         of_group = {_partition(key): value for key, value in offsets[group_id].items()}
         for partition, value in of_group.items():
-            name = f"offsets[{group_id!r}][{partition.topic}[{partition.partition}]]"
             if not isinstance(value, OffsetAndMetadata):
-                raise ConfigurationError(name, value, "give an OffsetAndMetadata")
+                raise ConfigurationError(_field(group_id, partition), value, "give an OffsetAndMetadata")
             if value.offset < 0:
-                raise ConfigurationError(name, value.offset, "an offset is 0 or more")
+                raise ConfigurationError(_field(group_id, partition), value.offset, "an offset is 0 or more")
         checked[group_id] = of_group
     return checked
+
+
+def _field(group_id: str, partition: TopicPartition) -> str:
+    return f"offsets[{group_id!r}][{partition.topic}[{partition.partition}]]"
 
 
 def _partition(key: object) -> TopicPartition:

@@ -192,7 +192,7 @@ def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator
 
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-            for block in whole_groups(parquet.iter_batches(BATCH_ROWS)):
+            for block in whole_groups(parquet.iter_batches(BATCH_ROWS, use_threads=False)):
                 yield block, _verified_entries(path, block, backup)
     except (KeyError, ValueError, pa.ArrowException) as exc:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc

@@ -34,6 +34,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, re
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
+from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_parquet
 from airflow_kafka_groups.maintenance.storage import (
     Clock,
@@ -202,7 +203,8 @@ def _parquet(table: GroupTable, backup: Backup) -> bytes:
     ids = pa.array(list(backup.entries), pa.string())
     prints = pa.array([entry.fingerprint for entry in backup.entries.values()], pa.string())
     with_prints = (
-        {**named, "fingerprint": prints.take(pc.index_in(named["group_id"], value_set=ids))} for named in table.chunks()
+        {**named, "fingerprint": prints.take(pc.index_in(named["group_id"], value_set=ids))}
+        for named in table.chunks(BATCH_ROWS)
     )
     constants = {name: getattr(backup, name) for name in ("cluster", "kafka_cluster_id", "plan_id")}
     buffer = io.BytesIO()

@@ -138,7 +138,7 @@ def _read(path: StoragePath) -> Any:
             present = [field.name for field in schema if field.name in parquet.schema_arrow.names]
             if missing := [column.name for column in _REQUIRED if column.name not in present]:
                 raise SnapshotError(f"{path} lacks a column: {missing[0]!r}")
-            table = parquet.read(columns=present)
+            table = parquet.read(columns=present, use_threads=False)
         columns = {name: _cast(table[name], schema.field(name).type, name) for name in present}
     except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
         raise SnapshotError(f"{path} cannot be read: {exc}") from exc

@@ -9,7 +9,8 @@ at the time of the backup), or if the offset is outside the log, where it would 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.maintenance.backup.file import Backup, open_backup
@@ -17,7 +18,7 @@ from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, Ends, commits_in, committed_of, log_ends
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
 
 async def propose_restore(
@@ -44,7 +45,7 @@ async def propose_restore(
     if unknown := [group_id for group_id in wanted if group_id not in groups]:
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}
-    ends = await log_ends(admin, (where for group_id in wanted for where in groups[group_id].offsets))
+    ends = await log_ends(admin, _partitions(groups[group_id].offsets for group_id in wanted))
     recreated = await recreated_topics(admin, backup)
     changes = []
     for group_id in wanted:
@@ -54,6 +55,15 @@ async def propose_restore(
         else:
             changes.append(propose_group(groups[group_id], commits_in(read.value), ends, overwrite, recreated))
     return changes
+
+
+def _partitions(offsets: Iterable[GroupOffsets]) -> list[TopicPartition]:
+    """Return every partition of these groups once."""
+    found: dict[str, set[int]] = {}
+    for group in offsets:
+        for topic in group.topics:
+            found.setdefault(topic.topic, set()).update(topic.partitions)
+    return [TopicPartition(topic, partition) for topic in sorted(found) for partition in sorted(found[topic])]
 
 
 async def recreated_topics(admin: BackupAdmin, backup: Backup) -> dict[str, str]:
@@ -78,24 +88,41 @@ def propose_group(
     :param recreated: recreated topics, with the message.
     """
     group_id = group.entry.group_id
-    saved = commits_in(group.offsets)
-    newer = [
-        where for where, value in before.items() if where not in saved or _was_committed_since(value, saved[where])
-    ]
-    if newer and not overwrite:
-        where = newer[0]
+    saved = group.offsets  # each of a backup's partitions has a commit
+    if not overwrite and (where := _newer(before, saved)) is not None:
         return Change(
             group_id=group_id,
             before=before,
             kept=f"it was used since the backup: {where.topic}[{where.partition}] is at {before[where].offset}",
         )
-    skipped = {}
-    for where, value in saved.items():
-        if reason := recreated.get(where.topic) or _why_skipped(where, value.offset, group, ends):
-            skipped[where] = reason
-    after = {where: value for where, value in saved.items() if where not in skipped}
+    skipped = _skipped(group, ends, recreated)
+    after: Commits = cast("Commits", saved)  # as columns, if it is all of them: a backup can have millions
+    if skipped:
+        after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
     kept = None if after else "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
     return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)
+
+
+def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:
+    """Return the first partition that the group has committed since the backup."""
+    for where, value in before.items():
+        then = saved.get(where)
+        if then is None or _was_committed_since(value, then):
+            return where
+    return None
+
+
+def _skipped(group: BackedUpGroup, ends: Ends, recreated: Mapping[str, str]) -> dict[TopicPartition, str]:
+    """Return the partitions that cannot be restored, with the reason."""
+    skipped = {}
+    rows = ((topic.topic, row[0], row[1]) for topic in group.offsets.topics for row in topic.rows())
+    for (topic, partition, offset), old_start, old_end in zip(rows, *group.bounds, strict=True):
+        where = (topic, partition)  # it equals the TopicPartition of which ``ends`` knows
+        found = ends.get(where, "the log start and end are unknown")  # type: ignore[call-overload]
+        reason = recreated.get(topic) or _why_skipped(found, offset, old_start, old_end)
+        if reason is not None:
+            skipped[TopicPartition(topic, partition)] = reason
+    return skipped
 
 
 def _was_committed_since(now: OffsetAndMetadata, saved: OffsetAndMetadata) -> bool:
@@ -104,14 +131,14 @@ def _was_committed_since(now: OffsetAndMetadata, saved: OffsetAndMetadata) -> bo
     return (now.offset, now.metadata) != (saved.offset, saved.metadata) or epochs[0] > epochs[1]
 
 
-def _why_skipped(where: TopicPartition, offset: int, group: BackedUpGroup, ends: Ends) -> str | None:
-    found = ends.get(where, "the log start and end are unknown")
+def _why_skipped(found: tuple[int, int] | str, offset: int, old_start: int, old_end: int) -> str | None:
+    """Return why an offset cannot be restored. The log's former start and end are -1 where they are not known."""
     if isinstance(found, str):
         return found
     start, end = found
-    old_start, old_end = group.log_ends.get(where, (None, None))
-    if (old_end is not None and end < old_end) or (old_start is not None and start < old_start):
-        return f"the topic was recreated: its log is {start} to {end} and was {old_start} to {old_end}"
+    if end < old_end or start < old_start:
+        shown = [None if known < 0 else known for known in (old_start, old_end)]
+        return f"the topic was recreated: its log is {start} to {end} and was {shown[0]} to {shown[1]}"
     if not start <= offset <= end:
         return f"offset {offset} is outside the log, {start} to {end}"
     return None

@@ -12,8 +12,8 @@ from typing import Any
 
 from airflow_kafka_groups.maintenance.fingerprint import fingerprints
 
-BATCH_ROWS = 65_536
-"""The number of rows to read at once."""
+BATCH_ROWS = 32_768
+"""The number of rows to read or write at once: more are no faster, and take more memory."""
 
 
 class GroupBlock:

@@ -160,7 +160,7 @@ class SnapshotReader:
 
         keep = None if wanted is None else pa.array(sorted(wanted), pa.string())
         with self._parquet(name) as parquet:
-            for batch in parquet.iter_batches(BATCH_ROWS, columns=columns):
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
                 yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
 
     def _blocks(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -89,11 +91,8 @@ def test_storage_that_loses_bytes_is_noticed() -> None:
 
         def mkdir(self, **_: Any) -> None: ...
 
-        def write_bytes(self, data: bytes) -> int:
-            return len(data)
-
-        def read_bytes(self) -> bytes:
-            return b""
+        def open(self, _mode: str) -> io.BytesIO:
+            return io.BytesIO()
 
     with pytest.raises(MaintenanceError, match="differs from what was written"):
         storage.write_json(Forgetful(), "a.json", {})  # type: ignore[arg-type]
@@ -135,3 +134,11 @@ def test_airflows_object_storage_is_such_a_path(base: str, tmp_path: Path) -> No
     assert path.exists()
     with pytest.raises(PlanError, match="missing"):
         read_json(layout.manifest(ID), "it", PlanError)
+
+
+def test_a_long_list_is_written_entry_by_entry(tmp_path: Path) -> None:
+    lists: list[list[dict[str, object]]] = [[], [{"a": 1}], [{"a": 1}, {"b": "ü\n"}]]
+    for rows in lists:
+        path = storage.write_listing(tmp_path, "l.json", {"format": 1, "what": "x"}, "groups", iter(rows))
+        assert json.loads(path.read_bytes()) == {"format": 1, "what": "x", "groups": rows}
+    assert [file.name for file in tmp_path.iterdir()] == ["l.json"]

@@ -234,9 +234,9 @@ def test_one_group_is_found_without_decoding_the_others(tmp_path: Path, monkeypa
     decoded: list[list[int]] = []
     read = pq.ParquetFile.read_row_groups
 
-    def counted(self: Any, row_groups: list[int]) -> Any:
+    def counted(self: Any, row_groups: list[int], **how: Any) -> Any:
         decoded.append(row_groups)
-        return read(self, row_groups)
+        return read(self, row_groups, **how)
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_groups", counted)
     assert find_in_plan(layout, ID, "g07") == groups[12]

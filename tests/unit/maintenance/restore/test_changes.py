@@ -162,7 +162,8 @@ async def test_what_does_not_read_back_as_it_was_written_has_failed(meddled: Off
     assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.FAILED
 
 
-async def test_each_change_has_one_result_in_order_and_progress_is_told() -> None:
+async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.changes._CHUNK_GROUPS", 200)
     names = [f"g{number}" for number in range(401)]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
