@@ -140,10 +140,11 @@ class AdminDriver(Generic[K, V]):
         others = result.failed or result.unmapped or result.retry or result.split
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
         completed = result.packed or result.completed
-        if final and not others and tuple(completed) == spec.keys:  # nearly always, and in the order asked
+        values = None if others else _values(completed, spec.keys)
+        if final and values is not None:  # nearly always
             if spec.scope.stage is Stage.LOOKUP:
                 self._discovered.extend({broker.broker_id: broker for broker in completed.values()}.values())
-            self._finish_all(spec.keys, completed.values())
+            self._finish_all(spec.keys, values)
             return
         asked = set(spec.keys)
         result.completed.update(result.packed)
@@ -277,3 +278,10 @@ class AdminDriver(Generic[K, V]):
                 error = OutcomeUnknownError(str(error))
             error.__cause__ = reason
             self._finish(key, None, error)
+
+
+def _values(completed: Mapping[K, V], keys: tuple[K, ...]) -> Iterable[V] | None:
+    """Return the values of the keys in their order, or ``None`` when there are not exactly these."""
+    if tuple(completed) == keys:  # no look at each of them
+        return completed.values()
+    return map(completed.__getitem__, keys) if completed.keys() == set(keys) else None
