@@ -151,6 +151,7 @@ STATE_COLUMNS = columns(
         "idle_lag_at": "timestamp, null",
         "idle_lag": "int64, null",
         "idle_log_start": "int64, null",
+        "alive_at": "timestamp, null",
     }
 )
 """The result of a history, for the next incremental run: one row for each group of its newest snapshot.
@@ -159,4 +160,5 @@ STATE_COLUMNS = columns(
 the newest. ``committed_*``: what the last observation without an error had committed. ``log_start``: sum over the
 committed partitions. ``nearest``: the least that is left between a log start and the committed offset. ``life_*`` and
 ``idle_*``: what the first observation with all ends known saw, of the present life and of the present idle time.
+``alive_at``: when an incomplete snapshot last showed a sign of life.
 """

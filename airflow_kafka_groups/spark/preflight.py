@@ -32,6 +32,9 @@ _CONNECTOR_CLASSES = {
     "kafka-clients": "org.apache.kafka.clients.admin.AdminClient",
     "commons-pool2": "org.apache.commons.pool2.impl.GenericKeyedObjectPool",
 }
+FEW_ROWS = 1_000_000
+"""The number of rows up to which Spark's overhead (jobs, plans, shuffles) dominates."""
+
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
@@ -177,3 +180,21 @@ def fit_shuffles(spark: SparkSession, rows: int) -> None:
     if not spark.sparkContext.getConf().contains(_SHUFFLE_PARTITIONS):
         parts = max(spark.sparkContext.defaultParallelism, 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
         spark.conf.set(_SHUFFLE_PARTITIONS, parts)
+
+
+def fit_plans(spark: SparkSession, rows: int) -> None:
+    """Plan few rows once, with one shuffle task: adaptive planning costs more than it saves.
+
+    Settings of the user are kept.
+
+    :param spark: the job's session.
+    :param rows: the number of rows that will be read.
+    """
+    few = rows <= FEW_ROWS
+    for name, value in (("spark.sql.adaptive.enabled", "false"), ("spark.sql.shuffle.partitions", "1")):
+        if spark.sparkContext.getConf().contains(name):
+            continue
+        if few:
+            spark.conf.set(name, value)
+        elif name == "spark.sql.adaptive.enabled":
+            spark.conf.unset(name)

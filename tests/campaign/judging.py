@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import new_id
@@ -94,45 +95,30 @@ def verdicts(snapshots: list[ModelSnapshot], newest: ModelSnapshot, how: int) ->
     :param how: 0 as the job does; 1 by a job with other settings; 2 by one that calls groups with members stale.
     """
     policy = StalenessPolicy(min_idle_seconds=60.0 if how == 1 else MIN_IDLE)
-    complete = [snapshot for snapshot in snapshots if snapshot.manifest.complete]
-    if newest not in complete:
-        complete = [*complete, newest]
+    complete = [snapshot.manifest.complete or snapshot is newest for snapshot in snapshots]
+    places = list(accumulate(complete, initial=0))[:-1]  # of an incomplete one: that of the complete one after it
     found = []
     for group_id, row in newest.rows.items():
         seen = [
-            _observed(place, snapshot.rows[group_id])
-            for place, snapshot in enumerate(complete)
+            _observed(place, snapshot.rows[group_id], complete=counts)
+            for place, counts, snapshot in zip(places, complete, snapshots, strict=True)
             if group_id in snapshot.rows
         ]
-        judged = judge_slowly(seen, len(complete) - 1, policy)
+        judged = judge_slowly(seen, sum(complete) - 1, policy)
         if judged is not None:
-            since = _later(judged["idle_since"], group_id, snapshots, newest)
+            since = _later(judged["idle_since"], group_id, newest)
             found.append(_verdict(row, judged, since, policy, how))
     return found
 
 
-def _later(
-    since: datetime | None, group_id: str, snapshots: list[ModelSnapshot], newest: ModelSnapshot
-) -> datetime | None:
-    """Let an idle time begin anew at a commit in the log, and where an incomplete snapshot shows life."""
-    if since is None:
-        return None
-    signs = [since]
-    if group_id in newest.last_commits:
-        signs.append(newest.manifest.observed_at - timedelta(seconds=newest.clock - newest.last_commits[group_id]))
-    before: SnapshotGroup | None = None
-    for snapshot in snapshots:
-        row = snapshot.rows.get(group_id)
-        if row is None or row.errors:
-            continue
-        moved = before is not None and dict(before.offsets.items()) != dict(row.offsets.items())
-        if row.members or row.state != "Empty" or moved:
-            signs.append(snapshot.manifest.observed_at)
-        before = row
-    return max(signs)
+def _later(since: datetime | None, group_id: str, newest: ModelSnapshot) -> datetime | None:
+    """Let an idle time begin anew at a commit in the log."""
+    if since is None or group_id not in newest.last_commits:
+        return since
+    return max(since, newest.manifest.observed_at - timedelta(seconds=newest.clock - newest.last_commits[group_id]))
 
 
-def _observed(place: int, row: SnapshotGroup) -> Observation:
+def _observed(place: int, row: SnapshotGroup, *, complete: bool) -> Observation:
     offsets = {
         (where.topic, where.partition): (value.offset, value.leader_epoch or -1, value.metadata)
         for where, value in row.offsets.items()
@@ -148,6 +134,7 @@ def _observed(place: int, row: SnapshotGroup) -> Observation:
         error=row.errors[0] if row.errors else None,
         offsets=offsets,
         ends=dict.fromkeys(offsets, (0, 100_000)),
+        complete=complete,
     )
 
 

@@ -66,14 +66,16 @@ def verdicts(
     *,
     policy: StalenessPolicy | None = None,
     snapshots: Sequence[float] | None = None,
+    incomplete: Sequence[float] = (),
     retention_minutes: int = 0,
 ) -> DataFrame:
     """Judge a history; its snapshots are those of the rows, or of the hours named (some may have no rows)."""
     rows = [row for observation in history for row in observation]
-    ids = [snapshot_id(number) for number in snapshots] if snapshots else sorted({row["run_id"] for row in rows})
+    partly = [snapshot_id(number) for number in incomplete]
+    ids = [snapshot_id(number) for number in snapshots or ()] or sorted({row["run_id"] for row in rows} - {*partly})
     rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
     observed = frame(spark, rows).transform(observations())
-    return observed.transform(replay(rules, ids)).transform(judge(rules, retention_minutes))
+    return observed.transform(replay(rules, ids, partly)).transform(judge(rules, retention_minutes))
 
 
 def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:

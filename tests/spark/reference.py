@@ -12,7 +12,7 @@ from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What one snapshot says of one group."""
+    """What one snapshot says of one group. The place of an incomplete one is that of the complete one after it."""
 
     place: int
     at: datetime
@@ -23,6 +23,7 @@ class Observation:
     error: str | None
     offsets: dict[tuple[str, int], tuple[int, int, str]] = field(default_factory=dict)
     ends: dict[tuple[str, int], tuple[int | None, int | None]] = field(default_factory=dict)
+    complete: bool = True
 
     @property
     def unknown(self) -> int:
@@ -61,26 +62,44 @@ class Observation:
     def is_quiet(self) -> bool:
         return self.error is None and self.state == "Empty" and not self.members
 
+    def is_alive_after(self, before: Observation | None) -> bool:
+        """Return whether an incomplete snapshot shows life, by itself or beside the complete one before it."""
+        if self.members or self.state not in ("Empty", "Unknown"):
+            return True
+        if self.error is not None:
+            return False
+        if self.state != "Empty":
+            return True
+        if before is None:
+            return False
+        if (self.group_type, self.protocol_type) != (before.group_type, before.protocol_type):
+            return True
+        return before.error is None and self.offsets != before.offsets
+
 
 def judge_slowly(
     seen: Sequence[Observation], newest: int, policy: StalenessPolicy, retention_minutes: int = 0
 ) -> dict[str, Any] | None:
     """Return the deciding columns of a group's verdict, ``None`` for one that the newest snapshot lacks."""
+    partly = [each for each in seen if not each.complete]
+    seen = [each for each in seen if each.complete]
     if not seen or seen[-1].place != newest:
         return None
     life = _present_life(seen)
     last = life[-1]
     moved = _last_moved(life)
-    run = _idle_run(life, policy) if last.is_quiet else []
+    signs = _signs(life, partly)
+    idle_run = _idle_run(life, policy, signs) if last.is_quiet else []
+    run = list(idle_run)
     while run and moved and run[0].place < moved.place:
         run.pop(0)
     idle_since = None
     if last.is_quiet:
-        idle_since = max([_idle_run(life, policy)[0].at] + ([moved.at] if moved else []))
+        idle_since = max([idle_run[0].at] + ([moved.at] if moved else []))
     idle = None if idle_since is None else max((last.at - idle_since).total_seconds(), 0.0)
     return {
         "first_seen_at": life[0].at,
-        "empty_since": _idle_run(life, policy)[0].at if last.is_quiet else None,
+        "empty_since": idle_run[0].at if last.is_quiet else None,
         "last_moved_at": moved.at if moved else None,
         "idle_since": idle_since,
         "idle_seconds": idle,
@@ -139,7 +158,14 @@ def _last_moved(life: Sequence[Observation]) -> Observation | None:
     return moved
 
 
-def _idle_run(life: Sequence[Observation], policy: StalenessPolicy) -> list[Observation]:
+def _signs(life: Sequence[Observation], partly: Sequence[Observation]) -> list[Observation]:
+    by_place = {each.place: each for each in life}
+    return [
+        each for each in partly if each.place >= life[0].place and each.is_alive_after(by_place.get(each.place - 1))
+    ]
+
+
+def _idle_run(life: Sequence[Observation], policy: StalenessPolicy, signs: Sequence[Observation]) -> list[Observation]:
     run = [life[-1]]
     for earlier in reversed(life[:-1]):
         later = run[0]
@@ -147,6 +173,10 @@ def _idle_run(life: Sequence[Observation], policy: StalenessPolicy) -> list[Obse
         if not earlier.is_quiet or elapsed < 0 or (policy.max_gap_seconds and elapsed > policy.max_gap_seconds):
             break
         if (earlier.group_type, earlier.protocol_type) != (later.group_type, later.protocol_type):
+            break
+        if any(sign.place == later.place for sign in signs):
+            break
+        if any(sign.place < later.place and sign.at >= earlier.at for sign in signs):
             break
         run.insert(0, earlier)
     return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from math import ceil
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.spark.reference import Observation, judge_slowly
 pytestmark = pytest.mark.spark
 
 SNAPSHOTS = 8
+INCOMPLETE = [place + 0.5 for place in range(SNAPSHOTS - 1)]
 POLICIES = [
     StalenessPolicy(min_idle_seconds=2 * HOUR),
     StalenessPolicy(min_idle_seconds=HOUR, min_observations=4),
@@ -34,7 +36,8 @@ def random_history(random: Random, restless: float) -> list[Observation]:
     if random.random() < 0.1:
         kind, protocol = random.choice([("share", ""), ("streams", "streams"), ("classic", "connect")])
     pace, produced = random.choice([1, 3, 9]), random.choice([-1, 0, 2, 1000])
-    for place in range(SNAPSHOTS):
+    for number in sorted([*range(SNAPSHOTS), *INCOMPLETE]):
+        place = ceil(number)
         changes = {
             name: random.random() < restless
             for name in ("absent", "state", "error", "offsets", "kind", "clock", "unknown")
@@ -55,7 +58,7 @@ def random_history(random: Random, restless: float) -> list[Observation]:
         history.append(
             Observation(
                 place=place,
-                at=hour(place) + timedelta(seconds=random.choice([-5400, 1, 60]) if changes["clock"] else 0),
+                at=hour(number) + timedelta(seconds=random.choice([-5400, 1, 60]) if changes["clock"] else 0),
                 group_type="unknown" if changes["kind"] and kind == "classic" else kind,
                 protocol_type=protocol,
                 state=state,
@@ -66,6 +69,7 @@ def random_history(random: Random, restless: float) -> list[Observation]:
                     at: (None if changes["unknown"] and at[1] == 0 else place // pace, 10 + at[1] + produced * place)
                     for at in offsets
                 },
+                complete=number in range(SNAPSHOTS),
             )
         )
     return history
@@ -73,7 +77,7 @@ def random_history(random: Random, restless: float) -> list[Observation]:
 
 def rows_of(group: str, observation: Observation) -> list[SnapshotRow]:
     return seen(
-        observation.place,
+        observation.place if observation.complete else INCOMPLETE[observation.place - 1],
         group=group,
         at=observation.at,
         offsets=dict(observation.offsets),
@@ -97,7 +101,8 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: Sp
             expected.append({"group_id": group} | slow)
     rows = [rows_of(group, observation) for group, history in groups.items() for observation in history]
     random.shuffle(rows)
-    judged = verdicts(spark, rows, policy=policy, snapshots=range(SNAPSHOTS), retention_minutes=RETENTION).persist()
+    when = {"policy": policy, "snapshots": range(SNAPSHOTS), "incomplete": INCOMPLETE}
+    judged = verdicts(spark, rows, **when, retention_minutes=RETENTION).persist()
     expect(judged, *expected)
     for name in FORECASTS:
         known = sum(row[name] is not None for row in expected)
@@ -107,7 +112,7 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: Sp
 
     # Neither ends nor retention have a say in what is decided.
     without_ends = [[row | {"log_start": None, "log_end": None} for row in each] for each in rows]
-    blind = verdicts(spark, without_ends, policy=policy, snapshots=range(SNAPSHOTS))
+    blind = verdicts(spark, without_ends, **when)
     assert blind.select(*DECIDED).exceptAll(judged.select(*DECIDED)).count() == 0
     assert blind.where(" or ".join(f"{name} is not null" for name in [*FORECASTS, "lag", "lost"])).count() == 0
     judged.unpersist()

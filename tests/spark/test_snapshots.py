@@ -54,12 +54,22 @@ def test_complete_snapshots_of_the_same_cluster_are_used_oldest_first(spark: Spa
     check_rows(read_rows(spark, history).transform(observations()), history)
 
 
+def test_incomplete_snapshots_between_them_are_read_too(spark: SparkSession, lake: Path) -> None:
+    assert find(spark, lake).incomplete_ids == ids(2)
+    assert [manifest.snapshot_id for manifest in find(spark, lake).read] == list(ids(0, 1, 2, 3, 30))
+    assert find(spark, lake, max_snapshots=2).incomplete_ids == ()
+    assert find(spark, lake, snapshot_id=snapshot_id(1)).incomplete_ids == ()
+
+
 def test_what_is_not_used_is_told_with_the_reason(spark: SparkSession, lake: Path) -> None:
     assert find(spark, lake).skipped == (
         ("notes", "its name is not a snapshot id"),
         (snapshot_id(5), "data without a manifest: incomplete, ignored"),
         (snapshot_id(4), "is of another Kafka cluster (kafka-2, judged: kafka-1)"),
-        (snapshot_id(2), "is not complete (missing from the listing: 2: timed out)"),
+        (
+            snapshot_id(2),
+            "is not complete (missing from the listing: 2: timed out): only signs of life in it count",
+        ),
     )
 
 

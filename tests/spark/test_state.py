@@ -21,7 +21,7 @@ from airflow_kafka_groups.spark.staleness.state_store import StateStore, differe
 from airflow_kafka_groups.spark.staleness.transforms import observations, replay
 from tests.spark.histories import HOUR, frame, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
-from tests.spark.test_reference import POLICIES, SNAPSHOTS, random_history, rows_of
+from tests.spark.test_reference import INCOMPLETE, POLICIES, SNAPSHOTS, random_history, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -33,10 +33,12 @@ def test_a_state_carried_on_is_the_state_of_the_whole_history(spark: SparkSessio
     rows = [row for group, history in groups.items() for seen_at in history for row in rows_of(group, seen_at)]
     observed = frame(spark, rows).transform(observations()).persist()
     ids = [snapshot_id(place) for place in range(SNAPSHOTS)]
-    whole = observed.transform(replay(policy, ids)).persist()
+    partly = [snapshot_id(hour_of) for hour_of in INCOMPLETE]
+    whole = observed.transform(replay(policy, ids, partly)).persist()
     cut = (1, 4, 6)[number]
-    begun = observed.transform(replay(policy, ids[:cut]))
-    assert differences(whole, carry(begun, observed, ids[cut:], policy)) == []
+    begun = observed.transform(replay(policy, ids[:cut], partly[: cut - 1]))
+    assert differences(whole, carry(begun, observed, ids[cut:], policy, partly[cut - 1 :])) == []
+    assert differences(whole, carry(begun, observed, ids[cut:], policy)) != []
     assert whole.where("quiet").count() > 20
     assert whole.where("idle_log_start < log_start and idle_lag <> lag").count() > 5
     assert whole.where("life_lag_at < idle_lag_at").count() > 5
@@ -112,7 +114,7 @@ def test_a_state_that_does_not_fit_is_not_used_and_the_reason_is_told(spark: Spa
 
     assert reason({}) == ""
     assert "cannot be used (TypeError)" in reason(None)
-    assert "has format 1, this job reads 2" in reason({"format": 1})
+    assert "has format 2, this job reads 3" in reason({"format": 2})
     assert "are not those that its state was made of" in reason({}, listed=ids[1:])
     assert "are not those that its state was made of" in reason({}, listed=[snapshot_id(0.5), *ids])
     longer = StalenessPolicy(min_idle_seconds=HOUR, max_gap_seconds=HOUR)

@@ -1,13 +1,19 @@
-"""Snapshots' manifests as the jobs read them: whatever is wrong with one is an error that names the snapshot."""
+"""Snapshots' manifests as the jobs read them: which ones count, and errors that name a snapshot."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.spark.storage import Storage
+
+_FEW_MANIFESTS = 10
 
 
 def parse_manifest(text: str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
@@ -45,3 +51,62 @@ def half_written(snapshot_id: str, problem: str) -> str:
         f"snapshot {snapshot_id} is incomplete or was changed: {problem}. Nothing was judged. Restore its files, or "
         f"delete {paths.manifest(snapshot_id)} (the snapshot then no longer counts) and take a new snapshot"
     )
+
+
+def newest_complete(
+    spark: SparkSession, folder: str, cluster: str, ids: Sequence[str], wanted: int
+) -> tuple[tuple[SnapshotManifest, ...], tuple[SnapshotManifest, ...], list[tuple[str, str]]]:
+    """Read manifests from the newest on, until enough of them are complete.
+
+    Returns the complete ones and the incomplete ones of the same Kafka cluster, oldest first, and the others with the
+    reason why they are not used.
+
+    :param spark: the session.
+    :param folder: the cluster's folder.
+    :param cluster: its name.
+    :param ids: the snapshots to choose from, oldest first; the last one must be complete.
+    :param wanted: how many complete ones are enough.
+    """
+    used: list[SnapshotManifest] = []
+    incomplete: list[SnapshotManifest] = []
+    skipped: list[tuple[str, str]] = []
+    at_once = max(wanted, 100)
+    for end in range(len(ids), 0, -at_once):
+        batch = ids[max(0, end - at_once) : end]
+        for manifest in reversed(_read_manifests(spark, folder, cluster, batch)):
+            why = _unfit(manifest, used[0] if used else None)
+            if why and not used:
+                raise SnapshotError(
+                    f"snapshot {manifest.snapshot_id} {why}, so it may lack groups and cannot be judged. Take a new "
+                    "one, or name an older one by --snapshot-id"
+                )
+            if why:
+                if not manifest.complete and manifest.kafka_cluster_id == used[0].kafka_cluster_id:
+                    incomplete.append(manifest)
+                    why += ": only signs of life in it count"
+                skipped.append((manifest.snapshot_id, why))
+                continue
+            used.append(manifest)
+            if len(used) == wanted:
+                return tuple(reversed(used)), tuple(reversed(incomplete)), skipped
+    return tuple(reversed(used)), tuple(reversed(incomplete)), skipped
+
+
+def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str | None:
+    if not manifest.complete:
+        missing = "; ".join(f"{broker}: {why}" for broker, why in sorted(manifest.missing_brokers.items()))
+        return f"is not complete (missing from the listing: {missing or 'not named'})"
+    if judged is not None and manifest.kafka_cluster_id != judged.kafka_cluster_id:
+        return f"is of another Kafka cluster ({manifest.kafka_cluster_id}, judged: {judged.kafka_cluster_id})"
+    return None
+
+
+def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[SnapshotManifest]:
+    files = [f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in ids]
+    if len(ids) <= _FEW_MANIFESTS:  # a Spark job costs more than reading them one by one
+        storage = Storage(spark, folder)
+        texts = {snapshot_id: storage.read_text(path) for snapshot_id, path in zip(ids, files, strict=True)}
+    else:
+        read = spark.read.text(files, wholetext=True).select("value", "_metadata.file_name")
+        texts = {row["file_name"].removesuffix(".json"): row["value"] for row in read.collect()}
+    return [parse_manifest(texts.get(snapshot_id, ""), snapshot_id=snapshot_id, cluster=cluster) for snapshot_id in ids]

@@ -18,12 +18,11 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
-from airflow_kafka_groups.spark.ledger.manifests import half_written, parse_manifest
+from airflow_kafka_groups.spark.ledger.manifests import half_written, newest_complete
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
-_FEW_MANIFESTS = 10
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
 
@@ -31,12 +30,14 @@ _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 class History:
     """The snapshots of a judgement, oldest first; the last one is judged.
 
-    ``skipped`` names snapshots that were found but not used, with the reason, newest first. ``listed``: the ids of all
-    manifests up to the judged one.
+    ``incomplete``: the incomplete snapshots between them, which may only show that a group is alive. ``skipped`` names
+    snapshots that were found but not used, with the reason, newest first. ``listed``: the ids of all manifests up to
+    the judged one.
     """
 
     folder: str
     manifests: tuple[SnapshotManifest, ...]
+    incomplete: tuple[SnapshotManifest, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     listed: tuple[str, ...] = ()
 
@@ -47,8 +48,18 @@ class History:
 
     @property
     def snapshot_ids(self) -> tuple[str, ...]:
-        """The snapshot ids, oldest first."""
+        """The ids of the complete snapshots, oldest first."""
         return tuple(manifest.snapshot_id for manifest in self.manifests)
+
+    @property
+    def incomplete_ids(self) -> tuple[str, ...]:
+        """The ids of the incomplete snapshots, oldest first."""
+        return tuple(manifest.snapshot_id for manifest in self.incomplete)
+
+    @property
+    def read(self) -> tuple[SnapshotManifest, ...]:
+        """All snapshots whose rows are read, oldest first."""
+        return tuple(sorted((*self.manifests, *self.incomplete), key=lambda manifest: manifest.snapshot_id))
 
 
 def find_history(
@@ -61,7 +72,7 @@ def find_history(
     max_days: float = 0.0,
     after: Callable[[Sequence[str], str], str | None] | None = None,
 ) -> History:
-    """Select the complete snapshots of a judgement, and check that all their files exist.
+    """Select the snapshots of a judgement, and check that all their files exist.
 
     :param spark: the session.
     :param base: folder that contains one folder per cluster.
@@ -94,10 +105,12 @@ def find_history(
     elif max_days:
         oldest = time_of(judged) - timedelta(days=max_days)
         ids = [candidate for candidate in ids if time_of(candidate) >= oldest]
-    manifests, passed_over = _newest_complete(spark, folder, cluster, ids, max_snapshots)
+    manifests, incomplete, passed_over = newest_complete(spark, folder, cluster, ids, max_snapshots)
+    if begin is None:  # otherwise they are newer than the one before the first of these
+        incomplete = tuple(each for each in incomplete if each.observed_at >= manifests[0].started_at)
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
     skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]
-    for manifest in manifests:
+    for manifest in (*manifests, *incomplete):
         lost = [name for name, _ in manifest.files if (manifest.snapshot_id, name) not in stored]
         if lost:
             raise SnapshotError(half_written(manifest.snapshot_id, f"data file(s) missing: {', '.join(lost[:3])}"))
@@ -105,6 +118,7 @@ def find_history(
     return History(
         folder=folder,
         manifests=manifests,
+        incomplete=incomplete,
         skipped=tuple(sorted(passed_over, reverse=True)),
         listed=tuple(listed),
     )
@@ -116,7 +130,7 @@ def read_rows(spark: SparkSession, history: History) -> DataFrame:
     :param spark: the session.
     :param history: the result of ``find_history``.
     """
-    found = {manifest.snapshot_id: _paths(history, manifest) for manifest in history.manifests}
+    found = {manifest.snapshot_id: _paths(history, manifest) for manifest in history.read}
     with_files = [snapshot_id for snapshot_id, files in found.items() if files]
     if not with_files:
         return spark.createDataFrame([], SNAPSHOT_SCHEMA)
@@ -140,7 +154,7 @@ def check_rows(observed: DataFrame, history: History) -> Extent:
     :param observed: the result of the transform ``observations``; cache it, because it is counted here.
     :param history: the result of ``find_history``.
     """
-    expected = {manifest.snapshot_id: manifest.rows for manifest in history.manifests}
+    expected = {manifest.snapshot_id: manifest.rows for manifest in history.read}
     # One job for everything: the first access to the rows is the expensive one, and each further job adds overhead.
     counts = observed.groupBy("run_id").agg(*_counts())
     try:
@@ -161,10 +175,11 @@ def check_rows(observed: DataFrame, history: History) -> Extent:
             problem = f"{found[snapshot_id]['invalid']} rows lack a group, a time, a state or another required column"
             raise SnapshotError(half_written(snapshot_id, problem))
     judged = found.get(history.judged.snapshot_id)
+    complete = [found[snapshot_id] for snapshot_id in history.snapshot_ids if snapshot_id in found]
     return Extent(
         groups=judged["groups"] if judged else 0,
-        oldest=min((row["oldest"] for row in found.values() if row["oldest"]), default=None),
-        newest=max((row["newest"] for row in found.values() if row["newest"]), default=None),
+        oldest=min((row["oldest"] for row in complete if row["oldest"]), default=None),
+        newest=max((row["newest"] for row in complete if row["newest"]), default=None),
     )
 
 
@@ -200,51 +215,6 @@ def _counts() -> list[Column]:
         F.date_format(F.min("observed_at"), _ISO).alias("oldest"),
         F.date_format(F.max("observed_at"), _ISO).alias("newest"),
     ]
-
-
-def _newest_complete(
-    spark: SparkSession, folder: str, cluster: str, ids: Sequence[str], wanted: int
-) -> tuple[tuple[SnapshotManifest, ...], list[tuple[str, str]]]:
-    """Read manifests from the newest on, until enough of them are complete."""
-    used: list[SnapshotManifest] = []
-    skipped: list[tuple[str, str]] = []
-    at_once = max(wanted, 100)
-    for end in range(len(ids), 0, -at_once):
-        batch = ids[max(0, end - at_once) : end]
-        for manifest in reversed(_read_manifests(spark, folder, cluster, batch)):
-            why = _unfit(manifest, used[0] if used else None)
-            if why and not used:
-                raise SnapshotError(
-                    f"snapshot {manifest.snapshot_id} {why}, so it may lack groups and cannot be judged. Take a new "
-                    "one, or name an older one by --snapshot-id"
-                )
-            if why:
-                skipped.append((manifest.snapshot_id, why))
-                continue
-            used.append(manifest)
-            if len(used) == wanted:
-                return tuple(reversed(used)), skipped
-    return tuple(reversed(used)), skipped
-
-
-def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str | None:
-    if not manifest.complete:
-        missing = "; ".join(f"{broker}: {why}" for broker, why in sorted(manifest.missing_brokers.items()))
-        return f"is not complete (missing from the listing: {missing or 'not named'})"
-    if judged is not None and manifest.kafka_cluster_id != judged.kafka_cluster_id:
-        return f"is of another Kafka cluster ({manifest.kafka_cluster_id}, judged: {judged.kafka_cluster_id})"
-    return None
-
-
-def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[SnapshotManifest]:
-    files = [f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in ids]
-    if len(ids) <= _FEW_MANIFESTS:  # a Spark job costs more than reading them one by one
-        storage = Storage(spark, folder)
-        texts = {snapshot_id: storage.read_text(path) for snapshot_id, path in zip(ids, files, strict=True)}
-    else:
-        read = spark.read.text(files, wholetext=True).select("value", "_metadata.file_name")
-        texts = {row["file_name"].removesuffix(".json"): row["value"] for row in read.collect()}
-    return [parse_manifest(texts.get(snapshot_id, ""), snapshot_id=snapshot_id, cluster=cluster) for snapshot_id in ids]
 
 
 def _paths(history: History, manifest: SnapshotManifest) -> list[str]:

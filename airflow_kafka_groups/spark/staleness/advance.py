@@ -14,23 +14,24 @@ from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import STATE_SCHEMA
 from airflow_kafka_groups.spark.staleness.forecasts import all_ends_known
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.signs_of_life import COMMITTED, KIND, sign_at, with_glimpses
 from airflow_kafka_groups.spark.staleness.verdicts import without_members
 
-_COMMITTED = {"committed_partitions": "partitions", "committed_xor": "digest_xor", "committed_sum": "digest_sum"}
 
-
-def advance(policy: StalenessPolicy, observed: DataFrame) -> Transform:
+def advance(policy: StalenessPolicy, observed: DataFrame, glimpsed: DataFrame | None = None) -> Transform:
     """Convert the state before a snapshot to the state after it.
 
     :param policy: its ``max_gap_seconds`` decides whether the two are consecutive.
     :param observed: the result of ``observations`` for the rows of this snapshot.
+    :param glimpsed: the same for the incomplete snapshots between the two, if there are any. Default: none.
     """
 
     def step(state: DataFrame) -> DataFrame:
         before = state.select(F.col("group_id"), F.struct(*STATE_SCHEMA.names).alias("before"))
         readable = F.col("error").isNull()
-        joined = observed.join(before, "group_id", "left").withColumns(
-            {"quiet": readable & without_members(), "readable": readable}
+        seen = with_glimpses(observed, glimpsed, ["group_id"])
+        joined = seen.join(before, "group_id", "left").withColumns(
+            {"quiet": readable & without_members(), "readable": readable, "sign_at": sign_at("before")}
         )
         steps = joined.withColumns({"moved": _moved(), "unbroken": _unbroken(policy)}).withColumns(
             {
@@ -41,10 +42,11 @@ def advance(policy: StalenessPolicy, observed: DataFrame) -> Transform:
                 ),
                 "last_moved_at": F.when(F.col("moved"), F.col("observed_at")).otherwise(F.col("before.last_moved_at")),
                 "observations": _observations(),
+                "alive_at": F.greatest("before.alive_at", "sign_at"),
                 **_first_ends(),
                 **{
                     name: F.when(F.col("readable"), F.col(now)).otherwise(F.col(f"before.{name}"))
-                    for name, now in _COMMITTED.items()
+                    for name, now in COMMITTED.items()
                 },
             }
         )
@@ -56,7 +58,7 @@ def advance(policy: StalenessPolicy, observed: DataFrame) -> Transform:
 def _moved() -> Column:
     """Compare with the commits in the last readable observation; without one there is no movement."""
     differs = F.lit(False)
-    for name, now in _COMMITTED.items():
+    for name, now in COMMITTED.items():
         differs = differs | (F.col(now) != F.col(f"before.{name}"))
     return F.coalesce(F.col("readable") & differs, F.lit(False))
 
@@ -67,9 +69,12 @@ def _unbroken(policy: StalenessPolicy) -> Column:
     if policy.max_gap_micros:
         watched = watched & (elapsed <= policy.max_gap_micros)
     same_kind = F.lit(True)
-    for name in ("group_type", "protocol_type"):
+    for name in KIND:
         same_kind = same_kind & (F.col(name) == F.col(f"before.{name}"))
-    return F.coalesce(watched & same_kind & F.col("before.quiet"), F.lit(False))
+    # Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
+    seen_later = F.coalesce(F.col("before.alive_at") < F.col("before.observed_at"), F.lit(True))
+    no_sign = F.col("sign_at").isNull() & seen_later
+    return F.coalesce(watched & same_kind & no_sign & F.col("before.quiet"), F.lit(False))
 
 
 def _first_ends() -> dict[str, Column]:

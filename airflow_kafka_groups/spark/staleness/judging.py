@@ -24,9 +24,10 @@ from airflow_kafka_groups.spark.ledger.snapshots import (
     read_rows,
     watch_rows,
 )
-from airflow_kafka_groups.spark.preflight import fit_shuffles
+from airflow_kafka_groups.spark.preflight import FEW_ROWS, fit_plans, fit_shuffles
 from airflow_kafka_groups.spark.staleness.advance import advance
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.signs_of_life import positions
 from airflow_kafka_groups.spark.staleness.state_store import (
     StagedState,
     StateError,
@@ -39,8 +40,6 @@ from airflow_kafka_groups.spark.staleness.transforms import observations, replay
 MODES = ("full", "incremental", "check")
 _MOST_STEPS = 24
 """The maximum number of new snapshots for steps: a plan of very many steps takes longer than it saves."""
-_FEW_ROWS = 1_000_000
-"""The number of rows up to which Spark's overhead (jobs, plans, shuffles) dominates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +141,7 @@ def _carried(
     observed = _observed(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         extent = check_rows(observed, history)
-        state = carry(store.read(before), observed, history.snapshot_ids, policy)
+        state = carry(store.read(before), observed, history.snapshot_ids, policy, history.incomplete_ids)
         staged = store.stage(history.judged.snapshot_id, state)
     finally:
         observed.unpersist()
@@ -187,7 +186,7 @@ def _replayed(
     observed = _observed(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
     cached.append(observed)
     extent = check_rows(observed, history)
-    state = observed.transform(replay(policy, history.snapshot_ids))
+    state = observed.transform(replay(policy, history.snapshot_ids, history.incomplete_ids))
     if request.mode == "full":
         return JudgedHistory(state=state, history=history, before=None, extent=extent)
     found = store.find(history.listed, history.judged.snapshot_id, policy) if request.mode == "check" else why
@@ -198,7 +197,7 @@ def _replayed(
 
 
 def _fit(spark: SparkSession, history: History, also: int = 0) -> None:
-    rows = sum(manifest.rows for manifest in history.manifests)
+    rows = sum(manifest.rows for manifest in history.read)
     fit_shuffles(spark, rows)
     fit_plans(spark, rows + also)
 
@@ -207,41 +206,33 @@ def _observed(spark: SparkSession, history: History) -> DataFrame:
     return read_rows(spark, history).transform(observations())
 
 
-def fit_plans(spark: SparkSession, rows: int) -> None:
-    """Plan few rows once, with one shuffle task: adaptive planning costs more than it saves.
-
-    Settings of the user are kept.
-
-    :param spark: the job's session.
-    :param rows: the number of rows that will be read.
-    """
-    few = rows <= _FEW_ROWS
-    for name, value in (("spark.sql.adaptive.enabled", "false"), ("spark.sql.shuffle.partitions", "1")):
-        if spark.sparkContext.getConf().contains(name):
-            continue
-        if few:
-            spark.conf.set(name, value)
-        elif name == "spark.sql.adaptive.enabled":
-            spark.conf.unset(name)
-
-
 def _is_small_step(spark: SparkSession, history: History, before: StateManifest) -> bool:
     """Return whether one job is enough. Adaptive plans may drop an empty part with its counts, so they are excluded."""
     rows = history.judged.rows
     adaptive = str(spark.conf.get("spark.sql.adaptive.enabled")).lower() != "false"
-    return len(history.manifests) == 1 and 0 < rows <= _FEW_ROWS and before.groups > 0 and not adaptive
+    return len(history.read) == 1 and 0 < rows <= FEW_ROWS and before.groups > 0 and not adaptive
 
 
-def carry(state: DataFrame, observed: DataFrame, snapshot_ids: Sequence[str], policy: StalenessPolicy) -> DataFrame:
+def carry(
+    state: DataFrame,
+    observed: DataFrame,
+    snapshot_ids: Sequence[str],
+    policy: StalenessPolicy,
+    incomplete_ids: Sequence[str] = (),
+) -> DataFrame:
     """Update a state by each of these snapshots.
 
     :param state: the state before the first of them.
     :param observed: their observations.
     :param snapshot_ids: complete snapshots, oldest first.
     :param policy: the policy that the state was computed with.
+    :param incomplete_ids: incomplete snapshots between the state's and the last of them. Default: none.
     """
-    for snapshot_id in snapshot_ids:
-        state = state.transform(advance(policy, observed.where(F.col("run_id") == snapshot_id)))
+    before = positions(snapshot_ids, incomplete_ids)
+    for sequence, snapshot_id in enumerate(snapshot_ids):
+        partly = [name for name, next_one in before.items() if next_one == sequence]
+        glimpsed = observed.where(F.col("run_id").isin(partly)) if partly else None
+        state = state.transform(advance(policy, observed.where(F.col("run_id") == snapshot_id), glimpsed))
     return state
 
 
@@ -289,8 +280,10 @@ def _check(
         return f"nothing to compare with: {found}"
     if found.first_snapshot != history.snapshot_ids[0] or found.snapshot_id not in history.snapshot_ids:
         return f"nothing to compare with: the state was made of other snapshots ({found.first_snapshot} and later)"
-    newer = [name for name in history.snapshot_ids if name > found.snapshot_id]
-    different = differences(state, carry(store.read(found), observed, newer, policy))
+    newer, partly = (
+        [name for name in ids if name > found.snapshot_id] for ids in (history.snapshot_ids, history.incomplete_ids)
+    )
+    different = differences(state, carry(store.read(found), observed, newer, policy, partly))
     if different:
         store.remove(found.snapshot_id)
         raise JobError(

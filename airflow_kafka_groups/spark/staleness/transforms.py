@@ -8,7 +8,8 @@ Theory of operation. A snapshot is large (groups x partitions) and a history has
    comes later is another group with the same name.
 3. ``with_idle_runs`` processes each life in order. A *quiet* observation is read without error, ``Empty`` and without
    members. A run of quiet observations is ended by every doubt: an observation that is not quiet, a gap longer than
-   allowed, a clock that went backwards, another group type or protocol type.
+   allowed, a clock that went backwards, another group type or protocol type, and a sign of life in an incomplete
+   snapshot (``signs_of_life.py``).
 4. ``newest`` keeps the last observation of each group: the *state*, which is everything that later snapshots need.
    ``advance.py`` updates a state by one snapshot, without the history.
 5. ``with_idle_times`` measures, ``forecasts.py`` adds forecasts, and ``verdicts.py`` decides, without the forecasts, in
@@ -20,7 +21,7 @@ metadata, forwards or backwards. A commit of the same offset with other metadata
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -29,6 +30,7 @@ from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA, STATE_SCHEMA
 from airflow_kafka_groups.spark.staleness.forecasts import all_ends_known, with_forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.signs_of_life import COMMITTED, KIND, positions, sign_at, with_glimpses
 from airflow_kafka_groups.spark.staleness.verdicts import with_verdicts, without_members
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
@@ -96,16 +98,14 @@ def observations() -> Transform:
     return reduce
 
 
-def numbered(snapshot_ids: Sequence[str]) -> Transform:
+def numbered(positions_of: Mapping[str, int]) -> Transform:
     """Keep the observations of these snapshots and add ``sequence``, the snapshot's position.
 
-    :param snapshot_ids: the complete snapshots, oldest first; the last one is judged.
+    :param positions_of: the position of each snapshot in the history.
     """
 
     def number(observed: DataFrame) -> DataFrame:
-        places = observed.sparkSession.createDataFrame(
-            [(snapshot_id, place) for place, snapshot_id in enumerate(snapshot_ids)], "run_id string, sequence int"
-        )
+        places = observed.sparkSession.createDataFrame(list(positions_of.items()), "run_id string, sequence int")
         return observed.join(F.broadcast(places), "run_id")
 
     return number
@@ -137,16 +137,21 @@ def with_idle_runs(policy: StalenessPolicy) -> Transform:
     if policy.max_gap_micros:
         watched = watched & (elapsed <= policy.max_gap_micros)
     same_kind = F.lit(True)
-    for name in ("group_type", "protocol_type"):
+    for name in KIND:
         same_kind = same_kind & (F.col(name) == F.lag(name).over(by_life))
+    alive_before, seen_before = F.max("sign_at").over(earlier), F.lag("observed_at").over(by_life)
+    no_sign = F.col("sign_at").isNull() & F.coalesce(alive_before < seen_before, F.lit(True))
     committed = F.struct("partitions", "digest_xor", "digest_sum")
     committed_before = F.last(F.when(readable, committed), ignorenulls=True).over(earlier)
 
+    previous = F.struct("error", *KIND, *(F.col(now).alias(name) for name, now in COMMITTED.items()))
+
     def run(observed: DataFrame) -> DataFrame:
-        marked = observed.withColumn("quiet", readable & without_members()).withColumns(
+        signs = observed.withColumn("before", F.lag(previous).over(by_life)).withColumn("sign_at", sign_at("before"))
+        marked = signs.withColumn("quiet", readable & without_members()).withColumns(
             {
                 "moved": readable & committed_before.isNotNull() & (committed != committed_before),
-                "unbroken": F.coalesce(watched & same_kind & F.lag("quiet").over(by_life), F.lit(False)),
+                "unbroken": F.coalesce(watched & same_kind & no_sign & F.lag("quiet").over(by_life), F.lit(False)),
             }
         )
         starts, moved = F.col("quiet") & ~F.col("unbroken"), F.col("moved")
@@ -168,6 +173,7 @@ def with_idle_runs(policy: StalenessPolicy) -> Transform:
                 "last_moved_at": latest("observed_at", moved),
                 "idle_from": F.when(F.col("quiet"), F.greatest(latest("sequence", starts), latest("sequence", moved))),
                 "committed": F.last(F.when(readable, committed), ignorenulls=True).over(so_far),
+                "alive_at": F.max("sign_at").over(so_far),
                 "first_ends": first,
                 "idle_ends": first_of_newest,
             }
@@ -220,15 +226,19 @@ def with_idle_times() -> Transform:
     return measure
 
 
-def replay(policy: StalenessPolicy, snapshot_ids: Sequence[str]) -> Transform:
+def replay(policy: StalenessPolicy, snapshot_ids: Sequence[str], incomplete_ids: Sequence[str] = ()) -> Transform:
     """Convert the observations of a complete history to the state after its last snapshot.
 
     :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
     :param snapshot_ids: complete snapshots, oldest first.
+    :param incomplete_ids: incomplete snapshots, whose signs of life count. Default: none.
     """
+    followed_by = positions(snapshot_ids, incomplete_ids)
 
     def run(observed: DataFrame) -> DataFrame:
-        places = observed.transform(numbered(snapshot_ids)).transform(with_lives())
+        glimpsed = observed.transform(numbered(followed_by)) if followed_by else None
+        complete = observed.transform(numbered({name: place for place, name in enumerate(snapshot_ids)}))
+        places = with_glimpses(complete, glimpsed, ["group_id", "sequence"]).transform(with_lives())
         return places.transform(with_idle_runs(policy)).transform(newest(len(snapshot_ids) - 1))
 
     return run

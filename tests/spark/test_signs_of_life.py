@@ -1,0 +1,141 @@
+"""What an incomplete snapshot shows ends an idle time; what it lacks, and how often it was taken, means nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.spark.staleness.signs_of_life import positions
+from tests.spark.histories import HOUR, expect, hour, seen, snapshot_id, verdicts
+from tests.spark.lake import CLUSTER, write_snapshot
+from tests.spark.reference import judge_slowly
+from tests.spark.test_reference import POLICIES, RETENTION, SNAPSHOTS, random_history
+from tests.spark.test_state import judge
+from tests.spark.test_state import verdicts as written
+
+pytestmark = pytest.mark.spark
+
+MEMBER: dict[str, Any] = {"state": "Stable", "members": 1}
+SIGNS: dict[str, dict[str, Any]] = {
+    "member": MEMBER,
+    "member-unread": {**MEMBER, "error": "offsets not read"},
+    "state": {"state": "PreparingRebalance", "members": 0},
+    "state-not-known": {"state": "Unknown", "members": None},
+    "moved": {"offsets": {("t", 0): 11}},
+    "went-back": {"offsets": {("t", 0): 9}},
+    "metadata": {"offsets": {("t", 0): (10, None, "m")}},
+    "other-type": {"group_type": "consumer"},
+    "other-protocol": {"protocol_type": ""},
+}
+NO_SIGNS: dict[str, dict[str, Any]] = {
+    "idle": {},
+    "unread": {"error": "COORDINATOR_NOT_AVAILABLE", "offsets": {}},
+    "unread-state": {"error": "COORDINATOR_NOT_AVAILABLE", "offsets": {}, "state": "Unknown", "members": None},
+}
+ABSENT = "absent"
+
+
+def test_each_sign_of_life_ends_the_idle_time_and_nothing_else_does(spark: SparkSession) -> None:
+    groups = [*SIGNS, *NO_SIGNS, ABSENT]
+    history = [seen(number, group=group) for number in range(4) for group in groups]
+    history += [seen(1.5, group=group, **shown) for group, shown in {**SIGNS, **NO_SIGNS}.items()]
+    history.append(seen(1.5, group="only-here"))
+    judged = verdicts(spark, history, incomplete=[1.5])
+    expect(
+        judged.orderBy("group_id"),
+        *(
+            {
+                "group_id": group,
+                "first_seen_at": hour(0),
+                "idle_since": hour(2) if group in SIGNS else hour(0),
+                "idle_seconds": HOUR if group in SIGNS else 3 * HOUR,
+                "observations": 2 if group in SIGNS else 4,
+                "verdict": "settling" if group in SIGNS else "stale",
+            }
+            for group in sorted(groups)
+        ),
+    )
+
+
+def test_a_sign_of_life_that_came_after_a_complete_observation_counts_whichever_snapshot_began_first(
+    spark: SparkSession,
+) -> None:
+    """A long snapshot with an id before that of hour 1 saw the group after the snapshot of hour 1 did."""
+    history = [seen(number) for number in range(4)]
+    history.append(seen(0.5, at=hour(1) + timedelta(seconds=5), **MEMBER))
+    expect(
+        verdicts(spark, history, incomplete=[0.5]), {"idle_since": hour(2), "observations": 2, "verdict": "settling"}
+    )
+
+
+@pytest.mark.parametrize("number", range(len(POLICIES)))
+def test_incomplete_snapshots_never_lengthen_an_idle_time(number: int) -> None:
+    random, shorter = Random(f"never longer {number}"), 0
+    for _ in range(400):
+        history = random_history(random, random.choice([0.05, 0.1, 0.3]))
+        complete = [each for each in history if each.complete]
+        without = judge_slowly(complete, SNAPSHOTS - 1, POLICIES[number], RETENTION)
+        found = judge_slowly(history, SNAPSHOTS - 1, POLICIES[number], RETENTION)
+        assert (found is None) == (without is None)
+        if found is None or without is None or without["idle_since"] is None:
+            assert found is None or found["verdict"] == (without or {})["verdict"]
+            continue
+        assert found["idle_since"] >= without["idle_since"]
+        assert found["observations"] <= without["observations"]
+        assert found["verdict"] == without["verdict"] or found["verdict"] in ("settling", "moving")
+        shorter += found["idle_since"] > without["idle_since"]
+    assert shorter > 20
+
+
+def write_hours(base: Path, *numbers: float) -> None:
+    for number in numbers:
+        write_snapshot(base, number, [*seen(number, group="idle"), *seen(number, group="used")])
+
+
+def test_a_state_is_carried_on_across_an_incomplete_snapshot_as_the_whole_history_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_hours(tmp_path, 0, 1, 2)
+    assert judge(spark, tmp_path, "incremental")["verdicts"]["stale"] == 2
+    write_snapshot(tmp_path, 2.5, seen(2.5, group="used", **MEMBER), complete=False, missing_brokers={"2": "down"})
+    write_hours(tmp_path, 3)
+    carried = judge(spark, tmp_path, "incremental")
+    assert (carried["why_full"], carried["snapshots_used"], carried["verdicts"]["stale"]) == ("", 4, 1)
+    assert carried["skipped"] == [
+        {
+            "name": snapshot_id(2.5),
+            "why": "is not complete (missing from the listing: 2: down): only signs of life in it count",
+        }
+    ]
+    assert [(row["group_id"], row["idle_seconds"], row["observations"]) for row in written(tmp_path, 3)] == [
+        ("idle", 3 * HOUR, 4),
+        ("used", 0.0, 1),
+    ]
+    write_hours(tmp_path, 4)
+    checked = judge(spark, tmp_path, "check")
+    assert (checked["why_full"], checked["verdicts"]["stale"]) == ("", 1)
+
+
+def test_an_incomplete_snapshot_that_cannot_be_read_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    write_hours(tmp_path, 0, 1)
+    write_snapshot(tmp_path, 0.5, seen(0.5), complete=False)
+    part = tmp_path / CLUSTER / "data" / snapshot_id(0.5) / "part-00000.parquet"
+    part.unlink()
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(0.5)} is incomplete or was changed"):
+        judge(spark, tmp_path, "full")
+
+
+def test_one_of_another_kafka_cluster_shows_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    write_hours(tmp_path, 0, 1, 2)
+    write_snapshot(tmp_path, 1.5, seen(1.5, group="used", **MEMBER), complete=False, kafka_cluster_id="kafka-2")
+    assert judge(spark, tmp_path, "full")["verdicts"]["stale"] == 2
+
+
+def test_an_incomplete_snapshot_belongs_to_the_next_complete_one() -> None:
+    assert positions(["b", "d"], ["a", "c", "e"]) == {"a": 0, "c": 1, "e": 2}
