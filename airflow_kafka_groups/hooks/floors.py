@@ -24,6 +24,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "dry_run_only": read_flag,
     "named_deletions": read_flag,
     "storage_path": read_text,
+    "require_commit_log": read_flag,
 }
 
 

@@ -1,9 +1,10 @@
-"""Checks of numbers from users. bool and NaN are not accepted as numbers."""
+"""Checks of values from users. bool and NaN are not accepted as numbers."""
 
 from __future__ import annotations
 
 import math
 
+from airflow_kafka_groups.contracts.digest import is_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 
@@ -26,4 +27,11 @@ def check_integer(name: str, value: object, least: int, remedy: str) -> int:
     """Return an integer that is at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigurationError(name, value, remedy)
+    return value
+
+
+def check_digest(field_name: str, value: object) -> str:
+    """Return the digest, or raise ``ConfigurationError`` for what is none."""
+    if not isinstance(value, str) or not is_digest(value):
+        raise ConfigurationError(field_name, value, "must be the plan's digest: 64 hexadecimal digits")
     return value

@@ -33,6 +33,7 @@ class SiteFloors:
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
         ``min_idle_seconds`` is set, since named groups have no idle time.
     :param storage_path: the only storage that may be used.
+    :param require_commit_log: whether nothing may be planned unless the job read the log of commits.
     """
 
     min_idle_seconds: float | None = None
@@ -42,6 +43,7 @@ class SiteFloors:
     dry_run_only: bool = False
     named_deletions: bool | None = None
     storage_path: str | None = None
+    require_commit_log: bool = False
 
     def __post_init__(self) -> None:
         if self.min_idle_seconds is not None:
@@ -68,6 +70,7 @@ class SiteFloors:
             dry_run_only=self.dry_run_only or other.dry_run_only,
             named_deletions=False if False in named else True if True in named else None,
             storage_path=self.storage_path or other.storage_path,
+            require_commit_log=self.require_commit_log or other.require_commit_log,
         )
 
     def bind(self, policy: PlanPolicy) -> tuple[PlanPolicy, tuple[str, ...]]:
@@ -86,6 +89,9 @@ class SiteFloors:
             if floor is not None and pick(floor, wanted) != wanted:
                 changes[name] = floor
                 bound.append(f"the site's {name} of {floor:g} counts instead of {wanted:g}")
+        if self.require_commit_log and not policy.require_commit_log:
+            changes["require_commit_log"] = True
+            bound.append("the site requires the log of commits (require_commit_log)")
         return replace(policy, **changes), tuple(bound)
 
     def approval(self, terms: ApprovalTerms | None) -> ApprovalTerms:

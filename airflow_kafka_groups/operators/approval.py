@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
+from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
@@ -165,7 +166,8 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     def _plan_to_approve(self) -> tuple[Layout, DeletionPlan, str | None]:
         """Return the plan, and why it has to be approved; ``None`` if it need not be."""
         from airflow_kafka_groups.hooks.floors import site_floors
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
+        from airflow_kafka_groups.maintenance.checks import check_digest
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
         terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
@@ -194,6 +196,8 @@ def question(plan: DeletionPlan, report: str, why: str, report_url: str | None =
         f"You are asked because {_text(why)}.",
         "",
         f"All groups: {_text(counts)}.",
+        "",
+        f"Judged by {_text(recorded_sentence(plan.evidence))}.",
         "",
         f"{link}: {_markup(report)}",
         "",

@@ -90,7 +90,8 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def _planned(self, plan_id: str) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest, load_plan
+        from airflow_kafka_groups.maintenance.checks import check_digest
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
         layout = self.layout()

@@ -227,10 +227,10 @@ class DeleteGroupsOperator(StoredOperator):
     ) -> Callable[[GuardedAdminClient], Awaitable[DeletionResult]]:
         """Read the arguments and return what to run."""
         from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.maintenance.checks import check_digest
         from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
         from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import check_digest
 
         floors = site_floors(self.hook.settings, self.storage_path)
         plan_id, group_ids = self.plan_id, self.group_ids

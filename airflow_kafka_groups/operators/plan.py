@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
@@ -49,10 +50,14 @@ class PlanCleanupOperator(StoredOperator):
         (templated).
     :param allow_hidden_topics: plan even if the connection's user may not describe all topics, so that groups may have
         offsets that are not visible. Default false (templated).
+    :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, in seconds; 0 for no
+        limit. Pass the job's ``--max-gap-seconds``. Default 0 (templated).
+    :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false
+        (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
-    Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_groups"}``.
-    Fails if the snapshot is incomplete, too old or not judged.
+    Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "evidence", "warnings",
+    "first_groups"}``. Fails if the snapshot is incomplete, too old, not judged, or judged by less than asked for.
     """
 
     template_fields: Sequence[str] = (
@@ -67,6 +72,8 @@ class PlanCleanupOperator(StoredOperator):
         "max_share",
         "max_plan_age_seconds",
         "allow_hidden_topics",
+        "max_gap_seconds",
+        "require_commit_log",
     )
     operator_extra_links = (CleanupReportLink(),)
 
@@ -80,6 +87,8 @@ class PlanCleanupOperator(StoredOperator):
     max_share = Argument(partial(read_number, maximum=1))
     max_plan_age_seconds = Argument(read_number)
     allow_hidden_topics = Argument(read_flag)
+    max_gap_seconds = Argument(partial(read_number, minimum=0))
+    require_commit_log = Argument(read_flag)
 
     def __init__(
         self,
@@ -94,6 +103,8 @@ class PlanCleanupOperator(StoredOperator):
         max_share: float | str = 0.5,
         max_plan_age_seconds: float | str = 86_400,
         allow_hidden_topics: bool | str = False,
+        max_gap_seconds: float | str = 0,
+        require_commit_log: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -107,6 +118,8 @@ class PlanCleanupOperator(StoredOperator):
         self.max_share = max_share
         self.max_plan_age_seconds = max_plan_age_seconds
         self.allow_hidden_topics = allow_hidden_topics
+        self.max_gap_seconds = max_gap_seconds
+        self.require_commit_log = require_commit_log
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
@@ -154,11 +167,14 @@ class PlanCleanupOperator(StoredOperator):
             max_share=self.max_share,
             max_plan_age_seconds=self.max_plan_age_seconds,
             allow_hidden_topics=self.allow_hidden_topics,
+            max_gap_seconds=self.max_gap_seconds,
+            require_commit_log=self.require_commit_log,
         )
 
     def _summary(self, plan: DeletionPlan, path: str) -> dict[str, Any]:
         self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
         self.log.info("It is bound to: %s", plan.view or "the cluster's id alone, since its snapshot has no view of it")
+        self.log.info("Plan %s: judged by %s", plan.plan_id, recorded_sentence(plan.evidence))
         for warning in plan.warnings:
             self.log.warning("Plan %s: %s", plan.plan_id, warning)
         first = plan.groups[:FIRST_GROUPS]
@@ -171,6 +187,7 @@ class PlanCleanupOperator(StoredOperator):
             "snapshot_id": plan.snapshot_id,
             "expires_at": plan.expires_at.isoformat(),
             "counts": dict(plan.counts),
+            "evidence": recorded_sentence(plan.evidence),
             "warnings": list(plan.warnings),
             "first_groups": [
                 {

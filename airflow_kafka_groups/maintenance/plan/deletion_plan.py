@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from airflow_kafka_groups.contracts.digest import digest_of, is_digest
+from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import plan_body
-from airflow_kafka_groups.exceptions import ConfigurationError, FileExistsAlreadyError, PlanError
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.plan.plan_rows import (
@@ -48,7 +48,8 @@ class DeletionPlan:
     :param kept: all others, which are sorted by id.
 
     ``body`` is the file of the groups, ``b""`` for a plan of an earlier version; ``digest`` seals everything.
-    ``view`` is what the snapshot's connection saw of the cluster; plans of earlier versions have none.
+    ``view`` is what the snapshot's connection saw of the cluster, ``evidence`` what the judgement rests on, with a
+    sentence for people; plans of earlier versions have neither.
     """
 
     plan_id: str
@@ -63,6 +64,7 @@ class DeletionPlan:
     groups: Sequence[PlannedGroup]
     kept: Sequence[KeptGroup]
     view: ClusterView | None = None
+    evidence: Mapping[str, Any] | None = None
     body: bytes = field(init=False, repr=False, compare=False)
     digest: str = field(init=False)
 
@@ -106,6 +108,7 @@ class DeletionPlan:
             "created_at": self.created_at.isoformat(),
             "expires_at": self.expires_at.isoformat(),
             "policy": self.policy.to_json(),
+            **({} if self.evidence is None else {"evidence": dict(self.evidence)}),
             "counts": dict(self.counts),
             "warnings": list(self.warnings),
             "groups": len(self.groups),
@@ -151,6 +154,7 @@ class DeletionPlan:
                 counts=dict(data["counts"]),
                 warnings=tuple(data["warnings"]),
                 view=recorded_view(data.get("view"), "it"),
+                evidence=dict(data["evidence"]) if "evidence" in data else None,
                 groups=groups,
                 kept=kept,
                 body=body,
@@ -295,10 +299,3 @@ def require_applicable(
         )
     if approved_digest is not None and approved_digest != plan.digest:
         raise PlanError(f"plan {plan.plan_id} is not the approved one (its digest differs): approve it again")
-
-
-def check_digest(field_name: str, value: object) -> str:
-    """Return the digest, or raise ``ConfigurationError`` for what is none."""
-    if not isinstance(value, str) or not is_digest(value):
-        raise ConfigurationError(field_name, value, "must be the plan's digest: 64 hexadecimal digits")
-    return value

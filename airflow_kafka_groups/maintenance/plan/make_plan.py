@@ -29,7 +29,7 @@ from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup, PlannedGroups, planned_schema
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdict, Verdicts
+from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdict, Verdicts
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader
 from airflow_kafka_groups.models import GroupState
 
@@ -58,14 +58,16 @@ def make_plan(
     :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
     :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
 
-    Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, or if topics may be hidden
-    from its user.
+    Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
+    from its user, or if the job bridged longer gaps than the policy allows or did not read the log of commits that the
+    policy requires.
     """
     manifest = snapshot.manifest
     expires_at = _require_usable(manifest, policy, now)
     judged = verdicts if isinstance(verdicts, Verdicts) else Verdicts.of(verdicts)
     if (group_id := judged.twice()) is not None:
         raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
+    _require_judged(manifest, policy, judged.judged_by)
     by_verdict: Counter[str] = Counter()
     candidates: list[_Candidate] = []
     kept: list[KeptGroup] = []
@@ -95,6 +97,7 @@ def make_plan(
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
     kept.extend(over)
     counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)
+    evidence = judged.judged_by.evidence
     return DeletionPlan(
         plan_id=new_id(now),
         cluster=manifest.cluster,
@@ -108,7 +111,24 @@ def make_plan(
         groups=_planned(planned, judged),
         kept=kept,
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
+        evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.min_idle_seconds)},
     )
+
+
+def _require_judged(manifest: SnapshotManifest, policy: PlanPolicy, judged_by: JudgedBy) -> None:
+    """Raise ``PlanError`` if the job judged by less than the policy demands."""
+    gap, allowed = judged_by.max_gap_seconds, policy.max_gap_seconds
+    if allowed and not (gap and gap <= allowed):
+        used = "an unknown --max-gap-seconds" if gap is None else f"--max-gap-seconds {gap:g}{'' if gap else ' (none)'}"
+        raise PlanError(
+            f"snapshot {manifest.snapshot_id} was judged with {used}; the policy's max_gap_seconds is {allowed:g}: run "
+            "the Spark job with that value"
+        )
+    missing = judged_by.evidence.gap(manifest, policy.min_idle_seconds)
+    if policy.require_commit_log and missing:
+        raise PlanError(
+            f"snapshot {manifest.snapshot_id}: {missing}. The policy requires the log of commits (require_commit_log)"
+        )
 
 
 def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:

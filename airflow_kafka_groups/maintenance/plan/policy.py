@@ -13,6 +13,8 @@ from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_
 WEEK_SECONDS = 7 * 86_400.0
 DAY_SECONDS = 86_400.0
 YEAR_SECONDS = 366 * DAY_SECONDS
+_LATER = frozenset({"max_gap_seconds", "require_commit_log"})
+"""Settings that plans of older versions lack, whose digest must not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,9 @@ class PlanPolicy:
     :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, in seconds. Default: a day.
     :param allow_hidden_topics: plan even if this user may not describe all topics, so that groups may have offsets that
         are neither visible nor backed up. Default false.
+    :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, in seconds; 0 for no
+        limit. Nothing is planned if it ran with a longer one. Default 0.
+    :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false.
     """
 
     min_idle_seconds: float = WEEK_SECONDS
@@ -40,6 +45,8 @@ class PlanPolicy:
     max_share: float = 0.5
     max_plan_age_seconds: float = DAY_SECONDS
     allow_hidden_topics: bool = False
+    max_gap_seconds: float = 0.0
+    require_commit_log: bool = False
 
     def __post_init__(self) -> None:
         patterns = GroupFilter(self.include, self.exclude, self.protected)
@@ -55,8 +62,13 @@ class PlanPolicy:
         if not 0 < share <= 1:
             raise ConfigurationError("max_share", self.max_share, "must be above 0 and at most 1, such as 0.5")
         object.__setattr__(self, "max_share", share)
-        if not isinstance(self.allow_hidden_topics, bool):
-            raise ConfigurationError("allow_hidden_topics", self.allow_hidden_topics, "must be true or false")
+        for name in ("allow_hidden_topics", "require_commit_log"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigurationError(name, getattr(self, name), "must be true or false")
+        gap = check_number("max_gap_seconds", self.max_gap_seconds)
+        if gap < 0:
+            raise ConfigurationError("max_gap_seconds", gap, "must be 0 (no limit) or a number of seconds")
+        object.__setattr__(self, "max_gap_seconds", gap)
         check_integer("max_groups", self.max_groups, 1, "must be an integer of at least 1")
         check_integer(
             "min_observations", self.min_observations, 2, "must be 2 or more: one observation proves no idle time"
@@ -68,8 +80,10 @@ class PlanPolicy:
         return GroupFilter(self.include, self.exclude, (*ALWAYS_PROTECTED, *self.protected))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy as JSON values."""
+        """Return the policy as JSON values. Later settings are left out where they demand nothing."""
+        later = {name: getattr(self, name) for name in _LATER if getattr(self, name)}
         return {
+            **later,
             "include": list(self.include),
             "exclude": list(self.exclude),
             "protected": list(self.protected),
@@ -84,7 +98,7 @@ class PlanPolicy:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PlanPolicy:
         """Parse the result of ``to_json()``. Raises ``TypeError`` for an unknown or missing key."""
-        if missing := set(cls.__slots__) - set(data):
+        if missing := set(cls.__slots__) - set(data) - _LATER:
             raise TypeError(f"the policy lacks {', '.join(sorted(missing))}")
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in data.items()

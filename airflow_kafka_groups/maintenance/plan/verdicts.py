@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
+from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
@@ -45,17 +46,39 @@ class Verdict:
     forecast: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBy:
+    """How the job judged, by its own summary.
+
+    :param max_gap_seconds: the longest gap between snapshots that it bridged, 0 for no limit; ``None``: not known.
+    :param evidence: whether it read the log of commits.
+    """
+
+    max_gap_seconds: float | None = None
+    evidence: Evidence = Evidence(not_read=NOT_REPORTED)  # noqa: RUF009  # frozen
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, Any]) -> JudgedBy:
+        """Read the summary of any version of the job: what it does not report is not known."""
+        policy = summary.get("policy")
+        gap = policy.get("max_gap_seconds") if isinstance(policy, Mapping) else None
+        known = isinstance(gap, int | float) and not isinstance(gap, bool) and gap >= 0
+        return cls(max_gap_seconds=gap if known else None, evidence=Evidence.from_json(summary.get("evidence")))
+
+
 class Verdicts:
     """Verdicts as columns, sorted by group id; iterated over, they are objects.
 
     :param table: a ``pyarrow.Table`` with the columns of ``VERDICT_COLUMNS``.
+    :param judged_by: how the job judged. Default: not known.
     """
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, judged_by: JudgedBy | None = None) -> None:
         self.table = table.sort_by("group_id")
+        self.judged_by = judged_by or JudgedBy()
 
     @classmethod
-    def of(cls, verdicts: Iterable[Verdict]) -> Verdicts:
+    def of(cls, verdicts: Iterable[Verdict], judged_by: JudgedBy | None = None) -> Verdicts:
         """Make the columns."""
         import pyarrow as pa
 
@@ -68,7 +91,7 @@ class Verdicts:
             rows.append(row)
         schema = arrow_schema(VERDICT_COLUMNS)
         schema = pa.schema([field.with_nullable(True) for field in schema])  # first_seen_at is not used
-        return cls(pa.Table.from_pylist(rows, schema=schema))
+        return cls(pa.Table.from_pylist(rows, schema=schema), judged_by)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -107,7 +130,8 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
-    verdicts = Verdicts(pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))]))
+    table = pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))])
+    verdicts = Verdicts(table, JudgedBy.from_summary(summary))
     if (group_id := verdicts.twice()) is not None:
         raise SnapshotError(f"group {group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")
     if len(verdicts) != summary.get("groups"):

@@ -11,6 +11,7 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
+from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.contracts.paths import REPORTS
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
@@ -200,9 +201,9 @@ def _policy(plan: DeletionPlan) -> str:
     rows = []
     for name, value in plan.policy.to_json().items():
         shown = " ".join(_id(item) for item in value) or "none" if isinstance(value, list) else f"{value:,.10g}"
-        if name.endswith("_seconds"):
-            shown += f" ({_duration(value)})"
+        shown += f" ({_duration(value)})" if name.endswith("_seconds") else ""
         rows.append([f"<code>{escape(name)}</code>", shown])
+    rows.append(["evidence", _text(recorded_sentence(plan.evidence))])
     rows.append(["snapshot", f"<code>{escape(plan.snapshot_id)}</code>"])
     rows.append(["bound to", _text(plan.view or "the cluster's id alone")])
     rows.append(["usable until", _time(plan.expires_at)])

@@ -32,6 +32,7 @@ def cluster(*names: str) -> FakeAdmin:
         (SiteFloors(max_groups=3), {"max_groups": 3}),
         (SiteFloors(max_groups=100_000), {}),
         (SiteFloors(max_share=0.25), {"max_share": 0.25}),
+        (SiteFloors(require_commit_log=True), {"require_commit_log": True}),
         (NO_FLOORS, {}),
     ],
 )

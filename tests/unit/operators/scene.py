@@ -56,10 +56,11 @@ def judge(storage: Path, snapshot_id: str, stale: Collection[str], cluster: str 
                 "reason": "because the test says so",
             }
         )
+    summary = {"groups": len(rows), "policy": {"max_gap_seconds": 172_800.0}}
     folder = layout.root / "verdicts" / snapshot_id
     folder.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows), str(folder / "part-0.parquet"))
-    (layout.root / "verdicts" / f"{snapshot_id}.json").write_bytes(json.dumps({"groups": len(rows)}).encode())
+    (layout.root / "verdicts" / f"{snapshot_id}.json").write_bytes(json.dumps(summary).encode())
 
 
 def plan(storage: Path, **arguments: Any) -> dict[str, Any]:

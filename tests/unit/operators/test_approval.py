@@ -281,7 +281,10 @@ def test_the_question_shows_what_would_go(tmp_path: Path, planned: dict[str, Any
     ask(tmp_path, planned).execute(context())
     (asked,) = airflow.asked
     assert asked.subject == "Delete 2 consumer groups of prod?"
+    judged_by = "Judged by the history of snapshots only; the log of commits was not read"
     for text in ("2 groups", planned["plan_id"], planned["digest"], "| a |", "because the test says so"):
+        assert text in (asked.body or "")
+    for text in (judged_by, planned["evidence"]):
         assert text in (asked.body or "")
     assert list((tmp_path / scene.CLUSTER / "reports").glob("*.html"))
 

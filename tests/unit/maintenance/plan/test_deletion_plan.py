@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.contracts.digest import digest_of
+from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.maintenance.checks import check_digest
 from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     DeletionPlan,
-    check_digest,
     find_in_plan,
     load_plan,
     require_applicable,
@@ -119,6 +120,9 @@ OF_AN_EARLIER_VERSION = """{"format": 1, "plan_id": "20260301T120000Z-0123abcd",
 def test_a_plan_of_an_earlier_version_is_still_a_plan() -> None:
     read = DeletionPlan.from_json(json.loads(OF_AN_EARLIER_VERSION))
     assert (read.group_ids, read.view, read.digest) == (["dead"], None, json.loads(OF_AN_EARLIER_VERSION)["digest"])
+    assert (read.evidence, recorded_sentence(read.evidence)) == (None, "evidence that was not recorded")
+    assert (read.policy.max_gap_seconds, read.policy.require_commit_log) == (0.0, False)
+    assert read.policy.to_json() == json.loads(OF_AN_EARLIER_VERSION)["policy"]
 
 
 def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

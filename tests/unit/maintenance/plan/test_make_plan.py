@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.contracts.evidence import Evidence, recorded_sentence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
@@ -18,6 +19,8 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.make_plan import _capped, make_plan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
@@ -248,3 +251,76 @@ async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> 
     assert [group.forecast for group in told.groups] == [forecast]
     assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json())), told.body) == told
     assert plain.groups[0].forecast is None
+
+
+UNTIL = NOW + timedelta(minutes=5)  # the snapshot ended before that
+
+
+def judged_by(gap: float | None = None, until: datetime | None = None, since: datetime | None = None) -> JudgedBy:
+    evidence = Evidence(commits_until=until, commits_since=since, not_read="" if until else "hidden")
+    return JudgedBy(max_gap_seconds=gap, evidence=evidence)
+
+
+def plan_by(reader: SnapshotReader, policy: PlanPolicy, how: JudgedBy) -> DeletionPlan:
+    return make_plan(Verdicts.of(judge(reader), how), reader, policy, LATER)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("gap", "shown"),
+    [
+        (None, "an unknown --max-gap-seconds"),
+        (0.0, "--max-gap-seconds 0 (none)"),
+        (7_200.5, "--max-gap-seconds 7200.5;"),
+    ],
+)
+async def test_nothing_is_planned_by_a_job_that_bridged_longer_gaps(
+    gap: float | None, shown: str, tmp_path: Path
+) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    strict = replace(POLICY, max_gap_seconds=7_200)
+    with pytest.raises(PlanError, match=re.escape(shown)):
+        plan_by(reader, strict, judged_by(gap))
+    assert plan_by(reader, strict, judged_by(7_200)).group_ids == ["a"]
+    assert plan_by(reader, strict, judged_by(60)).group_ids == ["a"]
+    assert plan_by(reader, POLICY, judged_by(gap)).group_ids == ["a"]
+
+
+@pytest.mark.safety
+async def test_nothing_is_planned_without_the_log_of_commits_where_the_policy_requires_it(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    required = replace(POLICY, require_commit_log=True)
+    began, ended = reader.manifest.started_at, reader.manifest.observed_at
+    enough = began - timedelta(seconds=POLICY.min_idle_seconds)
+    second = timedelta(seconds=1)
+    for judged, why in (
+        (judged_by(), "was not read: hidden"),
+        (judged_by(until=ended - second), "only, before the snapshot ended"),
+        (judged_by(until=ended, since=enough + second), "on only, less than the idle time"),
+        (JudgedBy(), "the job did not report it"),
+    ):
+        with pytest.raises(PlanError, match=rf"{why}.*require_commit_log"):
+            plan_by(reader, required, judged)
+        assert why in recorded_sentence(plan_by(reader, POLICY, judged).evidence)
+    for since in (None, enough):
+        assert plan_by(reader, required, judged_by(until=ended, since=since)).group_ids == ["a"]
+
+
+async def test_the_plan_records_what_the_judgement_rests_on(tmp_path: Path) -> None:
+    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
+    plan = plan_by(reader, POLICY, judged_by(until=UNTIL))
+    assert (
+        recorded_sentence(plan.evidence)
+        == "the history of snapshots and the log of commits until 2026-03-01 12:05:00 UTC"
+    )
+    assert plan.to_json()["evidence"]["commits_until"] == UNTIL.isoformat()
+    assert DeletionPlan.from_json(json.loads(json.dumps(plan.to_json())), plan.body) == plan
+    without = plan_by(reader, POLICY, judged_by())
+    assert (
+        recorded_sentence(without.evidence) == "the history of snapshots only; the log of commits was not read: hidden"
+    )
+    assert without.digest != replace(without, evidence=plan.evidence).digest

@@ -28,11 +28,21 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
         {"include": "a*"},
         {"exclude": ["re:["]},
         {"protected": [""]},
+        {"max_gap_seconds": -1},
+        {"max_gap_seconds": float("inf")},
+        {"require_commit_log": "yes"},
     ],
 )
 def test_a_policy_that_makes_no_sense_names_the_field(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"^{next(iter(bad))}"):
         PlanPolicy(**bad)
+
+
+def test_what_older_plans_lack_is_written_only_where_it_demands_something() -> None:
+    assert not {"max_gap_seconds", "require_commit_log"} & PlanPolicy().to_json().keys()
+    strict = PlanPolicy(max_gap_seconds=172_800, require_commit_log=True)
+    assert strict.to_json().items() >= {"max_gap_seconds": 172_800.0, "require_commit_log": True}.items()
+    assert PlanPolicy.from_json(strict.to_json()) == strict
 
 
 def test_an_exclude_does_not_lose_the_protected_patterns() -> None:

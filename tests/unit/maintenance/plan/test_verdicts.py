@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.contracts.evidence import NOT_REPORTED
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import write_json
@@ -100,3 +101,23 @@ async def test_verdicts_that_are_not_whole_are_refused(
     layout, snapshot_id = await verdict_files(tmp_path, rows, summary)
     with pytest.raises(SnapshotError, match=message):
         load_verdicts(layout, snapshot_id)
+
+
+@pytest.mark.parametrize(
+    ("summary", "gap", "not_read"),
+    [
+        ({}, None, NOT_REPORTED),
+        ({"policy": {"max_gap_seconds": 172_800.0}, "evidence": {"not_read": "hidden"}}, 172_800.0, "hidden"),
+        ({"policy": {"max_gap_seconds": 0}}, 0, NOT_REPORTED),
+        ({"policy": {"max_gap_seconds": -1}, "evidence": []}, None, NOT_REPORTED),
+        ({"policy": {"max_gap_seconds": "172800"}}, None, NOT_REPORTED),
+        ({"policy": {"max_gap_seconds": True}}, None, NOT_REPORTED),
+        ({"policy": "none"}, None, NOT_REPORTED),
+    ],
+)
+async def test_how_the_job_judged_is_read_from_the_summary_of_any_version(
+    summary: dict[str, Any], gap: float | None, not_read: str, tmp_path: Path
+) -> None:
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], summary)
+    found = load_verdicts(layout, snapshot_id).judged_by
+    assert (found.max_gap_seconds, found.evidence.not_read) == (gap, not_read)

@@ -88,6 +88,7 @@ async def test_the_page_of_a_deletion(tmp_path: Path) -> None:
         "its committed offsets changed",
         "min_idle_seconds",
         plan.digest,
+        "the log of commits was not read",
         "manual__1",
     ):
         assert text in page.text
