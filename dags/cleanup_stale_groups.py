@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, chain
 
@@ -22,6 +21,7 @@ from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 
 # [START cleanup_stale_groups]
@@ -45,7 +45,7 @@ with DAG(
     find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")
     list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")
     snapshot_id = "{{ ti.xcom_pull('list_offsets')['snapshot_id'] }}"
-    judge_staleness = SparkSubmitOperator(task_id="judge_staleness", **spark_arguments(snapshot_id))
+    judge_staleness = KafkaSparkSubmitOperator(task_id="judge_staleness", **spark_arguments(snapshot_id))
     plan = PlanCleanupOperator(
         task_id="plan",
         snapshot_id=snapshot_id,
@@ -55,6 +55,8 @@ with DAG(
         min_observations="{{ params.min_observations }}",
         max_groups="{{ params.max_groups }}",
         max_share="{{ params.max_share }}",
+        max_gap_seconds="{{ params.max_gap_seconds }}",
+        require_commit_log="{{ params.commit_log == 'required' }}",
     )
     plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
     planned: dict[str, Any] = {"plan_id": plan_id, "plan_digest": digest}

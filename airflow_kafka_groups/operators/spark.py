@@ -7,9 +7,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import optional, read_anything, read_mapping, read_switch, read_text
+from airflow_kafka_groups.hooks.arguments import (
+    one_of,
+    optional,
+    read_anything,
+    read_mapping,
+    read_switch,
+    read_text,
+)
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 
@@ -86,6 +94,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     :param application_args: the job's other arguments (templated).
     :param spark: arguments of ``SparkSubmitHook``, e.g. ``conn_id``, ``conf``, ``py_files``, ``packages``,
         ``spark_binary`` (templated).
+    :param kafka: ``"required"`` (default) passes ``--kafka-properties``; ``"auto"`` runs the job without it if the
+        connection has settings that Kafka's Java client does not support; ``"off"`` never passes it (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
@@ -97,6 +107,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     application = Argument(read_text)
     application_args = Argument(read_anything)
     spark = Argument(optional(read_mapping))
+    kafka = Argument(one_of(*COMMIT_LOG_MODES))
 
     def __init__(
         self,
@@ -104,12 +115,14 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         application: str,
         application_args: Sequence[str] = (),
         spark: Mapping[str, Any] | None = None,
+        kafka: str = REQUIRED,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.application = application
         self.application_args = application_args
         self.spark = spark
+        self.kafka = kafka
         self._submitted: Any = None
 
     def execute(self, context: Context) -> None:
@@ -125,15 +138,28 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
             if not Path(application).is_file():
                 raise ConfigurationError("application", self.application, "is neither a job of this package nor a path")
         arguments = dict(self.spark or {})
+        given = [*map(str, self.application_args)]
+        arguments.setdefault("name", self.task_id)
         with TemporaryDirectory(prefix="kafka-groups-") as folder:  # mode 0700
-            path = self.hook.write_spark_properties(Path(folder, "kafka.properties"))
-            shipped = _deploy_mode(arguments) == "cluster"
-            if shipped:
-                arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
-            given = [*map(str, self.application_args), "--kafka-properties", path.name if shipped else str(path)]
-            arguments.setdefault("name", self.task_id)
+            path = self._properties(Path(folder, "kafka.properties"))
+            if path is not None:
+                shipped = _deploy_mode(arguments) == "cluster"
+                if shipped:
+                    arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
+                given += ["--kafka-properties", path.name if shipped else str(path)]
             self._submitted = SparkSubmitHook(**arguments, application_args=given)
             self._submitted.submit(application)
+
+    def _properties(self, path: Path) -> Path | None:
+        if self.kafka == OFF:
+            return None
+        try:
+            return self.hook.write_spark_properties(path)
+        except ConfigurationError as exc:
+            if self.kafka == REQUIRED:
+                raise
+            self.log.warning("The job runs without access to Kafka: %s", exc)
+            return None
 
     def on_kill(self) -> None:
         """Stop the job."""

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.timezone import utcnow
 
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, list_groups, seed_groups
-from tests.lab.live import LiveConsumer
+from tests.lab.live import LiveConsumer, committing
+from tests.lab.spark_jars import connector_jars
 from tests.lab.topics import create_topics, produce
 from tests.records import records
 from tests.unit.operators import scene
@@ -47,8 +48,7 @@ def kafka(kafka41: KafkaCluster) -> Iterator[str]:
         yield bootstrap
 
 
-@pytest.fixture(scope="module")
-def dags() -> dict[str, Any]:
+def parse() -> dict[str, Any]:
     from airflow.dag_processing.dagbag import DagBag
     from airflow.utils.db import initdb
 
@@ -56,6 +56,11 @@ def dags() -> dict[str, Any]:
     bag = DagBag(dag_folder=str(ROOT / "dags"))
     assert bag.import_errors == {}
     return dict(bag.dags)
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, Any]:
+    return parse()
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, bootstrap: str, **extra: Any) -> None:
@@ -131,7 +136,7 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
     # Nobody approves in time: nothing is deleted. Nor is it when the approval is marked as success by hand.
     real = {**storage, **policy, "dry_run": False}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SparkSubmitOperator, "execute", liar(tmp_path, kafka))
+        patched.setattr(KafkaSparkSubmitOperator, "execute", liar(tmp_path, kafka))
         answer(patched, tmp_path, "Reject", user=None)
         run = cleanup.test(run_conf=real)
         found = states(run)
@@ -146,7 +151,7 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
     # Through a read-only connection the deletion fails, and so does the run; the report is made all the same.
     connect(monkeypatch, kafka, read_only=True)
     with pytest.MonkeyPatch.context() as wrong:
-        wrong.setattr(SparkSubmitOperator, "execute", liar(tmp_path, kafka))
+        wrong.setattr(KafkaSparkSubmitOperator, "execute", liar(tmp_path, kafka))
         run = cleanup.test(run_conf={**real, "require_approval": False})
         assert run.state == "failed", "the report must not hide a failed delete"
         found = states(run)
@@ -180,9 +185,44 @@ def test_the_dags_delete_what_is_dead_and_nothing_else(
     assert audit["actor"]["dag_id"] == "cleanup_stale_groups"
     assert audit["approval"]["approved_by"] == "Ann (42)"
 
+    (path,) = (tmp_path / "lab" / "plans").glob(f"{audit['plan_id']}.json")
+    plan = json.loads(path.read_text())
+    assert plan["policy"]["max_gap_seconds"] == 172_800
+    assert "the log of commits was not read: Spark has no" in plan["evidence"]["sentence"], "it is optional"
+
     # And what is left of the stale, without a human, by the run's own word.
     conf = {**real, "require_approval": False, "exclude": [f"{PREFIX}team-*", MOVING]}  # by now it stands still
     run = cleanup.test(run_conf=conf)
     assert run.state == "success", states(run)
     assert {group_id for group_id in list_groups(kafka) if group_id.startswith(PREFIX)} == set(KEPT)
     assert len(reports(tmp_path)) == 6
+
+
+def test_a_consumer_that_commits_the_same_offset_is_kept_where_the_log_of_commits_can_be_read(
+    kafka41: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap, prefix = kafka41.bootstrap, "cleanup-quiet."
+    dead, alive = f"{prefix}dead", f"{prefix}alive"
+    create_topics(bootstrap, {TOPIC: 2})
+    seed_groups(bootstrap, [dead], {(TOPIC, 0): 5})
+    connect(monkeypatch, bootstrap)
+    jars = ",".join(str(jar) for jar in connector_jars())
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": {"spark.jars": jars}}))
+    parsed = parse()
+    conf = {"storage_path": str(tmp_path), "cluster": "lab", "include": [f"{prefix}*"], "max_share": 1.0}
+    conf |= {"min_idle_seconds": IDLE_SECONDS, "dry_run": False, "require_approval": False, "commit_log": "required"}
+    with committing(bootstrap, alive, (TOPIC, 0), 5):
+        scope = {name: conf[name] for name in ("storage_path", "cluster")}
+        assert parsed["snapshot_group_offsets"].test(run_conf=scope).state == "success"
+        time.sleep(IDLE_SECONDS)
+        run = parsed["cleanup_stale_groups"].test(run_conf=conf)
+        assert run.state == "success", states(run)
+    assert {group_id for group_id in list_groups(bootstrap) if group_id.startswith(prefix)} == {alive}
+    (path,) = (tmp_path / "lab" / "plans").glob("*.json")
+    plan = json.loads(path.read_text())
+    assert [group["group_id"] for group in plan["groups"]] == [dead]
+    assert {group["group_id"]: group["verdict"] for group in plan["kept"]}[alive] == "moving"
+    assert plan["policy"]["require_commit_log"] is True
+    assert "and the log of commits until" in plan["evidence"]["sentence"]
+    (report,) = reports(tmp_path)
+    assert "and the log of commits until" in report.read_text()

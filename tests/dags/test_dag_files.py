@@ -192,7 +192,7 @@ def test_defaults_come_from_one_environment_variable(monkeypatch: pytest.MonkeyP
     cleanup = bag.dags["cleanup_stale_groups"]
     assert (cleanup.params["kafka_groups_conn_id"], cleanup.params["dry_run"]) == ("prod", False)
     judge = cleanup.get_task("judge_staleness")
-    assert (judge._conn_id, judge._spark_binary) == ("my_spark", "/x/submit")
+    assert (judge.spark["conn_id"], judge.spark["spark_binary"]) == ("my_spark", "/x/submit")
 
 
 @pytest.mark.parametrize("given", [{"exclud": ["a"]}, ["dry_run"], {"dry_run": "no"}, {"max_share": 7}])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.lab.errors import LabError
 from tests.lab.topics import quiet
@@ -136,3 +136,26 @@ class LiveConsumer:
                     consumer.commit(asynchronous=False)
                     self._commits += 1
                     uncommitted = 0
+
+
+@contextlib.contextmanager
+def committing(bootstrap: str, group_id: str, where: tuple[str, int], offset: int) -> Iterator[None]:
+    """Run a live consumer that is never a member, and for which nothing arrives: it commits where it stands."""
+    stands = [TopicPartition(*where, offset)]
+    consumer = Consumer(quiet(bootstrap, group_id=group_id, enable_auto_commit=False))
+    consumer.assign(stands)
+    consumer.commit(offsets=stands, asynchronous=False)
+    stop = threading.Event()
+
+    def commit() -> None:
+        while not stop.wait(0.2):
+            consumer.commit(offsets=stands, asynchronous=False)
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        consumer.close()

@@ -12,8 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
+from airflow_kafka_groups.contracts.evidence import Evidence
 from airflow_kafka_groups.spark.errors import JobError, SnapshotError
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
@@ -91,13 +93,18 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
         "newest_observation": "2026-01-01T01:00:00.000000Z",
         "mode": "full",
         "commit_history": None,
+        "commit_log": {"mode": "off"},
+        "evidence": {"commits_since": None, "commits_until": None, "not_read": "it was not asked for"},
         "why_full": "",
         "snapshots_read": 2,
         "snapshots_used": 2,
         "first_snapshot": snapshot_id(0),
         "snapshots_skipped": 1,
         "skipped": [
-            {"name": snapshot_id(0.5), "why": "is not complete (missing from the listing: not named)"},
+            {
+                "name": snapshot_id(0.5),
+                "why": "is not complete (missing from the listing: not named): only signs of life in it count",
+            },
         ],
         "offsets_retention_minutes": 0,
         "policy": {"min_idle_seconds": HOUR, "min_observations": 2, "max_gap_seconds": 0.0},
@@ -152,6 +159,10 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         rows = pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(3)).to_pylist()
         return {row["group_id"]: (row["verdict"], row["idle_seconds"]) for row in rows}
 
+    def evidence(**summary: Any) -> Evidence:
+        (folder / "summary.json").write_text(json.dumps({"kafka_cluster_id": "kafka-1", **summary}))
+        return read_folder(spark, folder.as_uri(), "kafka-1").evidence
+
     with pytest.raises(JobError, match="no summary of commit_history"):
         judged()
     (folder / "summary.json").write_text('{"kafka_cluster_id": "other"}')
@@ -159,6 +170,10 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         judged()
     (folder / "summary.json").write_text('{"kafka_cluster_id": "kafka-1"}')
     assert judged() == {"again": ("moving", HOUR / 2), "early": ("stale", 3 * HOUR), "none": ("stale", 3 * HOUR)}
+    until = hour(3.5)
+    assert evidence(read_until=until.isoformat()) == Evidence(commits_until=until)
+    assert "does not tell until when" in evidence().not_read
+    assert "could not decode" in evidence(read_until=until.isoformat(), records={"future": 1}).not_read
 
 
 @pytest.mark.parametrize(
@@ -172,6 +187,8 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         (["--max-days", "nan"], "--max-days (got nan): give 0"),
         (["--max-gap-seconds", "-1"], "--max-gap-seconds (got -1.0): give 0"),
         (["--offsets-retention-minutes", "2147483647"], "(got 2147483647): give what the brokers'"),
+        (["--commit-log", "required"], "--commit-log (got 'required'): give --kafka-properties too"),
+        (["--commit-log", "auto", "--commit-history", "/c"], "--commit-log (got 'auto'): leave it out"),
         (["--snapshot-id", "newest"], "--snapshot-id (got 'newest'): give an id as"),
         (["--cluster", "../prod"], "--cluster (got '../prod'): use 1 to 100 letters"),
         (["--base", "/a/*"], "--base (got '/a/*'): give a folder or URI"),

@@ -43,6 +43,7 @@ ELSEWHERE = {
     "maintenance/snapshot/backlog.py": "unit/operators/test_spark.py",
     "membership/": "unit/membership/test_session.py",
     "models/": "unit/test_models.py",
+    "operators/dag_form.py": "unit/operators/test_dag_params.py",
     "operators/lag.py": "unit/operators/test_telemetry.py",
     "operators/offset_deletion.py": "unit/operators/test_offset_changes.py",
     "operators/retention.py": "unit/operators/test_file_pruning.py",

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,19 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
     sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.kafka.properties import OPTION
+from airflow_kafka_groups.spark.offsets_topic.last_commits import (
+    LastCommits,
+    read_folder,
+    read_log,
+    with_last_commits,
+)
 from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.staleness.judging import MODES, HistoryRequest, JudgedHistory, judged_history
-from airflow_kafka_groups.spark.staleness.last_commits import read_last_commits, with_last_commits
 from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.state_store import StateStore
@@ -65,6 +74,13 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add("--mode", choices=MODES, default="full", help="read the whole history (default), continue a state, or both")
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
+    add(
+        "--commit-log",
+        choices=COMMIT_LOG_MODES,
+        default=OFF,
+        help="read last commits from __consumer_offsets itself: where possible (auto), never (default), or fail",
+    )
+    add(OPTION, metavar="FILE", help="properties of Kafka's Java client, for --commit-log")
     add("--snapshot-id", help="snapshot to judge (default: the newest)")
     add("--output", help="folder of the verdicts (default BASE/CLUSTER/verdicts/SNAPSHOT_ID)")
     add("--summary", help="file of the summary (default BASE/CLUSTER/verdicts/SNAPSHOT_ID.json)")
@@ -97,7 +113,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside:
+    with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside, ExitStack() as stack:
         # The verdicts' columns take more than a thousand calls to the JVM: built while the state is computed.
         decided = aside.submit(judge, policy, arguments.offsets_retention_minutes)
         with judged_history(spark, request, policy) as judged_by:
@@ -106,7 +122,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             output = arguments.output or f"{history.folder}/{paths.verdicts(snapshot_id)}"
             summary_path = arguments.summary or f"{history.folder}/{paths.verdict_summary(snapshot_id)}"
             Storage(spark, summary_path).delete_file(summary_path)
-            verdicts = _with_commits(spark, judged_by, arguments.commit_history).transform(decided.result())
+            commits = _last_commits(stack, spark, arguments, history.judged)
+            for warning in commits.warnings:
+                print(f"{JOB}: warning: {warning}", file=sys.stderr)
+            verdicts = _with_commits(judged_by, commits).transform(decided.result())
             counts = write_verdicts(verdicts, output, groups, from_storage=judged_by.staged is not None)
             judged = rows_on_storage(spark, output)
             if judged == groups and judged_by.staged is not None:
@@ -129,6 +148,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "newest_observation": judged_by.extent.newest,
         "mode": arguments.mode,
         "commit_history": arguments.commit_history,
+        "commit_log": {"mode": arguments.commit_log, **commits.summary},
+        "evidence": commits.evidence.to_json(),
         "why_full": judged_by.why_full,
         "snapshots_read": len(history.manifests),
         "snapshots_used": judged_by.snapshots,
@@ -142,7 +163,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             "max_gap_seconds": arguments.max_gap_seconds,
         },
         "output": output,
-        "warnings": warnings,
+        "warnings": [*warnings, *commits.warnings],
         "seconds": round(time.monotonic() - started, 1),
     }
     Storage(spark, summary_path).write_text(summary_path, json.dumps(summary, indent=1) + "\n")
@@ -196,15 +217,27 @@ def _check(arguments: argparse.Namespace) -> None:
     if not 0 <= arguments.offsets_retention_minutes <= _LONGEST_RETENTION_MINUTES:
         remedy = "give what the brokers' offsets.retention.minutes says, or 0 if it is not known or beyond 100 years"
         raise ArgumentError("--offsets-retention-minutes", arguments.offsets_retention_minutes, remedy)
+    if arguments.commit_history is not None and arguments.commit_log != OFF:
+        raise ArgumentError("--commit-log", arguments.commit_log, "leave it out, or leave --commit-history out")
+    if arguments.commit_log == REQUIRED and arguments.kafka_properties is None:
+        raise ArgumentError("--commit-log", REQUIRED, f"give {OPTION} too")
     if arguments.snapshot_id is not None and not ids.is_id(arguments.snapshot_id):
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {ids.ID_EXAMPLE}")
 
 
-def _with_commits(spark: SparkSession, judged_by: JudgedHistory, folder: str | None) -> DataFrame:
-    if folder is None:
-        return judged_by.state
-    last_commits = read_last_commits(spark, folder.rstrip("/"), judged_by.history.judged.kafka_cluster_id)
-    return judged_by.state.transform(with_last_commits(last_commits))
+def _last_commits(
+    stack: ExitStack, spark: SparkSession, arguments: argparse.Namespace, judged: SnapshotManifest
+) -> LastCommits:
+    if arguments.commit_history is not None:
+        return read_folder(spark, arguments.commit_history.rstrip("/"), judged.kafka_cluster_id)
+    if arguments.commit_log == OFF:
+        return LastCommits(evidence=Evidence(not_read="it was not asked for"))
+    path, mode = arguments.kafka_properties, arguments.commit_log
+    return read_log(stack, spark, path, mode, judged, arguments.min_idle_seconds)
+
+
+def _with_commits(judged_by: JudgedHistory, commits: LastCommits) -> DataFrame:
+    return judged_by.state if commits.rows is None else judged_by.state.transform(with_last_commits(commits.rows))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ partition that is missing in the result is an error, never "no commit".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000
 _CAUSED_BY = "Caused by: "
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
+_DENIED_TOPIC = "TopicAuthorizationException"
 
 
 class GroupState(NamedTuple):
@@ -119,6 +121,31 @@ class KafkaAdmin:
             found[topic] = [Partition(topic, int(each.partition())) for each in described.partitions()]
         return found
 
+    def readable(self, topic: str) -> tuple[list[Partition], bool | None]:
+        """Return a topic's partitions, and whether this user may read it; ``None`` if the brokers do not say.
+
+        A topic that does not exist, or is hidden from this user, has no partitions.
+        """
+        options = self._kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
+        answers = self._admin.describeTopics(self._list([topic]), options).topicNameValues()
+        try:
+            found = self._get(lambda: answers.get(topic), f"topic {topic!r} cannot be described")
+        except JobError as exc:
+            if _UNKNOWN_TOPIC in str(exc) or _DENIED_TOPIC in str(exc):
+                return [], None
+            raise
+        allowed = found.authorizedOperations()
+        may_read = None if allowed is None else "READ" in {str(each.name()) for each in allowed}
+        return [Partition(topic, int(each.partition())) for each in found.partitions()], may_read
+
+    def offsets_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, int]:
+        """Return the first offset of each partition whose record was appended at or after a time.
+
+        Partitions without such a record are omitted.
+        """
+        found = self._list_offsets(sorted(set(partitions)), round(at.timestamp() * 1000), read_committed=False)
+        return {where: offset for where, offset in found.items() if offset >= 0}
+
     def log_ends(self, partitions: Iterable[Partition], *, read_committed: bool = True) -> dict[Partition, LogEnds]:
         """Return the log start and end of each partition.
 
@@ -172,15 +199,16 @@ class KafkaAdmin:
             for entry in answer.entrySet()
         }
 
-    def _list_offsets(self, wanted: list[Partition], which: str, *, read_committed: bool) -> dict[Partition, int]:
+    def _list_offsets(self, wanted: list[Partition], which: str | int, *, read_committed: bool) -> dict[Partition, int]:
         admin, levels = self._kafka.clients.admin, self._kafka.common.IsolationLevel
         options = admin.ListOffsetsOptions(levels.READ_COMMITTED if read_committed else levels.READ_UNCOMMITTED)
+        spec = admin.OffsetSpec.forTimestamp(which) if isinstance(which, int) else getattr(admin.OffsetSpec, which)()
         found: dict[Partition, int] = {}
         for begin in range(0, len(wanted), _AT_ONCE):
             named = {where: self._named(where) for where in wanted[begin : begin + _AT_ONCE]}
             asked = self._jvm.java.util.HashMap()
             for each in named.values():
-                asked.put(each, getattr(admin.OffsetSpec, which)())
+                asked.put(each, spec)
             answer = self._get(
                 lambda asked=asked: self._admin.listOffsets(asked, options).all(),
                 f"the {which} offsets of {len(wanted)} partition(s) cannot be read",

@@ -29,6 +29,11 @@ from tests.unit.operators import scene
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 CONNECTION = "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT"
 SECRET = "hunter2-s3cret"
+NOT_FOR_JAVA = {
+    "conn_type": "kafka_groups",
+    "host": "b1:9092",
+    "extra": {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"},
+}
 
 
 def prepare(storage: Path, group_id: str = "a", **arguments: Any) -> dict[str, Any]:
@@ -210,6 +215,8 @@ class FakeSparkHook:
     def submit(self, application: str) -> None:
         self.application = application
         files = [name for name in (self.arguments.get("files") or "").split(",") if name.endswith("kafka.properties")]
+        if "--kafka-properties" not in self.arguments["application_args"]:
+            return
         self.path = Path(files[0] if files else self.arguments["application_args"][-1])
         self.mode = stat.S_IMODE(self.path.stat().st_mode)
         self.content = self.path.read_text()
@@ -249,6 +256,37 @@ def test_the_secret_is_in_a_file_of_its_own_while_the_job_runs(spark_hook: type[
     assert submitted.application.endswith("spark/jobs/process_group_backlog.py")
     operator.on_kill()
     assert submitted.killed
+
+
+@pytest.mark.parametrize(
+    ("kafka", "supported", "passed"),
+    [("off", True, False), ("auto", True, True), ("auto", False, False), ("required", True, True)],
+)
+def test_a_job_that_can_do_without_kafka_gets_the_file_where_there_can_be_one(
+    spark_hook: type[FakeSparkHook],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kafka: str,
+    supported: bool,
+    passed: bool,
+) -> None:
+    if not supported:
+        monkeypatch.setenv(CONNECTION, json.dumps(NOT_FOR_JAVA))
+    KafkaSparkSubmitOperator(task_id="t", application="judge_staleness", kafka=kafka).execute({})
+    (submitted,) = spark_hook.made
+    assert ("--kafka-properties" in submitted.arguments["application_args"]) is passed
+    said = capsys.readouterr().out
+    assert ("without access to Kafka" in said) is not supported
+    assert SECRET not in said
+
+
+def test_a_job_that_needs_kafka_is_not_started_without_it(
+    spark_hook: type[FakeSparkHook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CONNECTION, json.dumps(NOT_FOR_JAVA))
+    with pytest.raises(ConfigurationError, match="Java's client always verifies"):
+        KafkaSparkSubmitOperator(task_id="t", application="lag_report").execute({})
+    assert spark_hook.made == []
 
 
 def test_the_file_goes_when_the_job_fails(spark_hook: type[FakeSparkHook], monkeypatch: pytest.MonkeyPatch) -> None:

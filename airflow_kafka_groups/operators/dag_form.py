@@ -1,0 +1,207 @@
+"""The parameters of the shipped DAGs' forms: defaults, titles, descriptions and JSON schemas."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+_PATTERNS = {"type": "array", "items": {"type": "string"}}
+CLEANUP_FORM: dict[str, dict[str, Any]] = {
+    "kafka_groups_conn_id": {
+        "default": "kafka_groups_default",
+        "title": "Connection",
+        "description": "Id of a connection of type kafka_groups or kafka.",
+        "type": "string",
+        "minLength": 1,
+    },
+    "dry_run": {
+        "default": True,
+        "title": "Dry run",
+        "description": "Do everything except the deletion.",
+        "type": "boolean",
+    },
+    "require_approval": {
+        "default": True,
+        "title": "Ask before deleting",
+        "description": "A person must approve the plan before it is applied. A dry run needs no approval.",
+        "type": "boolean",
+    },
+    "cluster": {
+        "default": "default",
+        "title": "Cluster",
+        "description": "Name of the cluster's folder in the storage. Use one folder per cluster.",
+        "type": "string",
+        "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+    },
+    "storage_path": {
+        "default": os.path.join(os.environ.get("AIRFLOW_HOME", os.path.expanduser("~/airflow")), "kafka-groups"),
+        "title": "Storage",
+        "description": "Folder for snapshots, plans, backups and reports: an absolute path, or a URL that Airflow's "
+        "workers and Spark can both access (s3a://bucket/folder).",
+        "type": "string",
+        "minLength": 1,
+    },
+    "include": {
+        "default": ["*"],
+        "title": "Groups to consider",
+        "description": "Patterns such as orders-*, or re: followed by a regular expression; one per line.",
+        **_PATTERNS,
+    },
+    "exclude": {
+        "default": [],
+        "title": "Groups to keep",
+        "description": "Patterns, one per line. Platform groups (connect-*, __* …) are always kept.",
+        **_PATTERNS,
+        "type": ["array", "null"],  # otherwise Airflow's form requires a value
+    },
+    "min_idle_seconds": {
+        "default": 604_800,
+        "title": "Idle for (s)",
+        "description": "A group is stale after this time without a member and without a commit. Default: 7 days.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "min_observations": {
+        "default": 2,
+        "title": "Observations",
+        "description": "A group is stale only if at least this many snapshots show it idle.",
+        "type": "integer",
+        "minimum": 2,
+    },
+    "max_gap_seconds": {
+        "default": 172_800,
+        "title": "Longest gap (s)",
+        "description": "A longer gap between snapshots resets the idle time. Default: 2 days. 0: no limit.",
+        "type": "integer",
+        "minimum": 0,
+    },
+    "commit_log": {
+        "default": "auto",
+        "title": "Log of commits",
+        "description": "Read __consumer_offsets too, which shows consumers that commit the same offset repeatedly. "
+        "auto: if Spark and the connection can; required: fail if not.",
+        "type": "string",
+        "enum": ["auto", "off", "required"],
+    },
+    "mode": {
+        "default": "full",
+        "title": "History",
+        "description": "full reads all snapshots each time; incremental keeps a state and reads only new snapshots "
+        "(the same verdicts); check runs both and fails if they differ.",
+        "type": "string",
+        "enum": ["full", "incremental", "check"],
+    },
+    "offsets_retention_minutes": {
+        "default": 0,
+        "title": "Offsets retention (min)",
+        "description": "The brokers' offsets.retention.minutes, to show when offsets expire. 0: unknown.",
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 52_704_000,
+    },
+    "max_groups": {
+        "default": 500,
+        "title": "Maximum groups",
+        "description": "Maximum number of groups that one run deletes, the longest idle first.",
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 100_000,
+    },
+    "max_share": {
+        "default": 0.5,
+        "title": "Maximum share",
+        "description": "Maximum share of all groups that one run deletes, e.g. 0.5.",
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": 1,
+    },
+    "approve_above": {
+        "default": 100,
+        "title": "Always ask above",
+        "description": "If approval is off by default, still ask when the plan has more groups than this.",
+        "type": "integer",
+        "minimum": 0,
+    },
+    "groups_per_second": {
+        "default": 0,
+        "title": "Groups a second",
+        "description": "Delete at most this many groups a second, to spare busy brokers. 0: no limit.",
+        "type": "number",
+        "minimum": 0,
+    },
+    "lease": {
+        "default": True,
+        "title": "One cleanup at a time",
+        "description": "Delete only while this run holds the cluster's lease. Requires READ on the lease's group.",
+        "type": "boolean",
+    },
+}
+"""Parameters of the clean-up, in the order of its form."""
+
+OTHER_FORMS: dict[str, dict[str, Any]] = {
+    "plan_id": {
+        "default": None,
+        "title": "Plan",
+        "description": "Id of the plan whose backup is restored (20261122T081500Z-1a2b3c4d). The report has it.",
+        "type": ["null", "string"],  # a run without it fails with a message that says what is missing
+        "minLength": 1,
+    },
+    "group_ids": {
+        "default": None,
+        "title": "Groups to restore",
+        "description": "Group ids, one per line. Empty: all groups in the backup.",
+        **_PATTERNS,
+        "type": ["null", "array"],
+    },
+    "overwrite": {
+        "default": False,
+        "title": "Overwrite newer offsets",
+        "description": "Also set groups back that have committed other offsets since the backup: their consumers read "
+        "records again, or skip some.",
+        "type": "boolean",
+    },
+    "max_lag": {
+        "default": 10_000,
+        "title": "Maximum lag",
+        "description": "Report groups whose total lag exceeds this many messages.",
+        "type": "integer",
+        "minimum": 0,
+    },
+    "drill_groups": {
+        "default": 20,
+        "title": "Groups to restore",
+        "description": "Maximum number of groups of the backup that are restored into scratch groups.",
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 1_000,
+    },
+    "snapshot_days": {
+        "default": 60,
+        "title": "Keep snapshots (days)",
+        "description": "Must exceed the idle time of stale groups, because staleness is judged by the snapshots.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "cleanup_days": {
+        "default": 730,
+        "title": "Keep clean-ups (days)",
+        "description": "Plans, backups, records and reports. A backup is the only copy of what was deleted.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "change_days": {
+        "default": 365,
+        "title": "Keep changes (days)",
+        "description": "Records of offsets that were reset, altered, restored or deleted, and long listings.",
+        "type": "integer",
+        "minimum": 1,
+    },
+    "keep_newest": {
+        "default": 10,
+        "title": "Keep the newest",
+        "description": "Number of files of each kind that are kept regardless of age.",
+        "type": "integer",
+        "minimum": 1,
+    },
+}
+"""Parameters of the other DAGs."""

@@ -1,0 +1,187 @@
+"""Last commits as signs of life that snapshots cannot show.
+
+A consumer that commits the same offset repeatedly is alive, but no snapshot shows it; the log of commits does. The last
+commit counts as movement, and never as proof of idleness: no group becomes older by it.
+
+The commits come from the log itself, or from the output of the job ``commit_history``. Of the log, only the part since
+the beginning of the required idle time is read: an older commit decides nothing. Commits of aborted and open
+transactions count too, since somebody made them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, StorageError, first_line
+from airflow_kafka_groups.spark.frames import Transform
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.kafka.reader import explain
+from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, NoAccessError, log_partitions, ranges_of, scanned
+from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS
+from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.storage import Storage
+
+_CLOCK_SLACK = timedelta(hours=1)
+_NOT_PERMITTED = "AuthorizationException"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCommits:
+    """When groups committed last, and what that is worth as evidence.
+
+    :param rows: ``group_id`` and ``last_commit_at``, one row per group; ``None``: not known.
+    :param evidence: what was read.
+    :param summary: numbers for the job's summary.
+    :param warnings: what may be missing.
+    """
+
+    rows: DataFrame | None = None
+    evidence: Evidence
+    summary: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def read_log(
+    stack: ExitStack,
+    spark: SparkSession,
+    path: str | None,
+    mode: str,
+    judged: SnapshotManifest,
+    min_idle_seconds: float,
+) -> LastCommits:
+    """Read the log of commits, as far as it concerns the idle times of a snapshot's groups.
+
+    :param stack: what is read is released when it closes.
+    :param spark: the session.
+    :param path: properties of Kafka's Java client; ``None`` if there are none.
+    :param mode: ``"required"``, or ``"auto"``: without access to the log there are no commits, and the evidence has
+        the reason.
+    :param judged: the judged snapshot.
+    :param min_idle_seconds: the required idle time.
+
+    Raises ``NoAccessError`` if the log is required and there is no access, and ``JobError`` for every other error: an
+    error of the moment must not weaken the evidence.
+    """
+    try:
+        found = _read_log(stack, spark, path, judged, min_idle_seconds)
+    except NoAccessError as exc:
+        if mode == REQUIRED:
+            raise
+        return LastCommits(evidence=Evidence(not_read=str(exc)))
+    except ArgumentError:
+        raise
+    except JobError as exc:
+        raise JobError(f"the log of commits cannot be read: {exc}. Use --commit-log off to judge without it") from exc
+    if mode == REQUIRED and found.warnings:
+        raise JobError(f"the log of commits is required, and was not read completely: {'; '.join(found.warnings)}")
+    return found
+
+
+def _read_log(
+    stack: ExitStack, spark: SparkSession, path: str | None, judged: SnapshotManifest, min_idle_seconds: float
+) -> LastCommits:
+    begun = time.monotonic()
+    if path is None:
+        raise NoAccessError("the job was given no --kafka-properties")
+    try:
+        warnings = prepare_kafka(spark, arrow_on_workers=True)
+    except JobError as exc:
+        raise NoAccessError(str(exc)) from exc
+    properties = load_properties(spark, path)
+    since = judged.started_at - timedelta(seconds=min_idle_seconds) - _CLOCK_SLACK
+    with KafkaAdmin(spark, properties) as admin:
+        if (found := admin.cluster_id()) != judged.kafka_cluster_id:
+            raise JobError(
+                f"the Kafka properties are of the cluster {found}, the snapshots of {judged.kafka_cluster_id}: use the "
+                "connection that takes the snapshots"
+            )
+        partitions = log_partitions(admin)
+        # The snapshot exists, so what is read now includes what was committed while it was taken, whatever the clock.
+        until = max(datetime.now(UTC), judged.observed_at)
+        ranges = ranges_of(admin, partitions, since=since, read_committed=False)
+    try:
+        log = stack.enter_context(scanned(spark, properties, ranges, isolation_level="read_uncommitted"))
+    except SPARK_ERRORS as exc:
+        if _NOT_PERMITTED in str(exc):
+            raise NoAccessError(f"{explain(exc)}. {RIGHTS}") from exc
+        raise
+    whole = not log.doubts
+    return LastCommits(
+        rows=log.rows.transform(last_commits()),
+        evidence=Evidence(
+            commits_until=until if whole else None,
+            commits_since=since if whole else None,
+            not_read="; ".join(log.doubts),
+        ),
+        summary={
+            "offsets": sum(each.offsets for each in ranges),
+            "records": log.counts[RECORDS],
+            "seconds": round(time.monotonic() - begun, 1),
+        },
+        warnings=(*warnings, *log.doubts),
+    )
+
+
+def last_commits() -> Transform:
+    """Reduce a scan to the last commit of each group, by its own time or the log's, whichever is later."""
+    at = F.max(F.greatest("committed_at", "recorded_at")).alias("last_commit_at")
+    return lambda scan: scan.where("kind = 'commit'").groupBy("group_id").agg(at)
+
+
+def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) -> LastCommits:
+    """Read the result of the job ``commit_history``.
+
+    :param spark: the session.
+    :param folder: its ``--output``.
+    :param kafka_cluster_id: the cluster whose groups are judged.
+
+    Raises ``JobError`` if it is missing, incomplete, or of another cluster.
+    """
+    remedy = "run the job commit_history first, or leave --commit-history out"
+    try:
+        summary = json.loads(Storage(spark, folder).read_text(f"{folder}/summary.json"))
+        found = summary["kafka_cluster_id"]
+        counts = summary.get("records") or {}
+        rows = spark.read.parquet(f"{folder}/groups").select("group_id", "last_commit_at")
+    except StorageError as exc:
+        raise JobError(
+            f"{folder} has no summary of commit_history, so it is incomplete or not there: {remedy}"
+        ) from exc
+    except (ValueError, KeyError, TypeError) as exc:
+        raise JobError(
+            f"the summary in {folder} is not one of commit_history ({type(exc).__name__}): {remedy}"
+        ) from exc
+    except SPARK_ERRORS as exc:
+        raise JobError(f"the groups in {folder} cannot be read ({first_line(exc)}): {remedy}") from exc
+    if found != kafka_cluster_id:
+        raise JobError(f"{folder} is of the Kafka cluster {found}, the snapshots are of {kafka_cluster_id}: {remedy}")
+    if counts.get(CORRUPT) or counts.get(FUTURE):
+        return LastCommits(rows=rows, evidence=Evidence(not_read=f"commit_history could not decode all of {folder}"))
+    evidence = Evidence.from_json({"commits_until": summary.get("read_until")})
+    if evidence.commits_until is None:
+        evidence = Evidence(not_read=f"{folder} does not tell until when: run commit_history again")
+    return LastCommits(rows=rows, evidence=evidence)
+
+
+def with_last_commits(commits: DataFrame) -> Transform:
+    """Move ``last_moved_at`` of a state forward to the last commit, if that is later.
+
+    :param commits: ``group_id`` and ``last_commit_at``, one row per group.
+    """
+
+    def add(state: DataFrame) -> DataFrame:
+        joined = state.join(commits.select("group_id", "last_commit_at"), "group_id", "left")
+        return joined.withColumn("last_moved_at", F.greatest("last_moved_at", "last_commit_at")).drop("last_commit_at")
+
+    return add

@@ -1,0 +1,137 @@
+"""Reading ``__consumer_offsets`` by Spark: whether this user may, from where to where, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
+from airflow_kafka_groups.spark.kafka.reader import read_ranges
+from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS, scan
+
+TOPIC = "__consumer_offsets"
+RIGHTS = (
+    f"The user needs Describe and Read on the topic {TOPIC}, and Read on groups whose names begin with spark-kafka- "
+    "(managed clusters often refuse the first: snapshots then tell when a group moved)"
+)
+# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching.
+_INTERNAL_TOPICS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+
+
+class NoAccessError(JobError):
+    """The log of commits is hidden from this user, or may not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanned:
+    """The decoded log.
+
+    :param rows: rows of ``SCAN_SCHEMA``, cached.
+    :param counts: the number of records of each kind.
+    """
+
+    rows: DataFrame
+    counts: dict[str, int]
+
+    @property
+    def doubts(self) -> list[str]:
+        """What may be missing in the rows, as sentences."""
+        doubts = []
+        if self.counts[CORRUPT]:
+            doubts.append(f"{self.counts[CORRUPT]} record(s) could not be decoded: groups or commits may be missing")
+        if self.counts[FUTURE]:
+            doubts.append(
+                f"{self.counts[FUTURE]} record(s) are of a version that this job does not know: groups or commits are "
+                "missing. Use a version of this job that knows the brokers' version"
+            )
+        return doubts
+
+
+def log_partitions(admin: KafkaAdmin) -> list[Partition]:
+    """Return the partitions of the log. Raises ``NoAccessError`` if it is hidden from this user or may not be read.
+
+    :param admin: the connection to the cluster.
+    """
+    partitions, may_read = admin.readable(TOPIC)
+    if not partitions:
+        raise NoAccessError(
+            f"the cluster shows no topic {TOPIC}: nothing was ever committed, or it is hidden. {RIGHTS}"
+        )
+    if may_read is False:
+        raise NoAccessError(f"the user lacks Read on {TOPIC}. {RIGHTS}")
+    return partitions
+
+
+def ranges_of(
+    admin: KafkaAdmin, partitions: Sequence[Partition], *, since: datetime | None = None, read_committed: bool = True
+) -> list[Range]:
+    """Return the offsets to read.
+
+    :param admin: the connection to the cluster.
+    :param partitions: those of the log.
+    :param since: leave out records that were appended before this time. Default: all.
+    :param read_committed: end before the first open transaction. Default true.
+    """
+    ends = admin.log_ends(partitions, read_committed=read_committed)
+    if since is None:
+        return [Range(where, log.start, log.end) for where, log in ends.items()]
+    starts = admin.offsets_at(partitions, since)
+    return [Range(where, min(starts.get(where, log.end), log.end), log.end) for where, log in ends.items()]
+
+
+@contextmanager
+def scanned(
+    spark: SparkSession,
+    properties: KafkaProperties,
+    ranges: Sequence[Range],
+    *,
+    isolation_level: str = "read_committed",
+) -> Iterator[Scanned]:
+    """Read and decode these offsets; the rows are released afterwards.
+
+    :param spark: the session.
+    :param properties: the connection to the cluster.
+    :param ranges: the result of ``ranges_of``.
+    :param isolation_level: ``read_uncommitted`` includes commits of aborted and open transactions. Default: without.
+
+    Raises ``JobError`` if there are offsets and Spark read no record of them.
+    """
+    with _internal_topics(spark):
+        records = read_ranges(spark, properties, ranges, isolation_level=isolation_level)
+        rows = records.transform(scan()).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            yield Scanned(rows=rows, counts=_counts(rows, sum(each.offsets for each in ranges)))
+        finally:
+            rows.unpersist()
+
+
+@contextmanager
+def _internal_topics(spark: SparkSession) -> Iterator[None]:
+    """Let Spark's source read internal topics. The setting is restored because it affects other reads."""
+    before = spark.conf.get(_INTERNAL_TOPICS, None)
+    spark.conf.set(_INTERNAL_TOPICS, "true")
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_INTERNAL_TOPICS)
+        else:
+            spark.conf.set(_INTERNAL_TOPICS, before)
+
+
+def _counts(rows: DataFrame, offsets: int) -> dict[str, int]:
+    """Add up the tasks' counts. A log with offsets but no record was not readable."""
+    found = rows.where("kind = 'count'").groupBy("name").agg(F.sum("number").alias("number")).collect()
+    counts = {row["name"]: row["number"] for row in sorted(found) if row["number"]}
+    if offsets and not counts.get(RECORDS):
+        raise JobError(f"{TOPIC} has {offsets} offsets and Spark read no record of it. {RIGHTS}")
+    return {RECORDS: 0, CORRUPT: 0, FUTURE: 0, **counts}

@@ -1,0 +1,219 @@
+"""A consumer without membership that commits the same offset again and again is alive: the log of commits shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.contracts.evidence import AUTO, REQUIRED, recorded_sentence
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.offsets_topic import last_commits
+from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_log
+from airflow_kafka_groups.spark.offsets_topic.reading import TOPIC, NoAccessError, log_partitions, ranges_of, scanned
+from tests.lab.acls import AUTHORIZER, allow
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.live import committing
+from tests.lab.topics import create_topics, produce
+from tests.spark.kafka import write_properties
+from tests.spark.lake import write_manifest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+CLUSTER = "lab"
+DATA = "lastcommits-t"
+PREFIX = "lastcommits-"
+ALIVE, DEAD = f"{PREFIX}alive", f"{PREFIX}dead"
+IDLE = 3.0
+
+
+def snapshot(bootstrap: str, layout: Layout) -> str:
+    async def take() -> str:
+        async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:
+            return (await take_snapshot(admin, layout, include=[f"{PREFIX}*"])).snapshot_id
+
+    return asyncio.run(take())
+
+
+@pytest.mark.safety
+def test_a_live_consumer_that_commits_the_same_offset_before_each_snapshot_is_kept(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    create_topics(kafka41.bootstrap, {DATA: 1})
+    produce(kafka41.bootstrap, {(DATA, 0): 5})
+    commit_offsets(kafka41.bootstrap, {DEAD: {(DATA, 0): 5}})
+    layout = Layout(tmp_path, CLUSTER)
+    with committing(kafka41.bootstrap, ALIVE, (DATA, 0), 5):
+        snapshot(kafka41.bootstrap, layout)
+        time.sleep(IDLE + 0.5)
+        snapshot_id = snapshot(kafka41.bootstrap, layout)
+    properties = str(write_properties(tmp_path, kafka41.bootstrap))
+    reader, strict = SnapshotReader(layout, snapshot_id), PlanPolicy(min_idle_seconds=IDLE, max_share=1.0)
+    required = replace(strict, require_commit_log=True)
+
+    def judge(*more: str) -> dict[str, Any]:
+        arguments = ["--base", str(tmp_path), "--cluster", CLUSTER, "--min-idle-seconds", str(IDLE), *more]
+        return run(spark, parse_arguments(arguments))
+
+    def planned(policy: PlanPolicy) -> Any:
+        return make_plan(load_verdicts(layout, snapshot_id), reader, policy, datetime.now(UTC))
+
+    # Snapshots alone cannot tell the two apart, and the plan says that there was nothing else.
+    assert judge()["verdicts"]["stale"] == 2
+    assert sorted(planned(strict).group_ids) == [ALIVE, DEAD]
+    assert "the log of commits was not read: it was not asked for" in recorded_sentence(planned(strict).evidence)
+    with pytest.raises(PlanError, match=r"was not asked for.*require_commit_log"):
+        planned(required)
+
+    # A job without access goes on without the log, and says so.
+    summary = judge("--commit-log", "auto")
+    assert (summary["verdicts"]["stale"], summary["commit_log"]) == (2, {"mode": "auto"})
+    assert summary["evidence"]["not_read"] == "the job was given no --kafka-properties"
+
+    summary = judge("--commit-log", "auto", "--kafka-properties", properties)
+    assert (summary["verdicts"]["moving"], summary["verdicts"]["stale"]) == (1, 1)
+    assert summary["commit_log"]["records"] >= 3
+    plan = planned(required)
+    assert plan.group_ids == [DEAD]
+    assert [(group.group_id, group.verdict) for group in plan.kept] == [(ALIVE, "moving")]
+    assert recorded_sentence(plan.evidence).startswith("the history of snapshots and the log of commits until 20")
+    with pytest.raises(PlanError, match="less than the idle time"):
+        planned(replace(required, min_idle_seconds=86_400))
+
+
+def manifest(tmp_path: Path, cluster_id: str) -> SnapshotManifest:
+    """A snapshot that ended now."""
+    now = datetime.now(UTC)
+    path = write_manifest(tmp_path, "20260101T000000Z-0123abcd", 0, kafka_cluster_id=cluster_id)
+    made = SnapshotManifest.from_json(json.loads(path.read_text()) | {"files": []})
+    return replace(made, started_at=now - timedelta(seconds=1), observed_at=now)
+
+
+def test_only_what_was_appended_since_is_read(spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path) -> None:
+    properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
+    before, after = f"{PREFIX}before", f"{PREFIX}after"
+    commit_offsets(kafka41.bootstrap, {before: {(DATA, 0): 1}})
+    time.sleep(1)
+    since = datetime.now(UTC)
+    time.sleep(0.2)
+    commit_offsets(kafka41.bootstrap, {after: {(DATA, 0): 1}})
+    with KafkaAdmin(spark, properties) as admin:
+        partitions = log_partitions(admin)
+        part = ranges_of(admin, partitions, since=since)
+        everything = ranges_of(admin, partitions)
+        assert [each.offsets for each in ranges_of(admin, partitions, since=datetime.now(UTC))] == [0] * len(partitions)
+    assert 0 < sum(each.offsets for each in part) < sum(each.offsets for each in everything)
+    with scanned(spark, properties, part, isolation_level="read_uncommitted") as log:
+        found = {row["group_id"] for row in log.rows.transform(last_commits.last_commits()).collect()}
+    assert after in found
+    assert before not in found
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaCluster]:
+    """A cluster with an authorizer. The users' names are what they may: see nothing, describe, read, all it takes."""
+    users = {name: "p4ss" for name in ("blind", "describes", "reads", "may")}
+    with KafkaCluster(version="4.1.0", brokers=1, sasl_users=users, config=AUTHORIZER) as cluster:
+        for user, operations in {"describes": ["DESCRIBE"], "reads": ["READ"], "may": ["READ"]}.items():
+            allow(cluster, user, "TOPIC", TOPIC, *operations)
+        allow(cluster, "may", "GROUP", "spark-kafka-", "READ", prefixed=True)
+        create_topics(cluster.bootstrap, {DATA: 1})
+        commit_offsets(cluster.bootstrap, {DEAD: {(DATA, 0): 1}})
+        yield cluster
+
+
+def read_as(spark: SparkSession, cluster: KafkaCluster, folder: Path, user: str, mode: str) -> LastCommits:
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="p4ss";'
+    path = write_properties(
+        folder,
+        cluster.sasl_bootstrap,
+        security__protocol="SASL_PLAINTEXT",
+        sasl__mechanism="PLAIN",
+        sasl__jaas__config=jaas,
+    )
+    with KafkaAdmin(spark, load_properties(spark, str(path))) as admin:
+        judged = manifest(folder, admin.cluster_id())
+    with ExitStack() as stack:
+        found = read_log(stack, spark, str(path), mode, judged, IDLE)
+        if found.rows is not None:
+            assert [row["group_id"] for row in found.rows.collect()] == [DEAD]
+            assert found.evidence.gap(judged, IDLE) == ""
+        return found
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        ("blind", f"the cluster shows no topic {TOPIC}"),
+        ("describes", f"the user lacks Read on {TOPIC}"),
+        ("reads", "GroupAuthorizationException"),
+    ],
+)
+def test_a_user_who_may_not_read_the_log_is_judged_by_snapshots_unless_it_is_required(
+    spark: SparkSession, guarded: KafkaCluster, tmp_path: Path, user: str, why: str
+) -> None:
+    found = read_as(spark, guarded, tmp_path, user, AUTO)
+    assert found.rows is None
+    assert found.evidence.commits_until is None
+    assert why in found.evidence.not_read
+    with pytest.raises(NoAccessError, match=why):
+        read_as(spark, guarded, tmp_path, user, REQUIRED)
+
+
+def test_a_user_with_the_rights_that_the_docs_name_reads_it(
+    spark: SparkSession, guarded: KafkaCluster, tmp_path: Path
+) -> None:
+    assert read_as(spark, guarded, tmp_path, "may", REQUIRED).summary["records"] >= 1
+
+
+@pytest.mark.safety
+def test_another_cluster_or_one_that_does_not_answer_fails_the_job_also_where_the_log_is_optional(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    path = str(write_properties(tmp_path, kafka41.bootstrap))
+    with ExitStack() as stack, pytest.raises(JobError, match=r"the snapshots of kafka-1.*--commit-log off"):
+        read_log(stack, spark, path, AUTO, manifest(tmp_path, "kafka-1"), IDLE)
+    fast = {"default__api__timeout__ms": "2000", "request__timeout__ms": "1000"}
+    path = str(write_properties(tmp_path, "127.0.0.1:1", **fast))
+    with ExitStack() as stack, pytest.raises(JobError, match=r"does not answer.*--commit-log off"):
+        read_log(stack, spark, path, AUTO, manifest(tmp_path, "kafka-1"), IDLE)
+    with ExitStack() as stack, pytest.raises(ArgumentError, match="there is no such file"):
+        read_log(stack, spark, "/no/such.properties", AUTO, manifest(tmp_path, "kafka-1"), IDLE)
+
+
+def test_a_spark_without_the_connector_goes_on_without_the_log(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_connector(*_: Any, **__: Any) -> list[str]:
+        raise JobError("Spark has no kafka-clients on its class path")
+
+    monkeypatch.setattr(last_commits, "prepare_kafka", no_connector)
+    judged = manifest(tmp_path, "kafka-1")
+    with ExitStack() as stack:
+        found = read_log(stack, spark, "kafka.properties", AUTO, judged, IDLE)
+        assert "Spark has no kafka-clients" in found.evidence.sentence(judged, IDLE)
+        with pytest.raises(NoAccessError):
+            read_log(stack, spark, "kafka.properties", REQUIRED, judged, IDLE)
