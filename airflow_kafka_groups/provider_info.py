@@ -23,6 +23,7 @@ _OPERATORS = (
     "plan",
     "report",
     "spark",
+    "spark_submit",
 )
 
 

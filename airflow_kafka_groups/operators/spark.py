@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
@@ -20,6 +19,8 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
+from airflow_kafka_groups.operators.support.spark_conf import hide_conf
+from airflow_kafka_groups.transport.private_folder import private_folder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -86,8 +87,9 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     """Run a Spark job that needs Kafka, with the connection's settings in a file that only its owner can read.
 
-    The file is written for this run and deleted afterwards; its path is the job's ``--kafka-properties``. No secret is
-    on the command line, in the environment or in Spark's configuration.
+    The file is written for this run and removed afterwards, also when the task is killed; its path is the job's
+    ``--kafka-properties``. No secret of the connection is on the command line, in the environment or in Spark's
+    configuration. The properties in ``spark["conf"]`` are in a second file of that kind, not on the command line.
 
     :param application: a job of this package, e.g. ``process_group_backlog``, or the path of your own job that accepts
         ``--kafka-properties`` (templated).
@@ -140,8 +142,15 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         arguments = dict(self.spark or {})
         given = [*map(str, self.application_args)]
         arguments.setdefault("name", self.task_id)
-        with TemporaryDirectory(prefix="kafka-groups-") as folder:  # mode 0700
-            path = self._properties(Path(folder, "kafka.properties"))
+        with private_folder() as folder:
+            arguments["conf"], arguments["properties_file"] = hide_conf(
+                arguments.get("conf"),
+                arguments.get("properties_file"),
+                folder,
+                spark_binary=arguments.get("spark_binary") or _connection_extra(arguments).get("spark-binary"),
+                env_vars=arguments.get("env_vars"),
+            )
+            path = self._properties(folder / "kafka.properties")
             if path is not None:
                 shipped = _deploy_mode(arguments) == "cluster"
                 if shipped:
@@ -209,13 +218,16 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
 def _deploy_mode(arguments: Mapping[str, Any]) -> str:
     """Return the deploy mode of the arguments or of the Spark connection."""
+    return str(arguments.get("deploy_mode") or _connection_extra(arguments).get("deploy-mode") or "client")
+
+
+def _connection_extra(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the extra of the Spark connection; nothing if it does not exist: the hook then uses YARN."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
-    if arguments.get("deploy_mode"):
-        return str(arguments["deploy_mode"])
     try:
-        connection = BaseHook.get_connection(str(arguments.get("conn_id") or "spark_default"))
+        extra = BaseHook.get_connection(str(arguments.get("conn_id") or "spark_default")).extra_dejson
     except AirflowNotFoundException:
-        return "client"  # the hook then uses yarn, as documented
-    return str(connection.extra_dejson.get("deploy-mode") or "client")
+        return {}
+    return dict(extra)

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.transport.private_folder import private_folder
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -105,7 +105,7 @@ class TlsConfig:
         return context
 
     def _load_certificate(self, context: ssl.SSLContext) -> None:
-        with tempfile.TemporaryDirectory(prefix="kafka-groups-") as folder:  # mode 0700; ssl reads keys from files only
+        with private_folder(guarded=False) as folder:  # ssl reads keys from files only
             certificate, key = (_file_of(pem, folder) for pem in (self.certificate, self.key))
             assert certificate is not None  # noqa: S101 - the caller has checked it
             try:
@@ -256,10 +256,10 @@ class SecurityConfig:
         return self.tls.context() if self.uses_tls else None
 
 
-def _file_of(pem: Pem, folder: str) -> str | None:
+def _file_of(pem: Pem, folder: Path) -> str | None:
     """Return the path of the PEM file, written to the folder if only its text is known."""
     if pem.location or not pem.text:
         return pem.location
-    path = Path(folder, f"{pem.name}.pem")
+    path = folder / f"{pem.name}.pem"
     path.write_text(pem.text)
     return str(path)

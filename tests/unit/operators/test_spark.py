@@ -220,6 +220,8 @@ class FakeSparkHook:
         self.path = Path(files[0] if files else self.arguments["application_args"][-1])
         self.mode = stat.S_IMODE(self.path.stat().st_mode)
         self.content = self.path.read_text()
+        properties = self.arguments["properties_file"]
+        self.properties = Path(properties).read_text() if properties else None
         if self.fails:
             raise RuntimeError("the job failed")
 
@@ -228,7 +230,10 @@ class FakeSparkHook:
 
 
 @pytest.fixture
-def spark_hook(monkeypatch: pytest.MonkeyPatch) -> type[FakeSparkHook]:
+def spark_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[FakeSparkHook]:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.app.from defaults\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     FakeSparkHook.made = []
     monkeypatch.setattr(FakeSparkHook, "fails", False)
     monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.SparkSubmitHook", FakeSparkHook)
@@ -252,7 +257,9 @@ def test_the_secret_is_in_a_file_of_its_own_while_the_job_runs(spark_hook: type[
     assert not submitted.path.parent.exists()
     assert SECRET not in str(submitted.arguments)
     given = ["--group", "g", "--kafka-properties", str(submitted.path)]
-    assert (submitted.arguments["application_args"], submitted.arguments["conf"]) == (given, {"a": "b"})
+    assert submitted.arguments["application_args"] == given
+    assert submitted.arguments["conf"] == {}
+    assert submitted.properties == "spark.app.from defaults\n\n\na=b\n"
     assert submitted.application.endswith("spark/jobs/process_group_backlog.py")
     operator.on_kill()
     assert submitted.killed

@@ -1,0 +1,98 @@
+"""Spark properties in a file instead of on spark-submit's command line, where every user of the machine can read them.
+
+``--properties-file`` replaces ``spark-defaults.conf``, so its content comes first in the file; what a task sets counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.java_properties import render_properties, write_secret_file
+
+READ_BY_AIRFLOW = frozenset(
+    {
+        "spark.kubernetes.namespace",
+        "spark.kubernetes.submission.waitAppCompletion",
+        "spark.yarn.submit.waitAppCompletion",
+    }
+)
+"""Properties by which Airflow's hook decides, so it has to see them. None is secret."""
+
+_SECRET = re.compile(r"secret|passw|passphrase|token|jaas|credential|access.?key|api.?key|private.?key", re.I)
+_FIND_HOME = '. "$0"; printf %s "$SPARK_HOME"'
+_REMEDY = (
+    "cannot be kept off the command line, since spark-defaults.conf was not found: set SPARK_CONF_DIR or SPARK_HOME "
+    "for the worker, or name a properties_file"
+)
+
+
+def hide_conf(
+    conf: Mapping[str, Any] | None,
+    properties_file: str | None,
+    folder: Path,
+    *,
+    spark_binary: str | None = None,
+    env_vars: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], str | None]:
+    """Write properties to a file in a private folder; return those that Airflow has to see, and the file.
+
+    :param conf: the properties of the task.
+    :param properties_file: the task's own ``--properties-file``, which Spark reads instead of its defaults.
+    :param spark_binary: spark-submit. Default: the one on the path.
+    :param env_vars: what the task adds to its environment.
+
+    Where Spark's defaults are not found, properties stay on the command line. Raises ``ConfigurationError`` if one of
+    them is secret by its name, or if the task's file cannot be read.
+    """
+    given = {name: str(value) for name, value in (conf or {}).items()}
+    seen = {name: value for name, value in given.items() if name in READ_BY_AIRFLOW}
+    if seen == given:
+        return given, properties_file
+    if properties_file is not None:
+        before = _read("properties_file", Path(properties_file))
+    else:
+        folder_of_defaults = _conf_folder(spark_binary, {**os.environ, **(env_vars or {})})
+        if folder_of_defaults is None:
+            if secret := sorted(name for name in given if _SECRET.search(name)):
+                raise ConfigurationError(f"conf, {secret[0]}", None, _REMEDY)
+            return given, None
+        defaults = folder_of_defaults / "spark-defaults.conf"
+        before = _read("SPARK_CONF_DIR", defaults) if defaults.is_file() else ""
+    hidden = {name: value for name, value in given.items() if name not in seen}
+    # An empty line ends a last line that goes on with a backslash.
+    path = write_secret_file(f"{before}\n\n{render_properties(hidden)}", folder / "spark.properties")
+    return seen, str(path)
+
+
+def _read(field: str, path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigurationError(field, str(path), f"cannot be read: {type(exc).__name__}") from None
+
+
+def _conf_folder(spark_binary: str | None, env: Mapping[str, str]) -> Path | None:
+    """Return where Spark looks for its defaults, as its own scripts find it."""
+    if env.get("SPARK_CONF_DIR"):
+        return Path(env["SPARK_CONF_DIR"])
+    home = env.get("SPARK_HOME") or _home_of(shutil.which(spark_binary or "spark-submit", path=env.get("PATH")), env)
+    return Path(home, "conf") if home else None
+
+
+def _home_of(program: str | None, env: Mapping[str, str]) -> str | None:
+    script = Path(program or "").parent / "find-spark-home"
+    bash = shutil.which("bash")
+    if program is None or bash is None or not script.is_file():  # a site's own wrapper of spark-submit
+        return None
+    found = subprocess.run(  # noqa: S603 - what spark-submit itself is about to run
+        [bash, "-c", _FIND_HOME, str(script)], env=dict(env), capture_output=True, text=True, timeout=60, check=False
+    )
+    home = found.stdout.strip()
+    return home if home and Path(home).is_dir() else None

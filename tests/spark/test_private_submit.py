@@ -1,0 +1,183 @@
+"""By a real spark-submit: no property of a task is on a command line, and ``kill -9`` leaves no file with a secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.transport.private_folder import PREFIX
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.safety,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="command lines are read from /proc"),
+]
+
+OF_CONF, OF_KAFKA = "c0nf-s3cr3t-7fd2", "k4fka-s3cr3t-91be"
+
+JOB = """
+import json, sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+done, kafka = Path(sys.argv[1]), sys.argv[3:]  # --kafka-properties and the file, or nothing
+spark = SparkSession.builder.getOrCreate()
+names = ("spark.hadoop.fs.s3a.secret.key", "spark.from.defaults", "spark.from.both")
+seen = {name: spark.sparkContext.getConf().get(name) for name in names}
+seen["kafka"] = Path(kafka[0]).read_text() if kafka else ""
+done.with_suffix(".new").write_text(json.dumps(seen))
+done.with_suffix(".new").rename(done)
+while not done.with_name("go").exists():
+    time.sleep(0.05)
+"""
+
+TASK = """
+import sys
+from pathlib import Path
+kind, job, done, secret = sys.argv[1], sys.argv[2], sys.argv[3], sys.stdin.readline().strip()
+conf = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.from.both": "the task"}
+binary = {"conf": conf, "spark_binary": str(Path(sys.executable).with_name("spark-submit"))}
+if kind == "kafka":
+    from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+    task = KafkaSparkSubmitOperator(task_id="t", application=job, application_args=[done], spark=binary)
+else:
+    from airflow_kafka_groups.operators.spark_submit import PrivateSparkSubmitOperator
+    task = PrivateSparkSubmitOperator(task_id="t", application=job, application_args=[done], **binary)
+task.execute({})
+"""
+
+
+class Task:
+    """A task in a process group of its own, and the job that it has submitted."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.temporary = folder, folder / "tmp"
+        self.done = folder / "done.json"
+        conf = folder / "conf"
+        for made in (self.temporary, conf):
+            made.mkdir()
+        (folder / "job.py").write_text(JOB)
+        defaults = "spark.from.defaults yes\nspark.from.both the defaults\nspark.ui.enabled false\n"
+        (conf / "spark-defaults.conf").write_text(defaults + "spark.driver.memory 512m\n")
+        extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
+        login = {"conn_type": "kafka_groups", "host": "b1:9092", "login": "me", "password": OF_KAFKA, "extra": extra}
+        environment = {
+            **os.environ,
+            "AIRFLOW_HOME": str(folder / "airflow"),
+            "AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT": json.dumps(login),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_CONF_DIR": str(conf),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "TMPDIR": str(self.temporary),
+        }
+        self.log = (folder / "log").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", TASK, kind, str(folder / "job.py"), str(self.done)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{OF_CONF}\n")
+        self.process.stdin.close()
+
+    def written(self) -> str:
+        self.log.flush()
+        return (self.folder / "log").read_text()
+
+    def secret_files(self) -> list[Path]:
+        """Return the files below the temporary folder that have one of the secrets."""
+        secrets = (OF_CONF.encode(), OF_KAFKA.encode())
+        files = [path for path in self.temporary.rglob("*") if path.is_file()]
+        return [path for path in files if any(secret in path.read_bytes() for secret in secrets)]
+
+    def end(self) -> None:
+        for process in of_session(self.process.pid):
+            os.kill(process, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+
+@pytest.fixture(params=["kafka", "any job"])
+def task(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Task]:
+    started = Task(tmp_path, request.param)
+    yield started
+    started.end()
+
+
+def of_session(session: int) -> list[int]:
+    """Return the processes that the task started: the job's JVM outlives a task that was killed."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(process.name)) == session:
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def command_lines() -> dict[int, bytes]:
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            found[int(process.name)] = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+    return found
+
+
+def watch_until(true: Callable[[], bool], task: Task) -> set[str]:
+    """Look at all command lines again and again until something is true; return what was seen of the task's."""
+    seen: set[str] = set()
+    while not true():
+        for line in command_lines().values():
+            assert OF_CONF.encode() not in line
+            assert OF_KAFKA.encode() not in line
+            if bytes(task.folder) in line:
+                seen.add(line.replace(b"\0", b" ").decode())
+        assert task.process.poll() is None or true(), task.written()
+        time.sleep(0.02)
+    return seen
+
+
+def test_no_secret_is_on_a_command_line_and_the_job_has_them(task: Task, request: pytest.FixtureRequest) -> None:
+    seen = watch_until(task.done.exists, task)
+    assert any("org.apache.spark.deploy.SparkSubmit" in line and "--properties-file" in line for line in seen)
+    assert not any("--conf" in line for line in seen)
+    found = json.loads(task.done.read_text())
+    assert found["spark.hadoop.fs.s3a.secret.key"] == OF_CONF
+    assert (found["spark.from.defaults"], found["spark.from.both"]) == ("yes", "the task")
+    assert (OF_KAFKA in found["kafka"]) is ("kafka]" in request.node.name)
+    assert task.secret_files(), "or this test looks in the wrong place"
+    task.done.with_name("go").touch()
+    watch_until(lambda: task.process.poll() is not None, task)
+    assert task.process.returncode == 0, task.written()
+    assert list(task.temporary.glob(f"{PREFIX}*")) == []
+    assert OF_CONF not in task.written()
+    assert OF_KAFKA not in task.written()
+
+
+def test_kill_9_leaves_no_secret(task: Task) -> None:
+    watch_until(task.done.exists, task)
+    assert task.secret_files()
+    os.kill(task.process.pid, signal.SIGKILL)
+    task.process.wait()
+    limit = time.monotonic() + 30
+    while task.secret_files() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert task.secret_files() == []
+    assert of_session(task.process.pid), "the job goes on: it has read its files"
