@@ -68,11 +68,6 @@ def backup_manifest(plan_id: str) -> str:
     return f"{BACKUPS}/{plan_id}.json"
 
 
-def audit(plan_id: str, run_id: str) -> str:
-    """Return the record of one run of a plan."""
-    return f"{AUDIT}/{plan_id}-{run_id}.json"
-
-
 def report(plan_id: str) -> str:
     """Return a plan's report."""
     return f"{REPORTS}/{plan_id}.html"

@@ -149,10 +149,6 @@ class Layout:
         """Return the manifest that vouches for a backup."""
         return self.root / paths.backup_manifest(check_id("plan_id", plan_id))
 
-    def audit(self, plan_id: str, run_id: str) -> StoragePath:
-        """Return the record of one run."""
-        return self.root / paths.audit(check_id("plan_id", plan_id), check_id("run_id", run_id))
-
     def report(self, plan_id: str) -> StoragePath:
         """Return the file of the report."""
         return self.root / paths.report(check_id("plan_id", plan_id))

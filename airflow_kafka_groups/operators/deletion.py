@@ -28,7 +28,13 @@ from airflow_kafka_groups.hooks.arguments import (
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES, ApprovalTerms
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
-from airflow_kafka_groups.operators.support.deletion_lease import IF_HELD, MAX_WAIT_SECONDS, owner_name, read_terms
+from airflow_kafka_groups.operators.support.deletion_lease import (
+    IF_HELD,
+    MAX_WAIT_SECONDS,
+    LeaseTerms,
+    owner_name,
+    read_terms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -188,7 +194,7 @@ class DeleteGroupsOperator(StoredOperator):
         layout = self.layout()
         if not dry_run:
             self.hook.settings.require_writable()
-        delete = self._deletion(layout, self._request(context, dry_run))
+        delete = self._deletion(layout, self._request(context, dry_run, terms))
         try:
             result = self.hook.run(delete)
         except LeaseNotAcquiredError as error:
@@ -198,13 +204,12 @@ class DeleteGroupsOperator(StoredOperator):
         emit_deletion(self, context, result.report, str(result.record))
         return self._finish(result)
 
-    def _request(self, context: Context, dry_run: bool) -> DeletionRequest:
+    def _request(self, context: Context, dry_run: bool, terms: LeaseTerms | None) -> DeletionRequest:
         """Return who asks for the deletion, and on which terms."""
         from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
         from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
 
         actor = _actor(context)
-        terms = read_terms(self, dry_run)
         lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
         if terms is not None:
             owner = owner_name(actor, self.hook.client_config().client_id)

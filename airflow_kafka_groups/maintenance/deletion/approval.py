@@ -19,7 +19,7 @@ from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.journal.files import Chain, Entry
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, check_id
+from airflow_kafka_groups.maintenance.storage import Layout, check_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,6 @@ class Approval:
             "path": self.path,
             "excluded": sorted(self.excluded),
         }
-
-
-def approvals_folder(layout: Layout, plan_id: str) -> StoragePath:
-    """Return the folder of a plan's questions and answers."""
-    return layout.root / paths.approvals(check_id("plan_id", plan_id))
 
 
 def seal_question(layout: Layout, plan: DeletionPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
@@ -135,7 +130,7 @@ def _append(layout: Layout, plan: DeletionPlan, data: Mapping[str, Any]) -> None
 
 
 def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
-    chain = Chain(approvals_folder(layout, plan_id), None, FORMAT)
+    chain = Chain(layout.root / paths.approvals(check_id("plan_id", plan_id)), None, FORMAT)
     return chain, chain.read()
 
 

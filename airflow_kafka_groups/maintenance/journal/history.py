@@ -218,10 +218,6 @@ class History:
         found = {run.number: run for run in (*settled, *self.runs) if group_id in run.outcomes}
         return [run for run in self.earlier if group_id in run.outcomes] + [found[number] for number in sorted(found)]
 
-    def of_request(self, request_id: str) -> list[RunRecord]:
-        """Return the tries of a request, such as the runs of a plan."""
-        return list(self._of(request_id))
-
     def _of(self, request_id: str | None) -> Iterable[RunRecord]:
         if request_id is None:
             return (*self.earlier, *self.runs)

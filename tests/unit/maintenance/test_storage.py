@@ -53,7 +53,6 @@ def test_every_path_of_the_contract(tmp_path: Path) -> None:
         layout.plan(ID),
         layout.backup_data(ID, "0a1b2c3d"),
         layout.backup_manifest(ID),
-        layout.audit(ID, ID),
         layout.report(ID),
     ]
     assert [str(path).removeprefix(f"{tmp_path}/prod/") for path in found] == [
@@ -64,7 +63,6 @@ def test_every_path_of_the_contract(tmp_path: Path) -> None:
         f"plans/{ID}.json",
         f"backups/{ID}-0a1b2c3d.parquet",
         f"backups/{ID}.json",
-        f"audit/{ID}-{ID}.json",
         f"reports/{ID}.html",
     ]
 

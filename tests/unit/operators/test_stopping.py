@@ -70,7 +70,7 @@ def test_the_pace_is_passed_on_and_0_is_no_limit() -> None:
     task = DeleteGroupsOperator(
         task_id="t", storage_path="/x", group_ids=["a"], groups_per_second="25", bytes_per_second=0
     )
-    limits = task._request({}, dry_run=True).limits
+    limits = task._request({}, dry_run=True, terms=None).limits
     assert (limits.groups_per_second, limits.bytes_per_second) == (25.0, None)
 
 

@@ -7,40 +7,18 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     IncompleteListingError,
-    KafkaGroupsError,
-    OutcomeUnknownError,
     PlanError,
 )
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionObserver
-from airflow_kafka_groups.maintenance.journal.journal import RunJournal
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, Ticking, broker_error, timeout
-from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in, planned, request
-
-
-async def delete(admin: FakeAdmin, layout: Layout, plan: DeletionPlan, **how: Any) -> DeletionReport:
-    return (await delete_plan(admin, layout, plan, **how)).report
-
-
-def fates(report: DeletionReport) -> dict[str, str]:
-    return {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
-
-
-def cluster(*names: str) -> FakeAdmin:
-    admin = FakeAdmin()
-    for number, name in enumerate(names):
-        admin.add(name, ("t", 0, number))
-    return admin
+from tests.fakes.groups import Ticking, broker_error, timeout
+from tests.unit.maintenance.deletion.steps import cluster, delete, fates
+from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
 
 
 async def test_planned_groups_are_deleted_and_all_others_are_not(tmp_path: Path) -> None:
@@ -135,68 +113,6 @@ async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None
     assert fates(report) == {"a": "kept:not_in_backup", "b": "deleted:safe"}
 
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.none])
-async def test_every_answer_of_a_delete_request_is_told_apart(code: ErrorCode, tmp_path: Path) -> None:
-    admin = cluster("a", "b")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.delete_errors["a"] = broker_error(code.name.upper())
-    look_only_once(admin)
-    report = await delete(admin, layout, plan)
-    special = {
-        ErrorCode.non_empty_group: "kept",
-        ErrorCode.group_id_not_found: "gone",
-        ErrorCode.unknown_server_error: "unknown",
-        ErrorCode.request_timed_out: "unknown",
-        ErrorCode.network_exception: "unknown",
-        ErrorCode.coordinator_not_available: "unknown",
-        ErrorCode.not_coordinator: "unknown",
-        ErrorCode.not_enough_replicas_after_append: "unknown",
-        ErrorCode.not_leader_or_follower: "unknown",
-        ErrorCode.kafka_storage_error: "unknown",
-    }
-    assert [item.outcome.value for item in report.outcomes if item.group_id == "a"] == [special.get(code, "failed")]
-    assert admin.deleted == ["b"]
-
-
-@pytest.mark.parametrize("problem", [timeout(), OutcomeUnknownError("the connection broke"), KafkaGroupsError("x")])
-async def test_a_lost_answer_is_unknown_and_never_deleted_or_failed(problem: KafkaGroupsError, tmp_path: Path) -> None:
-    admin = cluster("a")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.delete_errors["a"] = problem
-    look_only_once(admin)
-    report = await delete(admin, layout, plan)
-    assert report.ids(Outcome.UNKNOWN) == ["a"]
-    assert set(read_history(layout, CLUSTER_ID).deletions()) == {"a"}, "possibly deleted"
-
-
-async def test_what_is_unknown_and_found_there_was_not_deleted_and_still_is_not_tried_again(tmp_path: Path) -> None:
-    admin = cluster("a")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.delete_errors["a"] = timeout()
-    assert fates(await delete(admin, layout, plan)) == {"a": "failed:still_there"}
-    admin.delete_errors.clear()
-    assert fates(await delete(admin, layout, plan)) == {"a": "kept:deleted_before"}
-    assert "a" in admin.groups, "it may have been deleted and have come back"
-
-
-async def test_a_group_left_out_of_the_answer_is_unknown(tmp_path: Path) -> None:
-    admin = cluster("a", "b")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-
-    def silence(call: str) -> None:
-        if call == "delete":
-            admin.silent.add("a")
-
-    admin.before = silence
-    look_only_once(admin)
-    report = await delete(admin, layout, plan)
-    assert fates(report) == {"a": "unknown:no_answer", "b": "deleted:safe"}
-
-
 async def test_nothing_is_deleted_by_an_incomplete_listing(tmp_path: Path) -> None:
     admin = cluster("a")
     layout = layout_in(tmp_path)
@@ -256,93 +172,6 @@ async def test_every_chunk_is_read_a_moment_before_it_is_deleted(tmp_path: Path)
     assert seen == [("delete", 2, 5), ("delete", 4, 5), ("delete", 5, 5)]
 
 
-def look_only_once(admin: FakeAdmin) -> None:
-    """Let the second listing, by which a deletion is verified, fail: what is unknown stays so."""
-    before, lists = admin.before, [0]
-
-    def count(call: str) -> None:
-        before(call)
-        lists[0] += call == "list"
-        if call == "list" and lists[0] > 1:
-            raise timeout()
-
-    admin.before = count
-
-
-class Clock:
-    """A monotonic clock that moves only when it is told to."""
-
-    def __init__(self) -> None:
-        self.value = 0.0
-
-    def __call__(self) -> float:
-        return self.value
-
-
-def slow(admin: FakeAdmin, clock: Clock, call: str, *seconds: float) -> None:
-    """Let calls of one kind take so long, one after the other."""
-    took = list(seconds)
-
-    def before(name: str) -> None:
-        if name == call and took:
-            clock.value += took.pop(0)
-
-    admin.before = before
-
-
-async def test_a_reading_that_got_old_is_made_again(tmp_path: Path) -> None:
-    admin = cluster("a")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.calls.clear()
-    clock = Clock()
-    slow(admin, clock, "describe", 16, 14)
-    report = await delete(admin, layout, plan, monotonic=clock)
-    expected = ["list", "describe", "stable offsets", "describe", "stable offsets", "delete"]
-    assert admin.call_names[: len(expected)] == expected
-    assert fates(report) == {"a": "deleted:safe"}
-
-
-async def test_a_reading_that_is_always_old_keeps_the_groups(tmp_path: Path) -> None:
-    admin = cluster("a", "b")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.commit("b", "t", 0, 7)
-    clock = Clock()
-    slow(admin, clock, "describe", 16, 16)
-    report = await delete(admin, layout, plan, monotonic=clock)
-    assert fates(report) == {"a": "kept:too_slow", "b": "kept:moved"}
-    assert admin.asked("delete") == []
-
-
-async def test_the_time_that_the_journal_takes_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = cluster("a")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    clock = Clock()
-    intend = RunJournal.intend
-
-    def slowly(self: RunJournal, *args: Any, **more: Any) -> None:
-        intend(self, *args, **more)
-        clock.value += 16
-
-    monkeypatch.setattr(RunJournal, "intend", slowly)
-    report = await delete(admin, layout, plan, monotonic=clock)
-    assert fates(report) == {"a": "kept:too_slow"}
-    assert admin.asked("delete") == []
-    assert read_history(layout, CLUSTER_ID).deletions() == {}, "an intent that was not sent deleted nothing"
-
-
-async def test_what_is_left_of_the_reading_s_age_goes_down_to_the_client(tmp_path: Path) -> None:
-    admin = cluster("a")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    clock = Clock()
-    slow(admin, clock, "stable offsets", 6)
-    await delete(admin, layout, plan, monotonic=clock)
-    assert admin.send_within == [9.0]
-
-
 async def test_being_asked_to_stop_keeps_the_rest(tmp_path: Path) -> None:
     admin = cluster("a", "b", "c")
     layout = layout_in(tmp_path)
@@ -370,41 +199,6 @@ async def test_a_plan_that_expires_on_the_way_keeps_the_rest(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize(("call", "outcome"), [("describe", "kept"), ("stable offsets", "kept"), ("delete", "unknown")])
-async def test_a_call_that_fails_as_a_whole_stops_the_run(call: str, outcome: str, tmp_path: Path) -> None:
-    admin = cluster("a", "b", "c")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    calls: list[str] = []
-
-    def break_down(name: str) -> None:
-        calls.append(name)
-        if calls.count(call) == 2 and name == call:
-            raise timeout()
-
-    admin.before = break_down
-    look_only_once(admin)
-    report = await delete(admin, layout, plan, chunk_size=1)
-    assert [item.outcome.value for item in report.outcomes] == ["deleted", outcome, "kept"]
-    assert report.outcomes[2].code == "stopped"
-    assert len(report.warnings) == 1
-    assert len(admin.groups) == 2
-
-
-async def test_a_delete_request_does_not_wait_for_ever_on_a_reading_that_gets_old(tmp_path: Path) -> None:
-    admin = cluster("a", "b")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.delete_hangs = True
-    look_only_once(admin)
-    report = await delete(admin, layout, plan, chunk_size=1, max_delete_seconds=0.01)
-    assert [f"{item.outcome.value}:{item.code}" for item in report.outcomes] == [
-        "unknown:outcome_unknown",
-        "kept:stopped",
-    ]
-    assert "given up" in report.warnings[0]
-
-
 async def test_a_repeated_run_finds_its_work_done(tmp_path: Path) -> None:
     admin = cluster("a", "b")
     layout = layout_in(tmp_path)
@@ -428,8 +222,3 @@ async def test_an_empty_plan_deletes_nothing(tmp_path: Path) -> None:
 def test_options_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(bad))):
         DeletionLimits(**bad)
-
-
-def test_the_age_of_a_reading_counts_the_sleep_of_the_machine() -> None:
-    """``time.monotonic`` stands still in suspend: a laptop that wakes up would delete by what it read yesterday."""
-    assert request().monotonic is clock.now

@@ -74,7 +74,7 @@ def test_it_says_what_it_said(journal: Journal) -> None:
         "c": (Outcome.UNKNOWN, "2026-11-02T12:00:00+00:00"),
     }
     assert {life.group_id: life.code for life in history.lives().values()} == {"b": "came_back", "m": "moved"}
-    assert [run.run_id for run in history.of_request("p1")] == ["20261101T120000Z-000000aa"]
+    assert [run.run_id for run in history.runs if run.request_id == "p1"] == ["20261101T120000Z-000000aa"]
     assert history.runs[0].ended is not None
     assert history.runs[1].ended is None
 

@@ -129,7 +129,7 @@ def test_deletions_and_lives_of_one_plan_only(tmp_path: Path) -> None:
     assert (set(history.deletions(first)), set(history.deletions(second))) == ({"a"}, set())
     assert (set(history.lives(first)), set(history.lives(second))) == (set(), {"b"})
     assert [run.run_id for run in history.of_group("a")] == ["20261101T120000Z-000000aa"]
-    assert [run.run_id for run in history.of_request(second)] == ["r2"]
+    assert [run.run_id for run in history.runs if run.request_id == second] == ["r2"]
 
 
 def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""A group is deleted by a young reading only: however long reading, journal and requests take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cluster import clock
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.journal.journal import RunJournal
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID
+from tests.unit.maintenance.deletion.steps import cluster, delete, fates
+from tests.unit.maintenance.scene import backed_up, layout_in, request
+
+
+class Clock:
+    """A monotonic clock that moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def __call__(self) -> float:
+        return self.value
+
+
+def slow(admin: FakeAdmin, clock: Clock, call: str, *seconds: float) -> None:
+    """Let calls of one kind take so long, one after the other."""
+    took = list(seconds)
+
+    def before(name: str) -> None:
+        if name == call and took:
+            clock.value += took.pop(0)
+
+    admin.before = before
+
+
+async def test_a_reading_that_got_old_is_made_again(tmp_path: Path) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.calls.clear()
+    clock = Clock()
+    slow(admin, clock, "describe", 16, 14)
+    report = await delete(admin, layout, plan, monotonic=clock)
+    expected = ["list", "describe", "stable offsets", "describe", "stable offsets", "delete"]
+    assert admin.call_names[: len(expected)] == expected
+    assert fates(report) == {"a": "deleted:safe"}
+
+
+async def test_a_reading_that_is_always_old_keeps_the_groups(tmp_path: Path) -> None:
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.commit("b", "t", 0, 7)
+    clock = Clock()
+    slow(admin, clock, "describe", 16, 16)
+    report = await delete(admin, layout, plan, monotonic=clock)
+    assert fates(report) == {"a": "kept:too_slow", "b": "kept:moved"}
+    assert admin.asked("delete") == []
+
+
+async def test_the_time_that_the_journal_takes_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock = Clock()
+    intend = RunJournal.intend
+
+    def slowly(self: RunJournal, *args: Any, **more: Any) -> None:
+        intend(self, *args, **more)
+        clock.value += 16
+
+    monkeypatch.setattr(RunJournal, "intend", slowly)
+    report = await delete(admin, layout, plan, monotonic=clock)
+    assert fates(report) == {"a": "kept:too_slow"}
+    assert admin.asked("delete") == []
+    assert read_history(layout, CLUSTER_ID).deletions() == {}, "an intent that was not sent deleted nothing"
+
+
+async def test_what_is_left_of_the_reading_s_age_goes_down_to_the_client(tmp_path: Path) -> None:
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock = Clock()
+    slow(admin, clock, "stable offsets", 6)
+    await delete(admin, layout, plan, monotonic=clock)
+    assert admin.send_within == [9.0]
+
+
+def test_the_age_of_a_reading_counts_the_sleep_of_the_machine() -> None:
+    """``time.monotonic`` stands still in suspend: a laptop that wakes up would delete by what it read yesterday."""
+    assert request().monotonic is clock.now
