@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number, read_text
+from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_integer, read_number, read_text
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.floors import SiteFloors
 
 SECTION = "kafka_groups"
+DEFAULTS = "KAFKA_GROUPS_DEFAULTS"
+"""The environment variable with the defaults of the shipped DAGs; who triggers a run cannot change it."""
 _OTHER_OPTIONS = frozenset({"report_tab"})
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -40,6 +44,9 @@ def read_floors(where: str, values: Mapping[str, Any]) -> SiteFloors:
 def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
     """Return what counts for a connection: of site and connection, the stricter; and check the storage.
 
+    Where floors are set and none is ``storage_path``, the site's default storage is that floor: another storage has
+    another journal, by which every group was never deleted and never found in use.
+
     Raises ``ConfigurationError`` for a floor that cannot be read: a site that misspells one must not go without it.
     """
     from airflow.sdk import conf
@@ -50,8 +57,24 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
     set_here = {name: options[name] for name in options.keys() - _OTHER_OPTIONS if options[name] not in ("", None)}
     floors = read_floors(f"[{SECTION}]", set_here)
     floors = floors.stricter(read_floors(f"connection {settings.conn_id!r}, floors", settings.floors))
+    if floors.storage_path is None and floors.limits_deletions:
+        floors = replace(floors, storage_path=_default_storage())
     floors.require_storage(str(storage_path))
     return floors
+
+
+def _default_storage() -> str | None:
+    """Return the storage that a site's DAGs use by default, ``None`` if it names none.
+
+    Raises ``ConfigurationError`` for defaults that cannot be read: they must not take a floor away.
+    """
+    try:
+        defaults = json.loads(os.environ.get(DEFAULTS) or "{}")
+    except ValueError:
+        defaults = None
+    if not isinstance(defaults, dict):
+        raise ConfigurationError(DEFAULTS, None, 'must be a JSON object such as {"dry_run": true}')
+    return optional(read_text)(f"{DEFAULTS}.storage_path", defaults.get("storage_path"))
 
 
 def _environment() -> dict[str, str]:

@@ -73,6 +73,21 @@ class SiteFloors:
             require_commit_log=self.require_commit_log or other.require_commit_log,
         )
 
+    @property
+    def limits_deletions(self) -> bool:
+        """Whether a deletion is limited by anything that another storage, with a journal of its own, would evade."""
+        others = replace(self, dry_run_only=False, storage_path=None)
+        return others not in (SiteFloors(), SiteFloors(named_deletions=True))
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence for what makes the floors weak."""
+        if self.storage_path is not None or not self.limits_deletions:
+            return ()
+        return (
+            "the site sets floors but no storage_path: whoever triggers a run can choose another storage, whose "
+            "journal does not know what was deleted or found in use. Set the floor storage_path",
+        )
+
     def bind(self, policy: PlanPolicy) -> tuple[PlanPolicy, tuple[str, ...]]:
         """Return the policy within the floors, and a sentence for each floor that changed it."""
         bound: list[str] = []
@@ -134,7 +149,10 @@ class SiteFloors:
         """Raise ``ConfigurationError`` for another storage than the site's."""
         if self.storage_path is not None and storage_path.rstrip("/") != self.storage_path.rstrip("/"):
             raise ConfigurationError(
-                "storage_path", storage_path, f"the site keeps plans, backups and the journal in {self.storage_path!r}"
+                "storage_path",
+                storage_path,
+                f"the site keeps plans, backups and the journal in {self.storage_path!r} (its "
+                "floor storage_path; where it has other floors only, the storage_path of KAFKA_GROUPS_DEFAULTS)",
             )
 
 

@@ -16,9 +16,10 @@ from typing import Any
 from airflow.sdk import Param
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.floors import DEFAULTS
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS
 
-ENVIRONMENT = "KAFKA_GROUPS_DEFAULTS"
+ENVIRONMENT = DEFAULTS
 _SPARK: dict[str, Any] = {"spark_conn_id": "spark_default", "spark_binary": None, "spark_conf": {}}
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}

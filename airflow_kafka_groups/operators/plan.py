@@ -134,7 +134,8 @@ class PlanCleanupOperator(StoredOperator):
         from airflow_kafka_groups.operators.report import make_report
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        policy, bound = site_floors(self.hook.settings, self.storage_path).bind(self.policy())
+        floors = site_floors(self.hook.settings, self.storage_path)
+        policy, bound = floors.bind(self.policy())
         layout = self.layout()
         snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
         snapshot = SnapshotReader(layout, snapshot_id)
@@ -144,7 +145,7 @@ class PlanCleanupOperator(StoredOperator):
         now = utc_now()
         leases = history.leases(now - RECENT) if history is not None else ()
         others = other_leases([*(verdict.group_id for verdict in verdicts), *leases], self.hook.settings.lease_group_id)
-        plan = make_plan(verdicts, snapshot, policy, now, history=history, notes=(*bound, *others))
+        plan = make_plan(verdicts, snapshot, policy, now, history=history, notes=(*bound, *floors.warnings(), *others))
         path = save_plan(layout, plan)
         gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
         update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})

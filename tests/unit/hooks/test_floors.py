@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.floors import read_floors, site_floors
+from airflow_kafka_groups.hooks.floors import DEFAULTS, read_floors, site_floors
 from airflow_kafka_groups.hooks.settings import ConnectionSettings, read_connection
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.provider_info import get_provider_info
@@ -97,3 +97,44 @@ def test_every_option_is_declared_with_an_example_that_can_be_read() -> None:
     assert options.keys() == VALUES.keys()
     assert all(option["default"] is None for option in options.values()), "a default would be a floor"
     read_floors("examples", {name: option["example"] for name, option in options.items()})
+
+
+LIMITS = [{name: VALUES[name]} for name in VALUES if name not in ("dry_run_only", "storage_path")]
+
+
+@pytest.mark.parametrize("floor", LIMITS, ids=str)
+def test_any_limit_makes_the_default_storage_a_floor(floor: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another storage has another journal and approvals of its own: by it, every limit could be evaded."""
+    monkeypatch.setenv(DEFAULTS, json.dumps({"storage_path": "s3a://bucket/groups", "dry_run": True}))
+    configure(monkeypatch, **floor)
+    assert site_floors(connection(), "s3a://bucket/groups/").storage_path == "s3a://bucket/groups"
+    with pytest.raises(ConfigurationError, match=DEFAULTS):
+        site_floors(connection(), "/my/own")
+    own = site_floors(connection({"storage_path": "/of/the/connection"}), "/of/the/connection")
+    assert own.storage_path == "/of/the/connection", "an explicit floor counts, not the default"
+
+
+@pytest.mark.parametrize("options", [{}, {"dry_run_only": "True"}, {"named_deletions": "True"}], ids=str)
+def test_without_a_limit_any_storage_may_be_used(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DEFAULTS, '{"storage_path": "/groups"}')
+    configure(monkeypatch, **options)
+    floors = site_floors(connection(), "/my/own")
+    assert floors.storage_path is None
+    assert floors.warnings() == ()
+
+
+def test_floors_without_any_storage_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DEFAULTS, raising=False)
+    configure(monkeypatch, max_groups="5")
+    (warning,) = site_floors(connection(), "/my/own").warnings()
+    assert "Set the floor storage_path" in warning
+    configure(monkeypatch, storage_path="/groups")
+    assert site_floors(connection(), "/groups").warnings() == ()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"storage_path": 7}', '{"storage_path": ""}'])
+def test_defaults_that_cannot_be_read_take_no_floor_away(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DEFAULTS, text)
+    configure(monkeypatch, max_groups="5")
+    with pytest.raises(ConfigurationError, match=DEFAULTS):
+        site_floors(connection(), "/my/own")

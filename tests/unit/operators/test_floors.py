@@ -104,3 +104,23 @@ def test_a_misspelled_floor_deletes_nothing(
     with pytest.raises(ConfigurationError, match="dry_runs_only"):
         scene.apply(tmp_path, backed_up)
     assert admin.deleted == []
+
+
+def test_a_plan_says_that_floors_without_a_storage_are_weak(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS", raising=False)
+    configure(monkeypatch, approve_above=5)
+    assert "Set the floor storage_path" in " ".join(
+        scene.plan(tmp_path, snapshot_id=planned["snapshot_id"])["warnings"]
+    )
+
+
+def test_another_storage_does_not_evade_a_floor(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"storage_path": "/the/sites/own"}))
+    configure(monkeypatch, max_groups=500)
+    with pytest.raises(ConfigurationError, match="/the/sites/own"):
+        scene.apply(tmp_path, backed_up)
+    assert admin.deleted == []
