@@ -23,7 +23,6 @@ _OPERATORS = (
     "plan",
     "report",
     "spark",
-    "spark_submit",
 )
 
 

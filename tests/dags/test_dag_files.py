@@ -215,7 +215,6 @@ started = time.process_time()
 import airflow.sdk
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Param
 airflow = time.process_time() - started
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator  # one operator extends it
 started = time.process_time()
 from airflow_kafka_groups.provider_info import get_provider_info
 for kind in ("operators", "sensors"):

@@ -46,12 +46,8 @@ from pathlib import Path
 kind, job, done, secret = sys.argv[1], sys.argv[2], sys.argv[3], sys.stdin.readline().strip()
 conf = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.from.both": "the task"}
 binary = {"conf": conf, "spark_binary": str(Path(sys.executable).with_name("spark-submit"))}
-if kind == "kafka":
-    from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-    task = KafkaSparkSubmitOperator(task_id="t", application=job, application_args=[done], spark=binary)
-else:
-    from airflow_kafka_groups.operators.spark_submit import PrivateSparkSubmitOperator
-    task = PrivateSparkSubmitOperator(task_id="t", application=job, application_args=[done], **binary)
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+task = KafkaSparkSubmitOperator(task_id="t", application=job, application_args=[done], spark=binary, kafka=kind)
 task.execute({})
 """
 
@@ -111,7 +107,7 @@ class Task:
         self.log.close()
 
 
-@pytest.fixture(params=["kafka", "any job"])
+@pytest.fixture(params=["required", "off"])
 def task(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Task]:
     started = Task(tmp_path, request.param)
     yield started
@@ -161,7 +157,7 @@ def test_no_secret_is_on_a_command_line_and_the_job_has_them(task: Task, request
     found = json.loads(task.done.read_text())
     assert found["spark.hadoop.fs.s3a.secret.key"] == OF_CONF
     assert (found["spark.from.defaults"], found["spark.from.both"]) == ("yes", "the task")
-    assert (OF_KAFKA in found["kafka"]) is ("kafka]" in request.node.name)
+    assert (OF_KAFKA in found["kafka"]) is ("required]" in request.node.name)
     assert task.secret_files(), "or this test looks in the wrong place"
     task.done.with_name("go").touch()
     watch_until(lambda: task.process.poll() is not None, task)
