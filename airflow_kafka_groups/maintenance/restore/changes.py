@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
-from airflow_kafka_groups.maintenance.deletion.chunks import read_groups
+from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
