@@ -110,6 +110,7 @@ def test_folders_of_others_and_links_are_left_alone(temporary: Path, monkeypatch
 
 def test_the_guard_is_told_no_secret_and_does_not_outlive_the_block() -> None:
     with private_folder() as folder:
+        assert eventually(lambda: len(guards_of(folder)) == 1)
         (guard,) = guards_of(folder)
         assert Path(f"/proc/{guard}/cmdline").read_bytes().split(b"\0")[3:5] == [b"kafka-groups-guard", bytes(folder)]
         assert Path(f"/proc/{guard}/environ").read_bytes().count(b"=") == 1
