@@ -163,25 +163,31 @@ def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
 
 
 def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> StoragePath:
-    """Write a file of which only one part at a time is in memory, with the guarantees of ``write_file``."""
+    """Write a file with the guarantees of ``write_file``. On a disk, one part at a time is in memory."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    written = hashlib.sha256()
+    if isinstance(path, Path):
+        same = _write_local(path, parts)
+    else:
+        data = b"".join(parts)
+        path.write_bytes(data)
+        same = path.read_bytes() == data
+    if not same:
+        raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
+    return path
+
+
+def _write_local(path: Path, parts: Iterable[bytes]) -> bool:
     # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
-    part = path.with_name(f".{name}.{secrets.token_hex(4)}.tmp") if isinstance(path, Path) else path
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    written = hashlib.sha256()
     with part.open("wb") as file:
         for data in parts:
             file.write(data)
             written.update(data)
-    if isinstance(part, Path):
-        part.replace(str(path))
-    found = hashlib.sha256()
+    part.replace(path)
     with path.open("rb") as file:
-        while data := file.read(_BLOCK):
-            found.update(data)
-    if found.digest() != written.digest():
-        raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
-    return path
+        return hashlib.file_digest(file, "sha256").digest() == written.digest()
 
 
 def write_json(folder: StoragePath, name: str, data: Mapping[str, Any]) -> StoragePath:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,3 +139,15 @@ def test_a_long_list_is_written_entry_by_entry(tmp_path: Path) -> None:
         path = storage.write_listing(tmp_path, "l.json", {"format": 1, "what": "x"}, "groups", iter(rows))
         assert json.loads(path.read_bytes()) == {"format": 1, "what": "x", "groups": rows}
     assert [file.name for file in tmp_path.iterdir()] == ["l.json"]
+
+
+def test_a_disk_that_loses_bytes_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = Path.replace
+
+    def torn(self: Path, target: Path) -> Path:
+        self.write_bytes(self.read_bytes()[:-1])
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", torn)
+    with pytest.raises(MaintenanceError, match="differs from what was written"):
+        storage.write_json(tmp_path, "a.json", {})
