@@ -20,8 +20,6 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 
-_BLOCK = 1 << 20
-
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
 """A callback with the name of the stage, the number of items done, and their total."""
