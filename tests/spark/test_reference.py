@@ -101,7 +101,7 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: Sp
             expected.append({"group_id": group} | slow)
     rows = [rows_of(group, observation) for group, history in groups.items() for observation in history]
     random.shuffle(rows)
-    when = {"policy": policy, "snapshots": range(SNAPSHOTS), "incomplete": INCOMPLETE}
+    when: dict[str, Any] = {"policy": policy, "snapshots": range(SNAPSHOTS), "incomplete": INCOMPLETE}
     judged = verdicts(spark, rows, **when, retention_minutes=RETENTION).persist()
     expect(judged, *expected)
     for name in FORECASTS:
