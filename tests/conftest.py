@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.lab.scratch import use_memory
 from tests.lab.topics import Repeated
+
+use_memory()
 
 pytest_plugins = ["tests.lab.fixtures"]
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=10)
 settings.load_profile("quick")  # `make test` asks for the thorough one (--hypothesis-profile)
 
 _OUTSIDE = frozenset({"integration", "dags", "spark", "ui"})

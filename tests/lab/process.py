@@ -20,6 +20,9 @@ _LOG_OPTIONS = (
     "-Dlog4j2.level=OFF",
 )
 
+# An archive that another Java has made is not used, and nothing is said about it.
+_QUIET_ARCHIVE = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaProgram:
@@ -32,8 +35,15 @@ class JavaProgram:
 
     def command(self) -> list[str]:
         """Return the command line; raises LabError when there is no usable Java."""
-        classpath = f"{self.libs}/*"
-        return [find_java(), *self.options, *_LOG_OPTIONS, "-cp", classpath, self.main_class, *self.arguments]
+        archive = class_archive(self.libs)
+        archived = (f"-XX:SharedArchiveFile={archive}", *_QUIET_ARCHIVE) if archive.exists() else ()
+        options = (*archived, *self.options, *_LOG_OPTIONS)
+        return [find_java(), *options, "-cp", f"{self.libs}/*", self.main_class, *self.arguments]
+
+
+def class_archive(libs: Path) -> Path:
+    """Return where the archive of the classes in these jars is, or would be."""
+    return libs.parent / "classes.jsa"
 
 
 @dataclass(slots=True)

@@ -151,6 +151,7 @@ def _kraft(version: str, node: Node, nodes: tuple[Node, ...]) -> Properties:
         "listeners": f"{listeners},CONTROLLER://{HOST}:{node.controller_port}",
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
+        "metadata.max.idle.interval.ms": "5000",  # nothing happens in most clusters, and that need not be written down
     }
     if parse_version(version) >= (4, 1, 0):
         copies = str(min(3, len(nodes)))

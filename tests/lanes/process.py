@@ -7,11 +7,14 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 from tests.lab.reaper import Reaper
+from tests.lab.scratch import memory_folder
+from tests.lanes import orphans
 from tests.lanes.lane import RECORDS_VARIABLE, Lane
 from tests.lanes.results import Records, read_records
 
@@ -30,7 +33,7 @@ class LaneProcess:
         self.lane = lane
         self.log = folder / f"{lane.name}.log"
         self.cpu_seconds = 0.0
-        """User and system time of the commands that have ended, with the children that they waited for."""
+        """User and system time of the commands that have ended and of all that they started."""
         self.ended_after: float | None = None
         self._records_path = folder / f"{lane.name}.jsonl"
         self._root = root
@@ -38,7 +41,7 @@ class LaneProcess:
         self._commands = list(lane.commands)
         self._process: subprocess.Popen[bytes] | None = None
         self._exit_code: int | None = None
-        self._temporary = tempfile.mkdtemp(prefix=f"lane-{lane.name}-")
+        self._temporary = tempfile.mkdtemp(prefix=f"lane-{lane.name}-", dir=os.environ.get("TMPDIR") or memory_folder())
         self._started = time.monotonic()
         for path in (self.log, self._records_path):
             path.unlink(missing_ok=True)
@@ -83,7 +86,7 @@ class LaneProcess:
         nice = ("nice", "-n", str(self.lane.nice)) if self.lane.nice else ()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*nice, *command],
+                [*nice, sys.executable, "-I", "-S", orphans.__file__, *command],
                 cwd=self._root,
                 env=environment,
                 stdin=subprocess.DEVNULL,

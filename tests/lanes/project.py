@@ -52,7 +52,7 @@ LANES = (
     Lane(name="setup", commands=(("make", "setup"),)),
     Lane(
         name="jars",
-        commands=((sys.executable, "-m", "tests.lab.jars"), (sys.executable, "-m", "tests.lab.spark_jars")),
+        commands=tuple((sys.executable, "-m", f"tests.lab.{what}") for what in ("jars", "spark_jars", "class_archive")),
         load=0.5,
     ),
     *_BROWSER,

@@ -65,6 +65,27 @@ def test_processor_time_is_counted_with_that_of_children(tmp_path: Path, reaper:
     assert 0.2 <= process.cpu_seconds < TIMEOUT_S
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+def test_processor_time_is_counted_with_that_of_programs_that_outlive_their_parent(
+    tmp_path: Path, reaper: Reaper
+) -> None:
+    leave = 'import os, time; os.setsid(); os.mkdir("left"); x = time.process_time\nwhile x() < 0.5: pass'
+    process = start(tmp_path, reaper, f"{sys.executable} -c '{leave}' & until test -d left; do sleep 0.01; done")
+    assert ended(process) == 0
+    assert 0.5 <= process.cpu_seconds < TIMEOUT_S
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a process of its parent's death")
+def test_the_command_of_a_lane_ends_with_what_watches_it(tmp_path: Path, reaper: Reaper) -> None:
+    child = tmp_path / "child"
+    process = start(tmp_path, reaper, f"echo $$ > {child}; exec sleep 60")
+    process.poll()
+    until(lambda: is_written(child))
+    reaper.close()  # as after the death of the runner
+    until(lambda: is_gone(child))
+    assert ended(process) == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("how", ["end", "interrupt", "kill"])
 def test_nothing_is_left_of_a_lane_that_has_ended(tmp_path: Path, reaper: Reaper, how: str) -> None:
     child = tmp_path / "child"

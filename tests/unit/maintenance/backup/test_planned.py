@@ -67,14 +67,29 @@ async def test_offsets_are_read_with_open_transactions_in_mind(tmp_path: Path) -
     assert sorted(admin.asked("stable offsets")) == ["a", "b"]
 
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.none])
-async def test_no_error_reads_as_a_backup(code: ErrorCode, tmp_path: Path) -> None:
+ERRORS = [code for code in ErrorCode if code is not ErrorCode.none]
+
+
+@pytest.fixture(scope="module")
+def backup_with_every_error(tmp_path_factory: pytest.TempPathFactory) -> Backup:
+    """Back up a group for each error code, with which its offsets are refused, and the two of the cluster."""
     admin = cluster()
-    plan = await planned(admin, layout_in(tmp_path))
-    admin.offset_errors["a"] = broker_error(code.name.upper())
-    backup = await backup_groups(admin, layout_in(tmp_path), plan, now=Ticking(LATER))
-    assert list(backup.entries) == ["b"]
-    assert code.name.upper() in backup.not_backed_up["a"]
+    for code in ERRORS:
+        admin.add(code.name, ("t", 0, 5))
+    layout = layout_in(tmp_path_factory.mktemp("errors"))
+
+    async def run() -> Backup:
+        plan = await planned(admin, layout)
+        admin.offset_errors.update({code.name: broker_error(code.name.upper()) for code in ERRORS})
+        return await backup_groups(admin, layout, plan, now=Ticking(LATER))
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_no_error_reads_as_a_backup(code: ErrorCode, backup_with_every_error: Backup) -> None:
+    assert sorted(backup_with_every_error.entries) == ["a", "b"]
+    assert code.name.upper() in backup_with_every_error.not_backed_up[code.name]
 
 
 async def test_what_moved_vanished_or_did_not_answer_is_not_backed_up(tmp_path: Path) -> None:

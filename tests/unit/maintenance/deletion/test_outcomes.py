@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,21 +12,36 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, Outcome
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, broker_error, timeout
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates, look_only_once
 from tests.unit.maintenance.scene import backed_up, layout_in
 
+ERRORS = [code for code in ErrorCode if code is not ErrorCode.none]
 
-@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.none])
-async def test_every_answer_of_a_delete_request_is_told_apart(code: ErrorCode, tmp_path: Path) -> None:
-    admin = cluster("a", "b")
-    layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    admin.delete_errors["a"] = broker_error(code.name.upper())
-    look_only_once(admin)
-    report = await delete(admin, layout, plan)
+
+@pytest.fixture(scope="module")
+def answered_with_every_error(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeAdmin, DeletionReport]:
+    """Delete a group for each error code, which its delete request is answered with, and one that is deleted."""
+    admin = cluster("b", *(code.name for code in ERRORS))
+    layout = layout_in(tmp_path_factory.mktemp("errors"))
+
+    async def run() -> DeletionReport:
+        plan, _ = await backed_up(admin, layout)
+        admin.delete_errors.update({code.name: broker_error(code.name.upper()) for code in ERRORS})
+        look_only_once(admin)
+        return await delete(admin, layout, plan)
+
+    return admin, asyncio.run(run())
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_every_answer_of_a_delete_request_is_told_apart(
+    code: ErrorCode, answered_with_every_error: tuple[FakeAdmin, DeletionReport]
+) -> None:
+    admin, report = answered_with_every_error
     special = {
         ErrorCode.non_empty_group: "kept",
         ErrorCode.group_id_not_found: "gone",
@@ -38,7 +54,8 @@ async def test_every_answer_of_a_delete_request_is_told_apart(code: ErrorCode, t
         ErrorCode.not_leader_or_follower: "unknown",
         ErrorCode.kafka_storage_error: "unknown",
     }
-    assert [item.outcome.value for item in report.outcomes if item.group_id == "a"] == [special.get(code, "failed")]
+    outcomes = [item.outcome.value for item in report.outcomes if item.group_id == code.name]
+    assert outcomes == [special.get(code, "failed")]
     assert admin.deleted == ["b"]
 
 

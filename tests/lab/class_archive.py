@@ -1,0 +1,52 @@
+"""An archive of the classes that a broker loads, so that the lab's JVMs do not read and check them at each start.
+
+``python -m tests.lab.class_archive`` makes that of the version that most clusters run. A JVM that cannot use an archive,
+because Java or the jars have changed, starts without it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tests.lab import jars
+from tests.lab.cluster import KafkaCluster
+from tests.lab.errors import LabError
+from tests.lab.process import class_archive
+
+VERSION = "4.1.0"
+"""Of the versions that tests start, the one with by far the most brokers. An archive costs as much as two brokers."""
+EXIT_TIMEOUT_S = 120.0
+_POLL_S = 0.1
+
+
+def make(version: str = VERSION) -> Path:
+    """Return the archive of a version. Where there is none, a broker writes it when it ends.
+
+    Raises LabError when the broker does not start, or writes none.
+    """
+    path = class_archive(jars.fetch(version))
+    if not path.exists():
+        unfinished = path.with_suffix(".new")
+        with KafkaCluster(
+            version=version, brokers=1, java_options=(f"-XX:ArchiveClassesAtExit={unfinished}",)
+        ) as kafka:
+            for pid in kafka.pids:
+                os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + EXIT_TIMEOUT_S
+            while kafka.running and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            if kafka.running or not unfinished.exists():
+                raise LabError(f"Kafka {version} wrote no archive of its classes. It logged:\n{kafka.log_tail(1)}")
+        unfinished.replace(path)
+    return path
+
+
+if __name__ == "__main__":
+    try:
+        print(make())
+    except LabError as exc:
+        sys.exit(str(exc))
