@@ -1,7 +1,7 @@
 """An archive of the classes that a broker loads, so that the lab's JVMs do not read and check them at each start.
 
-``python -m tests.lab.class_archive`` makes that of the version that most clusters run. A JVM that cannot use an archive,
-because Java or the jars have changed, starts without it. Standard library only.
+``python -m tests.lab.class_archive`` makes that of the version that most clusters run. A JVM that cannot use an
+archive, because Java or the jars have changed, starts without it.
 """
 
 from __future__ import annotations

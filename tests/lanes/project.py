@@ -52,16 +52,17 @@ LANES = (
     Lane(name="setup", commands=(("make", "setup"),)),
     Lane(
         name="jars",
-        commands=tuple((sys.executable, "-m", f"tests.lab.{what}") for what in ("jars", "spark_jars", "class_archive")),
+        commands=((sys.executable, "-m", "tests.lab.jars"), (sys.executable, "-m", "tests.lab.spark_jars")),
         load=0.5,
     ),
+    Lane(name="classes", commands=((_PYTHON, "-m", "tests.lab.class_archive"),), needs=("setup", "jars")),
     *_BROWSER,
-    _tests("spark", needs=("setup", "jars")),
+    _tests("spark", needs=("classes",)),
     # It waits more than it works, and some of its tests watch session time-outs: all others give way to it.
-    _tests("brokers", needs=("setup", "jars"), load=0.5, nice=0),
-    _tests("airflow", needs=("setup", "jars")),
-    _tests("browser", needs=("setup", "jars", *(lane.name for lane in _BROWSER))),
-    _tests("submit", needs=("setup", "jars")),
+    _tests("brokers", needs=("classes",), load=0.5, nice=0),
+    _tests("airflow", needs=("classes",)),
+    _tests("browser", needs=("classes", *(lane.name for lane in _BROWSER))),
+    _tests("submit", needs=("classes",)),
     Lane(name="oldest-setup", commands=(("make", "build/airflow-3.2/.installed"),), needs=("setup",), load=0.5),
     Lane(
         name="oldest",
