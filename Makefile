@@ -83,8 +83,9 @@ lint: $(STAMP) ## Check style, types and the layers' import contracts
 faults: $(STAMP) ## Hold the lease under five minutes of induced faults
 	@MEMBERSHIP_FAULT_SECONDS=$${MEMBERSHIP_FAULT_SECONDS:-300} $(BIN)/python -m pytest -rP --timeout 1200 tests/integration/test_membership_lease.py
 
-campaign: $(STAMP) ## Run 10,000 simulated histories of clean-ups with faults, then without each guard (build/campaign)
+campaign: $(STAMP) ## Run 10,000 simulated histories of clean-ups with faults and 200 real ones, then without each guard (build/campaign)
 	@$(BIN)/python -m tests.campaign
+	@$(BIN)/python -m tests.campaign.real
 	@$(BIN)/python -m tests.campaign --mutants
 
 bench: $(STAMP) ## Measure against other clients, side by side in one run

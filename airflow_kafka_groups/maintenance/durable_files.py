@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,9 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
                     _read_part(local, start, end) if local is not None else _fs(path).cat_file(_key(path), start, end)
                 )
             else:
-                # cat_file() asks the store; open() of some file systems looks into a listing cache first.
-                data = local.read_bytes() if local is not None else _fs(path).cat_file(_key(path))
-        except FileNotFoundError:
+                data = local.read_bytes() if local is not None else _read_object(path)
+        except FileNotFoundError as exc:
+            _require_folder(exc)
             return None
     return bytes(data)
 
@@ -80,7 +80,8 @@ def list_names(folder: StoragePath) -> list[str]:
                 return sorted(entry.name for entry in local.iterdir())
             _fs(folder).invalidate_cache(_key(folder))
             found = _fs(folder).ls(_key(folder), detail=False)
-        except FileNotFoundError:
+        except FileNotFoundError as exc:
+            _require_folder(exc)
             return []
     own = _key(folder).rstrip("/")
     return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found if str(name).rstrip("/") != own})
@@ -146,6 +147,19 @@ def _sync_folder(folder: Path) -> None:
 
 def _create_object(path: StoragePath, data: bytes) -> None:
     _fs(path).pipe_file(_key(path), data, mode="create")
+
+
+def _read_object(path: StoragePath) -> bytes:
+    # s3fs looks for the size in its listing cache first: a file that is newer than the listing would be "not found".
+    _fs(path).invalidate_cache(_key(path))
+    return bytes(_fs(path).cat_file(_key(path)))
+
+
+def _require_folder(exc: FileNotFoundError) -> None:
+    """Raise when there is no bucket at all: that is a wrong path or a loss, and not a file that is absent."""
+    answer = getattr(exc.__cause__, "response", None)
+    if isinstance(answer, Mapping) and answer.get("Error", {}).get("Code") == "NoSuchBucket":
+        raise StorageError(f"{exc}: check the name of the bucket") from exc
 
 
 def _local(path: StoragePath) -> Path | None:

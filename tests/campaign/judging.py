@@ -10,9 +10,10 @@ from typing import Any
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
 from airflow_kafka_groups.maintenance.protocols import read_offsets
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotGroup
 from airflow_kafka_groups.models import GroupOffsets
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.campaign.cluster import ModelAdmin
@@ -39,6 +40,20 @@ class ModelSnapshot:
     def groups(self, group_ids: Iterable[str] | None = None) -> Iterator[SnapshotGroup]:
         wanted = None if group_ids is None else set(group_ids)
         return (row for group_id, row in sorted(self.rows.items()) if wanted is None or group_id in wanted)
+
+    def summaries(self) -> Iterator[GroupSummary]:
+        for row in self.groups():
+            yield GroupSummary(
+                group_id=row.group_id,
+                group_type=row.group_type,
+                protocol_type=row.protocol_type,
+                state=row.state,
+                members=row.members,
+                observed_at=row.observed_at,
+                error=row.errors[0] if row.errors else None,
+                partitions=committed_partitions(row.offsets),
+                fingerprint=fingerprint(row.offsets),
+            )
 
 
 async def take(world: World, process: Process, admin: ModelAdmin) -> None:
@@ -89,12 +104,14 @@ def _last_read(snapshots: list[ModelSnapshot], group_id: str) -> SnapshotGroup |
     return None
 
 
-def verdicts(snapshots: list[ModelSnapshot], newest: ModelSnapshot, how: int) -> list[Verdict]:
+def verdicts(
+    snapshots: list[ModelSnapshot], newest: ModelSnapshot, how: int, *, min_idle: float = MIN_IDLE
+) -> list[Verdict]:
     """Judge every group of a snapshot.
 
     :param how: 0 as the job does; 1 by a job with other settings; 2 by one that calls groups with members stale.
     """
-    policy = StalenessPolicy(min_idle_seconds=60.0 if how == 1 else MIN_IDLE)
+    policy = StalenessPolicy(min_idle_seconds=60.0 if how == 1 else min_idle)
     complete = [snapshot.manifest.complete or snapshot is newest for snapshot in snapshots]
     places = list(accumulate(complete, initial=0))[:-1]  # of an incomplete one: that of the complete one after it
     found = []

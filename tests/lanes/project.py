@@ -15,7 +15,13 @@ _OLDEST_PYTHON = "build/airflow-3.2/bin/python"
 
 SHARES: dict[str, tuple[str, ...]] = {
     "spark": ("tests/spark",),
-    "brokers": ("tests/integration", "tests/dags/test_connection.py", "tests/dags/test_job_bench.py"),
+    # All of these need clusters of several versions.
+    "brokers": (
+        "tests/integration",
+        "tests/dags/test_connection.py",
+        "tests/dags/test_job_bench.py",
+        "tests/campaign/real",
+    ),
     "airflow": ("tests/dags",),
     "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
     "browser": ("tests/ui",),

@@ -1,0 +1,69 @@
+"""The short form of the real campaign: a few runs on real brokers and a real S3 server, and that it would notice."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.campaign.real.campaign import run_real, site
+from tests.campaign.real.offsets_log import Commit, GroupTruth, Value, decode
+from tests.campaign.real.story import STORAGES, VERSIONS, RealStory, real_story
+
+RUNS = 8
+"""Enough for both versions of Kafka, both storages, with and without the log of commits."""
+
+
+@pytest.mark.safety
+@pytest.mark.timeout(900)
+@pytest.mark.kafka(" and ".join(VERSIONS))
+def test_no_real_run_breaks_an_invariant_and_a_guard_that_is_missing_is_noticed() -> None:
+    with site() as place:
+        summary = run_real(range(RUNS), place, told=print)
+        assert summary.broken == {}, f"python -m tests.campaign.real --runs 1 --seed {min(summary.failing, default=0)}"
+        assert summary.runs == RUNS
+        assert set(summary.by) == {*STORAGES, *(f"kafka {version}" for version in VERSIONS)}
+        assert summary.deleted > 10 * RUNS, "a campaign that deletes nothing shows nothing"
+        assert summary.found["restores_compared"] > RUNS
+        assert summary.injected["kill"] > 0
+        missing = run_real([RUNS + 1], place, told=print, without="no intent is written")
+        assert missing.broken.keys() >= {"journal_lies"}
+
+
+def test_a_story_is_the_same_each_time_and_has_every_kind_of_fault() -> None:
+    stories = [real_story(seed) for seed in range(200)]
+    assert stories == [real_story(seed) for seed in range(200)]
+    steps = [step for story in stories for top in story.steps for step in (top, *(other for _, other in top.beside))]
+    assert {step.action for step in steps} >= {"broker", "election", "server", "life", "restore", "delete", "answer"}
+    assert {step.kill.call for step in steps if step.kill} >= {"created", "delete", "describe", "alter"}
+    assert any(step.workers > 1 for step in steps)
+    assert [sum(_uses(story, name) for story in stories) for name in (*STORAGES, *VERSIONS)] == [100] * 4
+
+
+def _uses(story: RealStory, name: str) -> bool:
+    return name in (story.storage, story.version)
+
+
+def test_commits_and_deletions_are_read_from_the_brokers_records() -> None:
+    truth, one, two = GroupTruth(), ("t", 0), ("t", 1)
+    for at, where, value in (
+        (1.0, one, Value(5, -1, "")),
+        (2.0, two, Value(6, 3, "m")),
+        (3.0, one, Value(5, -1, "")),  # the same again
+        (4.0, one, None),
+        (4.0, two, None),
+        (5.0, one, Value(5, -1, "")),  # restored
+        (6.0, one, None),
+    ):
+        truth.add("g", at, where, value)
+    assert truth.commits == [Commit(1.0, True), Commit(2.0, True), Commit(3.0, False), Commit(5.0, True)]
+    assert [(deleted.at, len(deleted.had)) for deleted in truth.deletions] == [(4.0, 2), (6.0, 1)]
+    assert truth.has == {}
+
+
+def test_both_forms_of_a_commit_s_record_are_read() -> None:
+    third = struct.pack(">hqih", 3, 7, 2, 4) + b"meta" + struct.pack(">q", 1)
+    fourth = struct.pack(">hqi", 4, 7, 2) + b"\x05meta" + struct.pack(">q", 1) + b"\0"
+    assert decode(third) == decode(fourth) == Value(7, 2, "meta")
+    long = struct.pack(">hqi", 4, 7, 2) + b"\xc9\x01" + b"x" * 200 + struct.pack(">q", 1) + b"\0"
+    assert decode(long).metadata == "x" * 200

@@ -1,0 +1,146 @@
+"""Files on a real S3 server, by ``ObjectStoragePath`` and s3fs: exclusive, read back, and absent only if absent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
+
+_RACE = """
+import sys, time
+from airflow.sdk import ObjectStoragePath
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError
+from airflow_kafka_groups.maintenance.durable_files import create_file
+from tests.lab.object_store import attach_s3
+attach_s3()
+base, me = ObjectStoragePath(sys.argv[1]), sys.argv[2]
+create_file(base / f"ready-{me}", b"x")
+sys.stdin.readline()
+for number in range(20):
+    try:
+        create_file(base / f"{number}.json", me.encode())
+        print(number)
+    except FileExistsAlreadyError:
+        pass
+"""
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with ObjectStore() as store, reached(store):
+        attach_s3(skip_instance_cache=True)
+        yield store
+
+
+@pytest.fixture
+def base(store: ObjectStore) -> Iterator[Any]:
+    from airflow.sdk import ObjectStoragePath
+
+    yield ObjectStoragePath(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+    store.heal()
+
+
+def put_by_another(base: Any, name: str, data: bytes) -> None:
+    """Write an object as another process does: the file system of this one knows nothing of it."""
+    import boto3
+
+    boto3.client("s3").put_object(Bucket=BUCKET, Key=f"{base.key}/{name}", Body=data)
+
+
+@pytest.mark.safety
+def test_a_file_is_created_once_read_back_and_listed(base: Any) -> None:
+    create_file(base / "a" / "1.json", b"one")
+    create_file(base / "a" / "1.json", b"one")  # the same again: an answer was lost
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(base / "a" / "1.json", b"other")
+    create_file(base / "a" / "2.json", b"two")
+    assert read_file(base / "a" / "1.json") == b"one"
+    assert list_names(base / "a") == ["1.json", "2.json"]
+    assert list_names(base) == ["a"]
+
+
+@pytest.mark.safety
+def test_what_is_not_there_is_absent(base: Any) -> None:
+    assert read_file(base / "a" / "1.json") is None
+    assert list_names(base / "a") == []
+
+
+@pytest.mark.safety
+def test_what_another_process_has_written_since_the_folder_was_listed_is_found(base: Any) -> None:
+    create_file(base / "1.json", b"one")
+    assert list_names(base) == ["1.json"]
+    put_by_another(base, "2.json", b"two")
+    assert read_file(base / "2.json") == b"two"
+    assert list_names(base) == ["1.json", "2.json"]
+
+
+@pytest.mark.safety
+def test_of_two_processes_that_write_at_once_exactly_one_succeeds(base: Any) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RACE, str(base), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ,
+        )
+        for name in ("a", "b")
+    ]
+    while len(list_names(base)) < 2:
+        assert all(writer.poll() is None for writer in writers)
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write(b"\n")
+        writer.stdin.flush()
+    won = [writer.communicate(timeout=60)[0].split() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    for number in range(20):
+        winners = [name for name, mine in zip(("a", "b"), won, strict=True) if b"%d" % number in mine]
+        assert [read_file(base / f"{number}.json")] == [name.encode() for name in winners]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("kind", ["error", "error_after", "cut", "slow"])
+def test_a_moment_s_trouble_is_survived(base: Any, store: ObjectStore, kind: str) -> None:
+    store.let_fail(base.key, kind, status=503, seconds=0.5)
+    create_file(base / "1.json", b"one")
+    store.let_fail(base.key, kind, status=503, seconds=0.5)
+    assert read_file(base / "1.json") == b"one"
+
+
+@pytest.mark.safety
+def test_a_storage_that_denies_or_is_down_is_an_error_and_never_absence(base: Any, store: ObjectStore) -> None:
+    create_file(base / "1.json", b"one")
+    store.let_fail(base.key, "error", 1_000, status=403)
+    for call in (read_file, list_names, lambda path: create_file(path, b"two")):
+        with pytest.raises(StorageError):
+            call(base / "2.json")
+    store.kill()
+    try:
+        for call in (read_file, list_names, lambda path: create_file(path, b"two")):
+            with pytest.raises(StorageError):
+                call(base / "2.json")
+    finally:
+        store.start()
+    assert read_file(base / "1.json") == b"one"
+
+
+@pytest.mark.safety
+def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: ObjectStore) -> None:
+    from airflow.sdk import ObjectStoragePath
+
+    nowhere = ObjectStoragePath("s3://no-such-bucket/folder")
+    for call in (read_file, list_names, lambda path: create_file(path, b"x")):
+        with pytest.raises(StorageError, match="bucket"):
+            call(nowhere / "1.json")
+    with pytest.raises(StorageError):
+        Journal(nowhere, "a-cluster").read()

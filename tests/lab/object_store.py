@@ -1,0 +1,130 @@
+"""A real S3 server as a process of its own, as a context manager: to be killed, restarted, and made to fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from tests.lab import layout
+from tests.lab.errors import LabError
+from tests.lab.ports import HOST, free_ports
+from tests.lab.process import LabProcess
+from tests.lab.reaper import Reaper
+from tests.lab.s3_server import FAULTS
+
+BUCKET = "lab"
+_ROOT = Path(__file__).resolve().parents[2]
+_START_S = 60.0
+
+
+class ObjectStore:
+    """Run an S3 server with one bucket, ``lab``, until ``stop()`` or the end of the ``with`` block."""
+
+    def __init__(self) -> None:
+        self._reaper = Reaper()
+        self.folder = layout.new_folder()
+        self._reaper.watch_folder(str(self.folder))
+        (self.port,) = free_ports(1)
+        self._process: LabProcess | None = None
+        self._lock = threading.RLock()  # nobody asks for faults while the server is restarted
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def endpoint(self) -> str:
+        """Return the server's URL."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables by which every AWS client finds this server."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "lab",
+            "AWS_SECRET_ACCESS_KEY": "lab",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def start(self) -> None:
+        """Start the server with what it held when it was killed, and wait until it answers."""
+        command = [sys.executable, "-m", "tests.lab.s3_server", str(self.port), str(self.folder / "s3"), BUCKET]
+        (self.folder / "s3").mkdir(exist_ok=True)
+        # The lab's processes run in the lab's folder; a module of the tests is found from the repository.
+        command = ["env", f"PYTHONPATH={_ROOT}", *command]
+        self._process = LabProcess.start("s3", command, folder=self.folder, reaper=self._reaper)
+        deadline = time.monotonic() + _START_S
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
+                return
+            if not self._process.is_running() or time.monotonic() > deadline:
+                raise LabError(f"The S3 server did not start. It logged:\n{self._process.log_tail()}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill the server (SIGKILL)."""
+        if self._process is not None:
+            self._process.kill()
+
+    def restart(self) -> None:
+        """Kill the server and start it again with what it held."""
+        with self._lock:
+            self.kill()
+            self.start()
+
+    def stop(self) -> None:
+        """Kill the server and remove what it held; may be called twice."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._reaper.close()
+
+    def let_fail(self, path: str, kind: str, count: int = 1, **more: Any) -> None:
+        """Let the next requests whose path contains ``path`` go wrong; see ``tests.lab.s3_server``."""
+        self._ask("POST", {"path": path, "kind": kind, "count": count, **more})
+
+    def heal(self, path: str = "") -> None:
+        """Let nothing more go wrong, or only not with paths that contain this."""
+        self._ask("DELETE", {"path": path})
+
+    def _ask(self, method: str, body: Mapping[str, Any]) -> None:
+        request = urllib.request.Request(f"{self.endpoint}{FAULTS}", json.dumps(body).encode(), method=method)
+        with self._lock, urllib.request.urlopen(request, timeout=60):
+            pass
+
+
+def attach_s3(**options: Any) -> None:
+    """Let ``ObjectStoragePath`` open ``s3://…`` in this process by s3fs, as Amazon's provider does."""
+    import s3fs
+    from airflow.sdk.io.store import attach
+
+    attach("s3", fs=s3fs.S3FileSystem(**options))
+
+
+@contextlib.contextmanager
+def reached(store: ObjectStore) -> Iterator[None]:
+    """Let AWS clients of this process find the server."""
+    before = {name: os.environ.get(name) for name in store.environment}
+    os.environ.update(store.environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value
