@@ -26,8 +26,14 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobEr
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.kafka.reader import explain
-from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, NoAccessError, log_partitions, ranges_of, scanned
+from airflow_kafka_groups.spark.offsets_topic.reading import (
+    RIGHTS,
+    TOPIC,
+    NoAccessError,
+    log_partitions,
+    ranges_of,
+    scanned,
+)
 from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.storage import Storage
@@ -114,7 +120,7 @@ def _read_log(
         log = stack.enter_context(scanned(spark, properties, ranges, isolation_level="read_uncommitted"))
     except SPARK_ERRORS as exc:
         if _NOT_PERMITTED in str(exc):
-            raise NoAccessError(f"{explain(exc)}. {RIGHTS}") from exc
+            raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
         raise
     whole = not log.doubts
     return LastCommits(
