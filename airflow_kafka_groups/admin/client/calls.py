@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from itertools import repeat
+from operator import itemgetter
 from typing import cast
 
 from airflow_kafka_groups.admin.client.change_policy import AllowAll, ChangePolicy
@@ -211,10 +212,11 @@ class Calls:
         with runner.collection_paused():
             async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
+                    came = list(batch)
+                    outcomes += len(came)
                     # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.
-                    made: Iterable[GroupResult[V]] = map(tuple.__new__, repeat(GroupResult), batch)
-                    for outcomes, result in enumerate(made, outcomes + 1):  # noqa: B007, B020  # counted on
-                        results[result[0]] = result
+                    made = map(tuple.__new__, repeat(GroupResult), came)
+                    results.update(zip(map(itemgetter(0), came), made, strict=True))
         if not asked == outcomes == len(results):
             raise RuntimeError(f"{asked} keys have {outcomes} outcomes; please report this")
         return GroupResults.of(results)
