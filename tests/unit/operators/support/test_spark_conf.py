@@ -11,6 +11,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf
 
 SECRET = "s3cr3t-k3y"
+FIND_SPARK_HOME = Path(sys.executable).with_name("find-spark-home")
 CONF = {"spark.hadoop.fs.s3a.secret.key": SECRET, "spark.sql.shuffle.partitions": 8, "spark.x": " a=b\\c\nd"}
 
 
@@ -70,6 +71,9 @@ def test_what_airflow_decides_by_stays_where_it_sees_it(conf_dir: Path, folder: 
     assert hide_conf(None, None, folder) == ({}, None)
 
 
+@pytest.mark.skipif(
+    not FIND_SPARK_HOME.exists(), reason="pyspark-client lacks the script of Spark"
+)
 @pytest.mark.parametrize("how", ["SPARK_HOME", "the path", "a binary", "env_vars", "pip"])
 def test_the_defaults_are_found_as_spark_finds_them(
     how: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -82,7 +86,7 @@ def test_the_defaults_are_found_as_spark_finds_them(
     (home / "conf" / "spark-defaults.conf").write_text("spark.found 1\n")
     for name in ("spark-submit", "find-spark-home"):
         program = home / "bin" / name
-        program.write_text((Path(sys.executable).parent / "find-spark-home").read_text())
+        program.write_text(FIND_SPARK_HOME.read_text())
         program.chmod(0o755)
     arguments: dict[str, Any] = {}
     if how == "SPARK_HOME":
