@@ -71,9 +71,7 @@ def test_what_airflow_decides_by_stays_where_it_sees_it(conf_dir: Path, folder: 
     assert hide_conf(None, None, folder) == ({}, None)
 
 
-@pytest.mark.skipif(
-    not FIND_SPARK_HOME.exists(), reason="pyspark-client lacks the script of Spark"
-)
+@pytest.mark.skipif(not FIND_SPARK_HOME.exists(), reason="pyspark-client lacks the script of Spark")
 @pytest.mark.parametrize("how", ["SPARK_HOME", "the path", "a binary", "env_vars", "pip"])
 def test_the_defaults_are_found_as_spark_finds_them(
     how: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
