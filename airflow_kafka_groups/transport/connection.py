@@ -78,7 +78,7 @@ class PipelinedConnection:
             raise self._failure(api, timeout, error) from error
 
     def _encode(self, api: Api, version: int, request: Message) -> tuple[bytes, bytes]:
-        """Return the correlation id of a request, and the whole of it."""
+        """Return a request's correlation id, and the complete request with its header."""
         correlation_id = (next(self._correlation_ids) & 0x7FFFFFFF).to_bytes(4, "big")
         return correlation_id, encode_header(api, version, correlation_id, self._client_id) + encode_body(request)
 
