@@ -105,7 +105,7 @@ def test_the_restore_brings_back_what_it_is_asked_for(bootstrap: str, dags: dict
     produce(bootstrap, {(topic, 0): 20, (topic, 1): 20})
     seed_groups(bootstrap, groups, {(topic, 0): 19, (topic, 1): 20})
     storage = {"storage_path": str(tmp_path), "cluster": "lab"}
-    run = dags["backup_and_restore_drill"].test(run_conf={**storage, "include": [f"{topic}.*"], "drill_groups": 1})
+    run = dags["backup_and_restore_drill"].test(run_conf={**storage, "include": [f"{topic}.*"]})
     plan_id = result(run, "backup")["plan_id"]
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_consumer_groups(groups[:2]).values():

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Observation, SparkSession
 
+from airflow_kafka_groups.contracts.formats import STATE_FORMAT
 from airflow_kafka_groups.spark.errors import JobError, SnapshotError
 from airflow_kafka_groups.spark.ledger import snapshots
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
@@ -150,7 +151,7 @@ def test_a_state_of_an_older_form_is_made_anew(spark: SparkSession, begun: Path)
     manifest.with_name(f".{manifest.name}.crc").unlink()
     write_hour(begun, 3)
     summary = judge(spark, begun, "incremental")
-    assert "has format 1, this job reads 2" in summary["why_full"]
+    assert f"has format 1, this job reads {STATE_FORMAT}" in summary["why_full"]
     assert (summary["snapshots_read"], summary["verdicts"]["stale"]) == (4, 1)
 
 
