@@ -86,6 +86,7 @@ faults: $(STAMP) ## Hold the lease under five minutes of induced faults
 campaign: $(STAMP) ## Run 10,000 simulated histories of clean-ups with faults and 200 real ones, then without each guard (build/campaign)
 	@$(BIN)/python -m tests.campaign
 	@$(BIN)/python -m tests.campaign.real
+	@$(BIN)/python -m pytest -n 0 tests/campaign/real/guards.py
 	@$(BIN)/python -m tests.campaign --mutants
 
 bench: $(STAMP) ## Measure against other clients, side by side in one run

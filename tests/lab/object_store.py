@@ -110,8 +110,9 @@ class ObjectStore:
 def attach_s3(**options: Any) -> None:
     """Let ``ObjectStoragePath`` open ``s3://…`` in this process by s3fs, as Amazon's provider does."""
     import s3fs
-    from airflow.sdk.io.store import attach
+    from airflow.sdk.io.store import _STORE_CACHE, attach
 
+    _STORE_CACHE.pop("s3", None)  # the server of an earlier test has gone
     attach("s3", fs=s3fs.S3FileSystem(**options))
 
 

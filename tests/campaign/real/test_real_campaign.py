@@ -1,4 +1,4 @@
-"""The short form of the real campaign: a few runs on real brokers and a real S3 server, and that it would notice."""
+"""The short form of the real campaign: a few runs on real brokers and a real S3 server."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from tests.campaign.real.campaign import run_real, site
 from tests.campaign.real.offsets_log import Commit, GroupTruth, Value, decode
 from tests.campaign.real.story import STORAGES, VERSIONS, RealStory, real_story
 
-RUNS = 8
-"""Enough for both versions of Kafka, both storages, with and without the log of commits."""
+RUNS = 4
+"""Enough for both versions of Kafka and both storages."""
 
 
-@pytest.mark.safety
 @pytest.mark.timeout(900)
 @pytest.mark.kafka(" and ".join(VERSIONS))
-def test_no_real_run_breaks_an_invariant_and_a_guard_that_is_missing_is_noticed() -> None:
+def test_no_real_run_breaks_an_invariant() -> None:
     with site() as place:
         summary = run_real(range(RUNS), place, told=print)
         assert summary.broken == {}, f"python -m tests.campaign.real --runs 1 --seed {min(summary.failing, default=0)}"
@@ -26,8 +25,6 @@ def test_no_real_run_breaks_an_invariant_and_a_guard_that_is_missing_is_noticed(
         assert summary.deleted > 10 * RUNS, "a campaign that deletes nothing shows nothing"
         assert summary.found["restores_compared"] > RUNS
         assert summary.injected["kill"] > 0
-        missing = run_real([RUNS + 1], place, told=print, without="no intent is written")
-        assert missing.broken.keys() >= {"journal_lies"}
 
 
 def test_a_story_is_the_same_each_time_and_has_every_kind_of_fault() -> None:
