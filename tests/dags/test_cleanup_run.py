@@ -13,6 +13,8 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.timezone import utcnow
 
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
@@ -203,15 +205,16 @@ def test_a_consumer_that_commits_the_same_offset_is_kept_where_the_log_of_commit
 ) -> None:
     bootstrap, prefix = kafka41.bootstrap, "cleanup-quiet."
     dead, alive = f"{prefix}dead", f"{prefix}alive"
-    create_topics(bootstrap, {TOPIC: 2})
-    seed_groups(bootstrap, [dead], {(TOPIC, 0): 5})
+    topic = "dags-cleanup-quiet"
+    create_topics(bootstrap, {topic: 2})
+    seed_groups(bootstrap, [dead], {(topic, 0): 5})
     connect(monkeypatch, bootstrap)
     jars = ",".join(str(jar) for jar in connector_jars())
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": {"spark.jars": jars}}))
     parsed = parse()
     conf = {"storage_path": str(tmp_path), "cluster": "lab", "include": [f"{prefix}*"], "max_share": 1.0}
     conf |= {"min_idle_seconds": IDLE_SECONDS, "dry_run": False, "require_approval": False, "commit_log": "required"}
-    with committing(bootstrap, alive, (TOPIC, 0), 5):
+    with committing(bootstrap, alive, (topic, 0), 5):
         scope = {name: conf[name] for name in ("storage_path", "cluster")}
         assert parsed["snapshot_group_offsets"].test(run_conf=scope).state == "success"
         time.sleep(IDLE_SECONDS)
@@ -219,10 +222,11 @@ def test_a_consumer_that_commits_the_same_offset_is_kept_where_the_log_of_commit
         assert run.state == "success", states(run)
     assert {group_id for group_id in list_groups(bootstrap) if group_id.startswith(prefix)} == {alive}
     (path,) = (tmp_path / "lab" / "plans").glob("*.json")
-    plan = json.loads(path.read_text())
-    assert [group["group_id"] for group in plan["groups"]] == [dead]
-    assert {group["group_id"]: group["verdict"] for group in plan["kept"]}[alive] == "moving"
-    assert plan["policy"]["require_commit_log"] is True
-    assert "and the log of commits until" in plan["evidence"]["sentence"]
+    plan = load_plan(Layout(tmp_path, "lab"), path.stem)
+    assert plan.group_ids == [dead]
+    assert {group.group_id: group.verdict for group in plan.kept}[alive] == "moving"
+    assert plan.policy.require_commit_log is True
+    assert plan.evidence is not None
+    assert "and the log of commits until" in plan.evidence["sentence"]
     (report,) = reports(tmp_path)
     assert "and the log of commits until" in report.read_text()

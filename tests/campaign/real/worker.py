@@ -163,9 +163,10 @@ def work(job: Job) -> None:
         with without(job.without) if job.without is not None else nullcontext():
             asyncio.run(_act(job, tracer))
         tracer.note("done", cpu=time.process_time())
-    except (KafkaGroupsError, OSError, ValueError, TimeoutError, *_of_s3()) as error:
-        tracer.note("refused", error=f"{type(error).__name__}: {error}"[:500])
     except BaseException as error:
+        if isinstance(error, (KafkaGroupsError, OSError, ValueError, *_of_s3())):
+            tracer.note("refused", error=f"{type(error).__name__}: {error}"[:500])
+            return
         tracer.note("crashed", error=f"{type(error).__name__}: {error}"[:2_000])
         raise
 

@@ -104,7 +104,7 @@ def read_with_every_error(tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
     Return each group's error in its only row and in the summary, and whether it is read back as one that failed.
     """
-    found = {}
+    found: dict[str, tuple[str, str, bool]] = {}
     for codes in (ERRORS[::2], ERRORS[1::2]):  # a summary names no more than a hundred
         admin = FakeAdmin()
         for code in codes:
