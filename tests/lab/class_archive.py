@@ -49,4 +49,4 @@ if __name__ == "__main__":
     try:
         print(make())
     except LabError as exc:
-        sys.exit(str(exc))
+        print(f"Brokers start without an archive of their classes: {exc}", file=sys.stderr)  # more slowly, but they do
