@@ -163,12 +163,11 @@ def work(job: Job) -> None:
         with without(job.without) if job.without is not None else nullcontext():
             asyncio.run(_act(job, tracer))
         tracer.note("done", cpu=time.process_time())
-    except BaseException as error:
-        if isinstance(error, (KafkaGroupsError, OSError, ValueError, *_of_s3())):
-            tracer.note("refused", error=f"{type(error).__name__}: {error}"[:500])
-            return
-        tracer.note("crashed", error=f"{type(error).__name__}: {error}"[:2_000])
-        raise
+    except Exception as error:
+        expected = isinstance(error, (KafkaGroupsError, OSError, ValueError, TimeoutError, *_of_s3()))
+        tracer.note("refused" if expected else "crashed", error=f"{type(error).__name__}: {error}"[:2_000])
+        if not expected:
+            raise
 
 
 def _of_s3() -> tuple[type[Exception], ...]:
