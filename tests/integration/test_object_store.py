@@ -17,13 +17,11 @@ from airflow_kafka_groups.maintenance.journal.journal import Journal
 from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 _RACE = """
-import sys, time
-from airflow.sdk import ObjectStoragePath
+import sys
+from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError
 from airflow_kafka_groups.maintenance.durable_files import create_file
-from tests.lab.object_store import attach_s3
-attach_s3()
-base, me = ObjectStoragePath(sys.argv[1]), sys.argv[2]
+base, me = UPath(sys.argv[1]), sys.argv[2]
 create_file(base / f"ready-{me}", b"x")
 sys.stdin.readline()
 for number in range(20):

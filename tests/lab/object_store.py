@@ -93,6 +93,12 @@ class ObjectStore:
         shutil.rmtree(self.folder, ignore_errors=True)
         self._reaper.close()
 
+    @contextlib.contextmanager
+    def steady(self) -> Iterator[None]:
+        """Let nobody restart the server in the block."""
+        with self._lock:
+            yield
+
     def let_fail(self, path: str, kind: str, count: int = 1, **more: Any) -> None:
         """Let the next requests whose path contains ``path`` go wrong; see ``tests.lab.s3_server``."""
         self._ask("POST", {"path": path, "kind": kind, "count": count, **more})

@@ -10,14 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.campaign.real.clients import LIVE, RealCluster
 from tests.campaign.real.judging import RealJudge
-from tests.campaign.real.run import RealRun
+from tests.campaign.real.run import RealRun, prepare_workers
 from tests.campaign.real.story import VERSIONS, RealStory, real_story
 from tests.lab.object_store import ObjectStore, attach_s3, reached
 
@@ -91,7 +91,8 @@ class Site:
         judge = RealJudge(run)
         with run.clients():
             run.take_steps()
-        judge.judge()
+        with run.cluster.steady(), self.store.steady() if story.storage == "s3" else nullcontext():
+            judge.judge()  # what is wrong now is no fault of ours
         if not judge.problems:
             shutil.rmtree(folder)
         return run, judge
@@ -116,6 +117,7 @@ def site(versions: Iterable[str] = VERSIONS) -> Iterator[Site]:
     """Start the clusters and the S3 server, and stop them."""
     with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="kafka-groups-campaign-") as folder:
         os.environ.setdefault("AIRFLOW_HOME", str(Path(folder, "airflow")))
+        prepare_workers()
         store = stack.enter_context(ObjectStore())
         stack.enter_context(reached(store))
         attach_s3(skip_instance_cache=True)

@@ -6,7 +6,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from confluent_kafka import (
@@ -146,6 +146,12 @@ class RealCluster:
     @property
     def bootstrap(self) -> str:
         return self.kafka.bootstrap
+
+    @contextlib.contextmanager
+    def steady(self) -> Iterator[None]:
+        """Let nobody kill a broker in the block."""
+        with self._faults:
+            yield
 
     def restart_broker(self, number: int) -> None:
         """Kill a broker, leave it away for a moment, start it again, and give it its partitions back."""

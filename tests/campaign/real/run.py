@@ -33,6 +33,11 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.campaign.real.warm"])
 
 
+def prepare_workers() -> None:
+    """Start the server that workers are forked from: it imports for some seconds, which may be while brokers start."""
+    _FORKS.Process(target=int, daemon=True).start()
+
+
 class RealRun:
     """One run of the campaign on clusters and an S3 server that other runs use at the same time.
 
