@@ -224,15 +224,13 @@ def read_json(
     what: str,
     error: type[MaintenanceError],
     *,
-    formatted: bool = True,
-    formats: Collection[int] = (FORMAT,),
+    formats: Collection[int] | None = (FORMAT,),
 ) -> dict[str, Any]:
     """Read a JSON object.
 
     :param what: the kind of file for messages, e.g. ``"the plan"``.
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
-    :param formatted: whether the file must have a ``format`` field.
-    :param formats: the values of that field that the caller reads.
+    :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
     """
     try:
         data = path.read_bytes()
@@ -240,7 +238,7 @@ def read_json(
         raise error(f"{what} is missing: there is no {path}") from None
     except OSError as exc:
         raise error(f"{what} cannot be read from {path}: {exc}") from exc
-    return parse_json(data, path, what, error, formatted=formatted, formats=formats)
+    return parse_json(data, path, what, error, formats=formats)
 
 
 def parse_json(
@@ -249,8 +247,7 @@ def parse_json(
     what: str,
     error: type[MaintenanceError],
     *,
-    formatted: bool = True,
-    formats: Collection[int] = (FORMAT,),
+    formats: Collection[int] | None = (FORMAT,),
 ) -> dict[str, Any]:
     """Parse the content of a JSON file; see ``read_json``."""
     try:
@@ -259,7 +256,7 @@ def parse_json(
         raise error(f"{what} in {path} is damaged or incomplete: {exc}") from exc
     if not isinstance(data, dict):
         raise error(f"{what} in {path} is not a JSON object")
-    if formatted:
+    if formats is not None:
         try:
             check_format(data, formats)
         except UnknownFormatError as exc:

@@ -126,7 +126,7 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     path = layout.verdict_summary(snapshot_id)
     if not path.exists():
         raise SnapshotError(f"snapshot {snapshot_id} is not judged: {path} does not exist; run the Spark job first")
-    summary = read_json(path, "the summary of the Spark job", SnapshotError, formatted=False)
+    summary = read_json(path, "the summary of the Spark job", SnapshotError, formats=None)
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")

@@ -144,7 +144,7 @@ class TracingAdmin(GuardedAdminClient):
 
 
 def work(job: Job) -> None:
-    """Do one job: the main function of a worker's process."""
+    """Run one job; a worker process is started with this function."""
     os.environ.update(job.environment)
     logging.disable(logging.CRITICAL)
     tracer = Tracer(job)
