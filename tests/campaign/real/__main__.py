@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from tests.campaign.mutants import MUTANTS
-from tests.campaign.real.campaign import AT_ONCE, run_real, site
+from tests.campaign.real.campaign import AT_ONCE, RealSummary, run_real, site
+from tests.campaign.real.records import code_digest, read_records, write_record
 from tests.campaign.real.story import real_story
 
 SUMMARY = Path(__file__).resolve().parents[3] / "build" / "campaign" / "summary.json"
+RECORDS = SUMMARY.with_name("real-runs.jsonl")
 RUNS = 200
 
 
@@ -20,11 +23,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=RUNS, help="how many runs (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (default %(default)s)")
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="how many runs side by side (default %(default)s)")
+    parser.add_argument("--resume", action="store_true", help="count the runs that this code has already done")
     parser.add_argument("--without", choices=MUTANTS, help="let the workers lack this guard")
     asked = parser.parse_args(arguments)
     seeds = range(asked.seed, asked.seed + asked.runs)
-    with site({real_story(seed).version for seed in seeds}) as place:
-        summary = run_real(seeds, place, at_once=asked.at_once, told=_tell, without=asked.without)
+    before = list(read_records(RECORDS, code_digest(), seeds)) if asked.resume else []
+    left = sorted(set(seeds) - {record.seed for record in before})
+    keep = (lambda record: None) if asked.without else partial(write_record, RECORDS)
+    summary = RealSummary()
+    if left:
+        with site({real_story(seed).version for seed in left}) as place:
+            summary = run_real(left, place, at_once=asked.at_once, told=_tell, record=keep, without=asked.without)
+    for record in before:
+        summary.add(record)
     if asked.without is None:
         _write(summary.to_json())
     print(json.dumps(summary.to_json(), indent=1))

@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.campaign.real.clients import LIVE, RealCluster
 from tests.campaign.real.judging import RealJudge
+from tests.campaign.real.records import RealRecord, code_digest
 from tests.campaign.real.run import RealRun, prepare_workers
 from tests.campaign.real.story import VERSIONS, RealStory, real_story
 from tests.lab.object_store import ObjectStore, attach_s3, reached
@@ -50,16 +51,17 @@ class RealSummary:
         """The invariants that were broken, with how often."""
         return {name: self.found[name] for name in INVARIANTS if self.found[name]}
 
-    def add(self, run: RealRun, judge: RealJudge) -> None:
+    def add(self, record: RealRecord) -> None:
         """Count one run."""
         self.runs += 1
-        self.deleted += len(judge.deletions)
-        self.found += judge.found
-        self.injected += run.injected
-        self.by[f"kafka {run.story.version}"] += 1
-        self.by[run.story.storage] += 1
-        if judge.problems:
-            self.failing[run.story.seed] = judge.problems
+        self.deleted += record.deleted
+        self.found += record.found
+        self.injected += record.injected
+        self.by[f"kafka {record.version}"] += 1
+        self.by[record.storage] += 1
+        self.seconds += record.seconds
+        if record.problems:
+            self.failing[record.seed] = record.problems
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -135,14 +137,16 @@ def run_real(
     *,
     at_once: int = AT_ONCE,
     told: Callable[[str], None] = lambda text: None,
+    record: Callable[[RealRecord], None] = lambda record: None,
     without: str | None = None,
 ) -> RealSummary:
     """Run the stories of many seeds, several at once, and count.
 
     :param told: called with a line about each run, and with all that happened in one that breaks an invariant.
+    :param record: called with each run's record.
     :param without: the guard that workers lack, of ``tests.campaign.mutants``.
     """
-    summary, began, lock = RealSummary(), time.monotonic(), threading.Lock()
+    summary, lock, code = RealSummary(), threading.Lock(), code_digest()
 
     def one(story: RealStory) -> None:
         since = time.monotonic()
@@ -152,9 +156,11 @@ def run_real(
             told(f"seed {story.seed}: could not be run: {type(error).__name__}: {error}")
             raise
         with lock:
-            summary.add(run, judge)
+            done = _recorded(run, judge, code, time.monotonic() - since)
+            summary.add(done)
+            record(done)
             result = "; ".join(judge.problems) or "held"
-            told(f"seed {story.seed}: {len(judge.deletions)} deleted, {time.monotonic() - since:.1f} s, {result}")
+            told(f"seed {story.seed}: {len(judge.deletions)} deleted, {done.seconds:.1f} s, {result}")
             for line in run.log if judge.problems else ():
                 told(f"    {line}")
 
@@ -164,5 +170,18 @@ def run_real(
     for problem in place.check_live():
         summary.found["live_deleted"] += 1
         told(problem)
-    summary.seconds = time.monotonic() - began
     return summary
+
+
+def _recorded(run: RealRun, judge: RealJudge, code: str, seconds: float) -> RealRecord:
+    return RealRecord(
+        seed=run.story.seed,
+        code=code,
+        version=run.story.version,
+        storage=run.story.storage,
+        deleted=len(judge.deletions),
+        seconds=round(seconds, 1),
+        found=judge.found,
+        injected=run.injected,
+        problems=judge.problems,
+    )

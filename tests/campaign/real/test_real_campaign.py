@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.campaign.real.campaign import run_real, site
+from tests.campaign.real.campaign import RealSummary, run_real, site
 from tests.campaign.real.offsets_log import Commit, GroupTruth, Value, decode
+from tests.campaign.real.records import RealRecord, code_digest, read_records, write_record
 from tests.campaign.real.story import STORAGES, VERSIONS, RealStory, real_story
 
 RUNS = 4
@@ -25,6 +28,20 @@ def test_no_real_run_breaks_an_invariant() -> None:
         assert summary.deleted > 10 * RUNS, "a campaign that deletes nothing shows nothing"
         assert summary.found["restores_compared"] > RUNS
         assert summary.injected["kill"] > 0
+
+
+def test_runs_of_this_code_are_counted_after_an_interruption(tmp_path: Path) -> None:
+    file, found = tmp_path / "real-runs.jsonl", Counter(restores_compared=2)
+    for seed, code, deleted in ((1, "old", 9), (1, "new", 3), (2, "new", 4), (2, "new", 5), (7, "new", 8)):
+        write_record(file, RealRecord(seed, code, "4.3.1", "disk", deleted, 1.5, found, Counter(kill=1)))
+    summary = RealSummary()
+    for record in read_records(file, "new", range(5)):
+        summary.add(record)
+    assert (summary.runs, summary.deleted, summary.seconds) == (2, 8, 3.0)
+    assert summary.found["restores_compared"] == 4
+    assert summary.to_json()["runs_by"] == {"disk": 2, "kafka 4.3.1": 2}
+    assert list(read_records(tmp_path / "none", "new", range(5))) == []
+    assert len(code_digest()) == 16
 
 
 def test_a_story_is_the_same_each_time_and_has_every_kind_of_fault() -> None:
