@@ -24,6 +24,7 @@
     │   └── PartitionOffsetsError     some could not be read; carries the others
     ├── PartlyDeletedError            a group lost offsets but was not deleted
     ├── UnexpectedGroupTypeError      a group has a type that the call excludes
+    ├── EmptyGroupsNotListedError     a product that lists groups with members only
     ├── IncompleteListingError        a listing that must be complete lacks some groups
     ├── GroupsFailedError             raised by ``raise_for_errors()``: some groups of a call failed
     ├── MembershipError               a membership could not start, or has ended; names the group
@@ -64,6 +65,7 @@ from airflow_kafka_groups.exceptions.client import (
 )
 from airflow_kafka_groups.exceptions.groups import (
     CallbackFailedError,
+    EmptyGroupsNotListedError,
     GroupsFailedError,
     IncompleteListingError,
     InvalidAssignmentError,
@@ -107,6 +109,7 @@ __all__ = [
     "PartitionsFailedError",
     "PartitionOffsetsError",
     "PartlyDeletedError",
+    "EmptyGroupsNotListedError",
     "IncompleteListingError",
     "UnexpectedGroupTypeError",
     "GroupsFailedError",

@@ -57,13 +57,35 @@ class PartlyDeletedError(KafkaGroupsError):
         self.error = error
 
 
+class EmptyGroupsNotListedError(KafkaGroupsError):
+    """A product lists groups with members only, so its listings are never complete.
+
+    :param product: its name.
+    """
+
+    def __init__(self, product: str) -> None:
+        super().__init__(
+            f"{product} lists groups with members only, so none can be found stale or be selected by a pattern: "
+            "name the groups"
+        )
+
+
 class IncompleteListingError(KafkaGroupsError):
-    """A listing may lack groups: a broker did not answer, or a partition of ``__consumer_offsets`` has no leader."""
+    """A listing may lack groups.
+
+    A broker did not answer, a partition of ``__consumer_offsets`` has no leader, or the product lists no empty groups.
+    """
 
     def __init__(self, errors: Mapping[Any, KafkaGroupsError]) -> None:
         partitions = [where for where in errors if isinstance(where, tuple)]
-        brokers = [f"broker {where}: {error}" for where, error in errors.items() if not isinstance(where, tuple)]
-        reasons = [f"{len(brokers)} broker(s) did not answer: {'; '.join(sorted(brokers))}"] if brokers else []
+        of_product = {str(error) for error in errors.values() if isinstance(error, EmptyGroupsNotListedError)}
+        brokers = [
+            f"broker {where}: {error}"
+            for where, error in errors.items()
+            if not isinstance(where, tuple) and not isinstance(error, EmptyGroupsNotListedError)
+        ]
+        reasons = [*of_product]
+        reasons += [f"{len(brokers)} broker(s) did not answer: {'; '.join(sorted(brokers))}"] if brokers else []
         if partitions:
             listed = ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
             reasons.append(f"{len(partitions)} partition(s) have no leader, so no broker lists their groups: {listed}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.cluster.products import recognize
+from airflow_kafka_groups.doctor.finding import counted
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
 
@@ -35,7 +37,9 @@ async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) ->
 
     cluster = await admin.describe_cluster()
     groups = await admin.list_groups()
-    text = f"{_brokers(cluster)}; {counted(groups, 'group')} visible"
+    product = recognize((broker.host for broker in cluster.brokers), cluster.cluster_id)
+    made = f" ({product.name})" if product is not None else ""
+    text = f"{_brokers(cluster)}{made}; {counted(len(groups), 'group')} visible"
     if groups.errors:
         text += f" (there may be more: {IncompleteListingError(groups.errors)})"
     sample = sorted(groups)[:SAMPLE_GROUPS]
@@ -50,11 +54,6 @@ async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) ->
         lacking += f" A deletion needs Read on the group {lease_group_id}, which this user has not."
     kept = await _offsets_kept(admin)
     return f"Connected to cluster {cluster.cluster_id}: {text}. {_allowed(access, sample)}{lacking} {kept}"
-
-
-def counted(things: Sized, name: str) -> str:
-    """Return a count with its noun: "1 broker", "3 brokers"."""
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 async def _offsets_kept(admin: GuardedAdminClient) -> str:
@@ -83,7 +82,7 @@ def _duration(minutes: int) -> str:
 
 def _brokers(cluster: ClusterDescription) -> str:
     versions = list(cluster.api_versions.values())
-    text = counted(cluster.brokers, "broker")
+    text = counted(len(cluster.brokers), "broker")
     if cluster.errors:
         first = next(iter(cluster.errors.values()))
         text += f" ({len(cluster.errors)} cannot be reached, first: {first})"

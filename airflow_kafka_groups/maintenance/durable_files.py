@@ -33,7 +33,7 @@ def create_file(path: StoragePath, data: bytes) -> None:
     Raises ``FileExistsAlreadyError`` when it exists with other content, and ``StorageError`` when the storage fails or
     returns other bytes than were written.
     """
-    local = _local(path)
+    local = local_path(path)
     with _translated("created", path):
         try:
             _create_local(local, data) if local is not None else _create_object(path, data)
@@ -53,7 +53,7 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
 
     Raises ``StorageError`` for every other error.
     """
-    local = _local(path)
+    local = local_path(path)
     with _translated("read", path):
         try:
             if start is not None and end is not None:
@@ -73,7 +73,7 @@ def list_names(folder: StoragePath) -> list[str]:
 
     An object store may list late: a name that is missing here may exist. Raises ``StorageError``.
     """
-    local = _local(folder)
+    local = local_path(folder)
     with _translated("listed", folder):
         try:
             if local is not None:
@@ -97,7 +97,7 @@ def make_folder(path: Path) -> None:
 
 def sync_file(path: StoragePath) -> None:
     """Make a local file and its name durable; object stores do this themselves. Raises ``StorageError``."""
-    local = _local(path)
+    local = local_path(path)
     if local is None:
         return
     with _translated("made durable", path):
@@ -162,7 +162,7 @@ def _require_folder(exc: FileNotFoundError) -> None:
         raise StorageError(f"{exc}: check the name of the bucket") from exc
 
 
-def _local(path: StoragePath) -> Path | None:
+def local_path(path: StoragePath) -> Path | None:
     """Return the path on a local disk, ``None`` for an object store."""
     if isinstance(path, Path):
         return path

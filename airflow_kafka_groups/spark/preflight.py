@@ -12,13 +12,8 @@ from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
-
-TESTED_SPARK = "4.2"
-"""The minor version of pyspark with which the jobs are tested."""
-
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-"""The Kafka connector on Maven Central; its version must be Spark's."""
 
 DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
 """Packages that Python functions over Arrow batches need on the driver: pyspark requires pandas there."""
@@ -84,7 +79,7 @@ def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow
     warnings = prepare(spark)
     versions = {jar: _jar_version(spark, name) for jar, name in _CONNECTOR_CLASSES.items()}
     missing = [jar for jar, version in versions.items() if version is None]
-    remedy = f"submit with --packages {CONNECTOR}:{spark.version}, or with its jars in --jars"
+    remedy = f"submit with --packages {KAFKA_CONNECTOR}:{spark.version}, or with its jars in --jars"
     if missing:
         raise JobError(f"Spark has no {' and no '.join(missing)} on its class path, so it cannot read Kafka: {remedy}")
     warnings += connector_warnings(versions["spark-sql-kafka-0-10"] or "", spark.version, remedy)

@@ -9,7 +9,8 @@ from airflow_kafka_groups.admin.client.arguments import pattern_of
 from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.results import GroupListings
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.cluster.products import recognize
+from airflow_kafka_groups.exceptions import EmptyGroupsNotListedError, KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing, GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import METADATA
@@ -48,7 +49,8 @@ async def list_groups(
 ) -> GroupListings:
     """List the groups of every broker, each group once.
 
-    Brokers without an answer are in ``.errors``, and so are partitions of ``__consumer_offsets`` without a leader.
+    Brokers without an answer are in ``.errors``, and so are partitions of ``__consumer_offsets`` without a leader, and
+    all brokers of a product that lists no empty groups.
     """
     wanted_states = tuple(GroupState(state) for state in states)
     wanted_types = tuple(GroupType(kind) for kind in types)
@@ -71,6 +73,11 @@ async def list_groups(
         errors[where] = broker_error(
             ErrorCode.leader_not_available, METADATA, subject=f"{where.topic}-{where.partition}"
         )
+    metadata = calls.cluster.metadata
+    product = recognize((broker.host for broker in metadata.brokers.values()), metadata.cluster_id)
+    if product is not None and not product.lists_empty_groups:
+        for broker_id in metadata.brokers:
+            errors.setdefault(broker_id, EmptyGroupsNotListedError(product.name))
     if not (wanted_states or wanted_types or pattern):
         calls.remember_listing(listings)
     return GroupListings(listings, errors)

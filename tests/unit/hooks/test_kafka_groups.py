@@ -216,6 +216,11 @@ def test_the_connection_test_says_which_brokers_take_batches(admin: FakeAdmin) -
         assert said in KafkaGroupsHook().test_connection()[1]
 
 
+def test_the_connection_test_names_the_product_that_it_recognizes(admin: FakeAdmin) -> None:
+    admin.cluster = "redpanda.1234"
+    assert "2 brokers (Redpanda); 2 groups visible" in KafkaGroupsHook().test_connection()[1]
+
+
 def test_the_connection_test_says_in_one_sentence_what_is_wrong(admin: FakeAdmin) -> None:
     admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
     assert KafkaGroupsHook().test_connection() == (False, "b1:9092: wrong password")

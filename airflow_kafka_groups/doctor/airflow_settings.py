@@ -1,0 +1,53 @@
+"""Checks of the Airflow that this machine's configuration describes."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from airflow_kafka_groups.doctor.finding import Report
+
+_APPROVALS = (3, 1)
+_EXTRAS = (
+    ("airflow.providers.apache.spark", "apache-airflow-providers-apache-spark", "Spark jobs cannot be submitted"),
+    ("airflow.providers.standard.operators.hitl", "apache-airflow-providers-standard", "approvals cannot be requested"),
+)
+
+
+def examine_airflow(report: Report) -> None:
+    """Check Airflow's version, providers and the settings that matter here.
+
+    :param report: receives the findings.
+    """
+    try:
+        found = version("apache-airflow-core")
+    except PackageNotFoundError:
+        report.warn("Airflow", "Airflow is not installed here.", "Nothing, if only the command line is used.")
+        return
+    release = tuple(int(part) for part in found.split(".")[:2])
+    if release < _APPROVALS:
+        text = f"Airflow {found} has no approvals (human in the loop)."
+        report.fail("Airflow", text, "Use Airflow 3.1 or later.")
+    else:
+        report.ok("Airflow", f"Airflow {found} is installed.")
+    for module, package, consequence in _EXTRAS:
+        if not _installed(module):
+            report.warn("providers", f"{package} is missing: {consequence}.", f"pip install {package}")
+    _examine_test_button(report)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a parent package is missing
+        return False
+
+
+def _examine_test_button(report: Report) -> None:
+    from airflow.configuration import conf
+
+    if conf.get("core", "test_connection", fallback="Disabled").lower() == "enabled":
+        report.ok("Test button", "Connections can be tested in the UI.")
+    else:
+        text = "Connections cannot be tested in the UI ([core] test_connection)."
+        report.warn("Test button", text, "Set AIRFLOW__CORE__TEST_CONNECTION=Enabled, or use this command.")

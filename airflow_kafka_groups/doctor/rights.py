@@ -1,0 +1,125 @@
+"""Checks of what this user may do, and of how long brokers keep what is to be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.admin.client.access import describe_access
+from airflow_kafka_groups.doctor.cluster import OFFSETS_TOPIC
+from airflow_kafka_groups.doctor.finding import Report, counted
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.client.access import Access
+    from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
+
+SAMPLE_GROUPS = 50
+_ACLS = (
+    "Add the ACLs of the table in docs/airflow.md: Describe, Read and Delete on groups, Describe and Read on topics."
+)
+
+
+async def examine_rights(admin: AdminClient, group_ids: Iterable[str], lease_group_id: str, report: Report) -> None:
+    """Check the rights on some groups, all topics, the lease and the offsets topic (KIP-430).
+
+    :param admin: a connected client.
+    :param group_ids: the groups of the cluster; the first 50 are looked at.
+    :param lease_group_id: the group that represents the lease.
+    :param report: receives the findings.
+    """
+    sample = sorted(group_ids)[:SAMPLE_GROUPS]
+    try:
+        access = await describe_access(admin, sample, lease_group_id)
+        operations = (await admin.authorized_operations([OFFSETS_TOPIC])).topic_operations.get(
+            OFFSETS_TOPIC, frozenset()
+        )
+    except KafkaGroupsError as error:
+        report.unknown("rights", f"What this user may do is not known: {error}.", _ACLS)
+        return
+    _examine_general(access, report)
+    for name, answers in (
+        ("read offsets", [group.read for group in access.groups.values()]),
+        ("delete groups", [group.delete for group in access.groups.values()]),
+        ("restore groups", [group.restore for group in access.groups.values()]),
+    ):
+        _examine_right(name, answers, report)
+    _examine_lease(access.lease, lease_group_id, report)
+    _examine_offsets_topic(operations, report)
+
+
+def _examine_general(access: Access, report: Report) -> None:
+    if access.lists_all is False:
+        text = "Only groups that this user may describe are listed: there may be more."
+        report.warn("all groups", text, "Allow Describe on the cluster to see every group.")
+    if access.sees_all_topics:
+        report.ok("all topics", "Offsets of all topics are visible.")
+        return
+    text = "Brokers leave topics that this user may not describe out of a group's offsets, and so out of backups."
+    report.fail("all topics", text, "Allow Describe on all topics. Until then nothing is planned or deleted.")
+
+
+def _examine_right(name: str, answers: list[bool | None], report: Report) -> None:
+    if not answers:
+        report.unknown(name, "There is no group to ask about.")
+    elif (allowed := answers.count(True)) == len(answers):
+        report.ok(name, f"Allowed with all of {counted(len(answers), 'group')}.")
+    elif None in answers:
+        report.unknown(name, "The brokers are too old to say (before 2.3).")
+    else:
+        report.warn(name, f"Allowed with {allowed} of {counted(len(answers), 'group')}.", _ACLS)
+
+
+def _examine_lease(allowed: bool | None, lease_group_id: str, report: Report) -> None:
+    if allowed is None:
+        report.unknown("lease", "The brokers are too old to say whether the lease can be taken.")
+    elif allowed:
+        report.ok("lease", f"The lease {lease_group_id} can be taken.")
+    else:
+        text = f"The lease {lease_group_id} cannot be taken, so no deletion can begin."
+        report.fail("lease", text, f"Allow Read on the group {lease_group_id}.")
+
+
+def _examine_offsets_topic(operations: frozenset[str] | None, report: Report) -> None:
+    if operations is None:
+        report.unknown("log of commits", f"The brokers are too old to say whether {OFFSETS_TOPIC} can be read.")
+    elif "read" in operations:
+        report.ok("log of commits", f"{OFFSETS_TOPIC} can be read: commits of the same offset are seen.")
+    else:
+        text = f"{OFFSETS_TOPIC} cannot be read: a consumer without membership on a quiet topic looks idle."
+        report.warn(
+            "log of commits",
+            text,
+            f"Allow Read on {OFFSETS_TOPIC}, or protect such groups by patterns.",
+        )
+
+
+async def examine_retention(
+    retention: Callable[[], Awaitable[OffsetsRetention]], min_idle_seconds: float, report: Report
+) -> None:
+    """Check whether brokers keep groups for longer than the idle time, so that any can be found stale.
+
+    :param retention: asks the brokers.
+    :param min_idle_seconds: the idle time of the clean-up.
+    :param report: receives the findings.
+    """
+    unknown = "How long brokers keep the offsets of idle groups is not known"
+    remedy = "Allow DescribeConfigs on the cluster, or ask the provider for offsets.retention.minutes."
+    try:
+        found = await retention()
+    except KafkaGroupsError as error:
+        report.unknown("offsets retention", f"{unknown}: {error}.", remedy)
+        return
+    if found.minutes is None:
+        why = next(iter(found.errors.values()), "no broker answered")
+        report.unknown("offsets retention", f"{unknown}: {why}.", remedy)
+        return
+    days = f"{found.minutes / 1440:,.1f}".removesuffix(".0")
+    text = f"Brokers keep the offsets of a group without members for {days} days, the idle time is "
+    text += f"{min_idle_seconds / 86_400:,.1f} days."
+    if found.minutes * 60 <= min_idle_seconds:
+        text += " Brokers forget most idle groups before they become stale."
+        report.warn("offsets retention", text, "Raise offsets.retention.minutes, or lower min_idle_seconds.")
+    else:
+        report.ok("offsets retention", text)

@@ -1,0 +1,74 @@
+"""Checks of this machine for the Spark jobs: Java, pyspark, and the Kafka connector."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK
+from airflow_kafka_groups.doctor.finding import Report
+
+_ELSEWHERE = "Nothing, where Spark runs on other machines."
+
+
+def examine_spark(report: Report) -> None:
+    """Check Java, pyspark and the connector on this machine.
+
+    :param report: receives the findings.
+    """
+    _examine_java(report)
+    try:
+        found = version("pyspark")
+    except PackageNotFoundError:
+        text = "pyspark is not installed here, so the Spark jobs cannot run locally."
+        report.warn("pyspark", text, f"pip install 'airflow-kafka-groups[spark]'. {_ELSEWHERE}")
+        return
+    if found.startswith(f"{TESTED_SPARK}."):
+        report.ok("pyspark", f"pyspark {found} is installed.")
+    else:
+        text = f"pyspark {found} is installed; the jobs are tested with {TESTED_SPARK}."
+        report.warn("pyspark", text, "Check the first results, or install the tested version.")
+    _examine_connector(found, report)
+
+
+def _examine_java(report: Report) -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    remedy = f"Install Java {OLDEST_JAVA} or later, and put it on the PATH or set JAVA_HOME. {_ELSEWHERE}"
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}, without a java in it" if home else "no java is on the PATH"
+        report.warn("Java", f"There is no Java here: {where}.", remedy)
+        return
+    # The program that Spark would start, asked for its version.
+    said = subprocess.run(  # noqa: S603
+        [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+    )
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
+    if match is None:
+        report.unknown("Java", f"{java} does not tell its version.", remedy)
+        return
+    major = int(match[2] or 0) if match[1] == "1" else int(match[1])  # Java 8 calls itself 1.8
+    if major < OLDEST_JAVA:
+        report.fail("Java", f"{java} is Java {major}.", remedy)
+    else:
+        report.ok("Java", f"{java} is Java {major}.")
+
+
+def _examine_connector(spark_version: str, report: Report) -> None:
+    spec = find_spec("pyspark")
+    homes = [os.environ.get("SPARK_HOME"), str(Path(spec.origin).parent) if spec and spec.origin else None]
+    artifact = KAFKA_CONNECTOR.partition(":")[2]
+    found = [jar for home in homes if home for jar in Path(home, "jars").glob(f"{artifact}-*.jar")]
+    if found:
+        report.ok("Kafka connector", f"{found[0].name} is installed.")
+        return
+    text = (
+        "Spark's Kafka connector is not installed here, so the log of commits is not read unless spark_conf names it."
+    )
+    packages = f"{KAFKA_CONNECTOR}:{spark_version}"
+    report.warn("Kafka connector", text, f"Set spark.jars.packages to {packages} in spark_conf.")

@@ -1,0 +1,73 @@
+"""Checks of the storage folder: what backups and the journal rely on, tried with two small files that are removed."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from contextlib import suppress
+
+from airflow_kafka_groups.doctor.finding import Report
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, local_path, read_file
+from airflow_kafka_groups.maintenance.storage import StoragePath
+
+PROBE_FOLDER = "_doctor"
+FEW_BYTES = 1_000_000_000
+"""Less free space than this is a warning: a backup of 60,000 groups with 10 partitions each takes some 20 MB."""
+
+_WRITABLE = "Let the Airflow workers create folders and files there, or set another storage_path."
+_EXCLUSIVE = (
+    "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
+    "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
+)
+
+
+def examine_storage(root: StoragePath, report: Report) -> None:
+    """Try what deletions rely on: exclusive creation, reading back, listing after writing, removing, free space.
+
+    :param root: the storage folder (``storage_path``). It is created if it does not exist.
+    :param report: receives the findings.
+    """
+    folder = root / PROBE_FOLDER
+    probe = folder / secrets.token_hex(8)
+    try:
+        with report.checking("storage", _WRITABLE, StorageError):
+            create_file(probe, b"one")
+            report.ok("storage", f"Files can be created in {root} and read back.")
+            _examine_exclusive(probe, report)
+            _examine_listing(folder, probe, report)
+    finally:
+        with suppress(Exception):  # what is left over has no meaning to anybody
+            probe.unlink()
+            folder.rmdir()
+    _examine_space(root, report)
+
+
+def _examine_exclusive(probe: StoragePath, report: Report) -> None:
+    try:
+        create_file(probe, b"two")
+    except FileExistsAlreadyError:
+        if read_file(probe) == b"one":
+            report.ok("exclusive creation", "A file that exists is never replaced.")
+            return
+    report.fail("exclusive creation", "The storage replaced a file that existed.", _EXCLUSIVE)
+
+
+def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) -> None:
+    if probe.name in list_names(folder):
+        report.ok("listing", "A new file is listed at once.")
+        return
+    text = "A new file is not listed at once: the storage lists late."
+    report.warn("listing", text, "Nothing: journal and backups do not rely on listings; reports may lag.")
+
+
+def _examine_space(root: StoragePath, report: Report) -> None:
+    local = local_path(root)
+    if local is None or not local.exists():
+        return
+    free = shutil.disk_usage(local).free
+    text = f"{free / 1e9:,.1f} GB are free."
+    if free < FEW_BYTES:
+        report.warn("free space", text, "Free some space, or prune old files by the DAG for it.")
+    else:
+        report.ok("free space", text)

@@ -1,0 +1,123 @@
+"""Rights and retention, each with a remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.doctor.finding import Finding, Report, Status
+from airflow_kafka_groups.doctor.rights import examine_retention, examine_rights
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
+from airflow_kafka_groups.protocol.answers import MetadataAnswer
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+
+LEASE = "airflow-kafka-groups-lease"
+DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
+ALL = frozenset({"read", "describe", "delete"})
+DAY = 86_400.0
+
+
+async def found(admin: FakeAdmin) -> dict[str, Finding]:
+    report = Report()
+    await examine_rights(admin, list(admin.groups), LEASE, report)  # type: ignore[arg-type]  # the fake obeys its rules
+    return {finding.check: finding for finding in report.findings}
+
+
+@pytest.fixture
+def admin() -> FakeAdmin:
+    fake = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()})
+    fake.operations = ALL
+    return fake
+
+
+async def test_everything_is_allowed(admin: FakeAdmin) -> None:
+    checks = await found(admin)
+    assert {finding.status for finding in checks.values()} == {Status.OK}
+    assert list(checks) == ["all topics", "read offsets", "delete groups", "restore groups", "lease", "log of commits"]
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        (None, {"delete groups": Status.UNKNOWN, "restore groups": Status.UNKNOWN, "lease": Status.UNKNOWN}),
+        (ALL - {"delete"}, {"delete groups": Status.WARNING}),
+        (ALL - {"read"}, {"restore groups": Status.WARNING, "lease": Status.FAILED}),
+    ],
+)
+async def test_each_right_is_looked_at(
+    admin: FakeAdmin, operations: frozenset[str] | None, expected: dict[str, Status]
+) -> None:
+    admin.operations = operations
+    assert {name: of.status for name, of in (await found(admin)).items() if of.status is not Status.OK} == expected
+
+
+async def test_hidden_topics_stop_everything_and_the_finding_says_so(admin: FakeAdmin) -> None:
+    admin.sees_topics = False
+    topics = (await found(admin))["all topics"]
+    assert (topics.status, "Describe on all topics" in topics.remedy) == (Status.FAILED, True)
+
+
+@pytest.mark.parametrize(
+    ("operations", "status"),
+    [(frozenset({"describe"}), Status.WARNING), (None, Status.UNKNOWN), (frozenset({"read"}), Status.OK)],
+)
+async def test_whether_the_log_of_commits_can_be_read(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, operations: frozenset[str] | None, status: Status
+) -> None:
+    async def authorized_operations(topics: list[str]) -> MetadataAnswer:
+        allowed = {topic: operations if topic == "__consumer_offsets" else ALL for topic in topics}
+        return MetadataAnswer("x", (), cluster_operations=frozenset({"create"}), topic_operations=allowed)
+
+    monkeypatch.setattr(admin, "authorized_operations", authorized_operations)
+    checks = await found(admin)
+    assert checks["log of commits"].status is status
+    assert checks["all groups"].status is Status.WARNING, "without Describe on the cluster"
+
+
+async def test_a_hidden_offsets_topic_is_one_that_cannot_be_read(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def authorized_operations(topics: list[str]) -> MetadataAnswer:
+        return MetadataAnswer("x", (), cluster_operations=ALL)
+
+    monkeypatch.setattr(admin, "authorized_operations", authorized_operations)
+    assert (await found(admin))["log of commits"].status is Status.WARNING
+
+
+async def test_rights_that_cannot_be_asked_about_are_unknown(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def authorized_operations(topics: list[str]) -> MetadataAnswer:
+        raise DENIED
+
+    monkeypatch.setattr(admin, "authorized_operations", authorized_operations)
+    checks = await found(admin)
+    assert [(name, of.status) for name, of in checks.items()] == [("rights", Status.UNKNOWN)]
+
+
+async def test_without_groups_there_is_nothing_to_ask_about(admin: FakeAdmin) -> None:
+    admin.groups.clear()
+    assert (await found(admin))["delete groups"].status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("retention", "status"),
+    [
+        (OffsetsRetention(by_broker={1: 7 * 1440}, errors={}), Status.WARNING),
+        (OffsetsRetention(by_broker={1: 7 * 1440 + 1}, errors={}), Status.OK),
+        (OffsetsRetention(by_broker={1: 60 * 1440, 2: 1440}, errors={}), Status.WARNING),
+        (OffsetsRetention(by_broker={1: 60 * 1440}, errors={2: DENIED}), Status.UNKNOWN),
+        (DENIED, Status.UNKNOWN),
+    ],
+)
+async def test_a_retention_that_ends_before_the_idle_time_is_a_warning(
+    retention: OffsetsRetention | KafkaGroupsError, status: Status
+) -> None:
+    async def ask() -> OffsetsRetention:
+        if isinstance(retention, KafkaGroupsError):
+            raise retention
+        return retention
+
+    report = Report()
+    await examine_retention(ask, 7 * DAY, report)
+    (finding,) = report.findings
+    assert (finding.check, finding.status) == ("offsets retention", status)

@@ -1,0 +1,82 @@
+"""Java, pyspark and the connector on this machine."""
+
+from __future__ import annotations
+
+import stat
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.doctor import spark
+from airflow_kafka_groups.doctor.finding import Finding, Report, Status
+from airflow_kafka_groups.doctor.spark import examine_spark
+
+
+def found() -> dict[str, Finding]:
+    report = Report()
+    examine_spark(report)
+    return {finding.check: finding for finding in report.findings}
+
+
+def java_home(folder: Path, says: str) -> str:
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("says", "status"),
+    [
+        ('openjdk version "17.0.9" 2023-10-17', Status.OK),
+        ('openjdk version "21" 2023-09-19', Status.OK),
+        ('java version "1.8.0_392"', Status.FAILED),
+        ('openjdk version "11.0.21"', Status.FAILED),
+        ("what?", Status.UNKNOWN),
+    ],
+)
+def test_the_version_of_java_is_read(
+    says: str, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, says))
+    assert found()["Java"].status is status
+
+
+def test_without_java_the_remedy_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert (found()["Java"].status, "JAVA_HOME" in found()["Java"].text) == (Status.WARNING, True)
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "Install Java 17" in found()["Java"].remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("4.2.0", Status.OK), ("4.20.1", Status.WARNING), ("3.5.1", Status.WARNING)]
+)
+def test_a_pyspark_that_is_not_tested_is_a_warning(
+    version: str, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark, "version", lambda package: version)
+    assert found()["pyspark"].status is status
+
+
+def test_without_pyspark_nothing_more_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> Any:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(spark, "version", missing)
+    assert found()["pyspark"].status is Status.WARNING
+    assert "Kafka connector" not in found()
+
+
+def test_the_connector_is_looked_for_in_sparks_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(spark, "version", lambda package: "4.2.0")
+    without = found()["Kafka connector"]
+    assert (without.status, "spark-sql-kafka-0-10_2.13:4.2.0" in without.remedy) == (Status.WARNING, True)
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.2.0.jar").touch()
+    assert found()["Kafka connector"].status is Status.OK

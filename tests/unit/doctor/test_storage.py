@@ -1,0 +1,65 @@
+"""The storage folder is tried out, and left as it was."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_groups.doctor import storage
+from airflow_kafka_groups.doctor.finding import Report, Status, worst
+from airflow_kafka_groups.doctor.storage import examine_storage
+from airflow_kafka_groups.maintenance import durable_files
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def found(root: Path) -> dict[str, Status]:
+    report = Report()
+    examine_storage(root, report)
+    return {finding.check: finding.status for finding in report.findings}
+
+
+def test_a_good_folder_passes_and_nothing_stays_in_it(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    checks = found(tmp_path)
+    assert list(checks) == ["storage", "exclusive creation", "listing", "free space"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert set(found(tmp_path / "new")) == set(checks)
+
+
+def test_a_url_of_the_same_folder_is_the_same(tmp_path: Path) -> None:
+    report = Report()
+    examine_storage(ObjectStoragePath(f"file://{tmp_path}"), report)
+    assert worst(report.findings) is not Status.FAILED
+    assert "free space" in {finding.check for finding in report.findings}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_where_the_folder_should_be_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert found(tmp_path / "file")["storage"] is Status.FAILED
+
+
+def test_a_storage_that_replaces_files_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def replace(path: Path, data: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    monkeypatch.setattr(durable_files, "_create_local", replace)
+    assert found(tmp_path)["exclusive creation"] is Status.FAILED
+
+
+def test_a_storage_that_lists_late_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "list_names", lambda folder: [])
+    assert found(tmp_path)["listing"] is Status.WARNING
+
+
+def test_little_free_space_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 999_999_999))
+    assert found(tmp_path)["free space"] is Status.WARNING
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1_000_000_000))
+    assert found(tmp_path)["free space"] is Status.OK
