@@ -59,6 +59,12 @@ _SERVERS = (
     (re.compile(r"\.warpstream\.com$"), WARPSTREAM),
 )
 _REDPANDA_ID = "redpanda."
+_PLACEHOLDER_IDS = frozenset({"redpanda.initializing"})
+
+
+def known_id(cluster_id: str | None) -> str | None:
+    """Return a cluster's id, ``None`` for one that any cluster may have: it would make two clusters look like one."""
+    return None if cluster_id in _PLACEHOLDER_IDS else cluster_id
 
 
 def recognize(hosts: Iterable[str], cluster_id: str | None = None) -> Product | None:

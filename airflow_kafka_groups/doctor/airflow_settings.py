@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from airflow_kafka_groups.doctor.finding import Report
 
-_APPROVALS = (3, 1)
+_OLDEST = (3, 2)
 _EXTRAS = (
     ("airflow.providers.apache.spark", "apache-airflow-providers-apache-spark", "Spark jobs cannot be submitted"),
     ("airflow.providers.standard.operators.hitl", "apache-airflow-providers-standard", "approvals cannot be requested"),
@@ -25,9 +25,9 @@ def examine_airflow(report: Report) -> None:
         report.warn("Airflow", "Airflow is not installed here.", "Nothing, if only the command line is used.")
         return
     release = tuple(int(part) for part in found.split(".")[:2])
-    if release < _APPROVALS:
-        text = f"Airflow {found} has no approvals (human in the loop)."
-        report.fail("Airflow", text, "Use Airflow 3.1 or later.")
+    if release < _OLDEST:
+        text = f"Airflow {found} is older than what this package supports."
+        report.fail("Airflow", text, "Use Airflow 3.2 or later.")
     else:
         report.ok("Airflow", f"Airflow {found} is installed.")
     for module, package, consequence in _EXTRAS:

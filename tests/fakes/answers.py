@@ -96,7 +96,9 @@ def api_versions(ranges: Mapping[int, tuple[int, int]]) -> Any:
     return schema.ApiVersionsResponse(error_code=NONE, api_keys=keys)
 
 
-def metadata(version: int, ports: Mapping[int, int], topics: Mapping[str, Sequence[int]]) -> Any:
+def metadata(
+    version: int, ports: Mapping[int, int], topics: Mapping[str, Sequence[int]], cluster_id: str = "fake"
+) -> Any:
     """Name the brokers, and the leaders of each topic's partitions."""
     schema = response_schema(METADATA, version)
     brokers = tuple(
@@ -121,7 +123,7 @@ def metadata(version: int, ports: Mapping[int, int], topics: Mapping[str, Sequen
         )
         for topic, leaders in topics.items()
     )
-    return _throttled(schema, "MetadataResponse", brokers=brokers, topics=answered, cluster_id="fake")
+    return _throttled(schema, "MetadataResponse", brokers=brokers, topics=answered, cluster_id=cluster_id)
 
 
 def offset_fetch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -69,6 +70,7 @@ class FakeCluster:
     :param versions: the API versions of each broker.
     :param groups: the groups, each with the same committed offsets.
     :param own_hash: place groups otherwise than Kafka does, as compatible brokers may.
+    :param cluster_id: what Metadata calls it.
     :param topic_hidden: keep ``__consumer_offsets`` out of Metadata, as for a user who may not describe it.
 
     ``leaders`` names the leader of single partitions of ``__consumer_offsets``; -1: none.
@@ -78,6 +80,7 @@ class FakeCluster:
     groups: set[str] = field(default_factory=set)
     own_hash: bool = False
     topic_hidden: bool = False
+    cluster_id: str = "fake"
 
     def __post_init__(self) -> None:
         self.sent: list[Sent] = []
@@ -117,7 +120,9 @@ class FakeCluster:
 
     def coordinator(self, group_id: str) -> int:
         """Return the broker that coordinates a group now."""
-        partition = offsets_partition(group_id[::-1] if self.own_hash else group_id, PARTITIONS)
+        # Not Kafka's hash of the same letters in another order: that has the same parity, and so the same one of two.
+        own = zlib.crc32(group_id.encode()) % PARTITIONS
+        partition = own if self.own_hash else offsets_partition(group_id, PARTITIONS)
         return self.moved.get(group_id, self._leader(partition))
 
     def metadata(
@@ -126,7 +131,7 @@ class FakeCluster:
         """Make the answer to Metadata, with some of the brokers only, or with other ports."""
         shown = {one: port for one, port in (ports or self._ports).items() if brokers is None or one in brokers}
         leaders = None if self.topic_hidden else [self._leader(partition) for partition in range(PARTITIONS)]
-        return answers.metadata(version, shown, {OFFSETS_TOPIC: leaders} if leaders else {})
+        return answers.metadata(version, shown, {OFFSETS_TOPIC: leaders} if leaders else {}, self.cluster_id)
 
     def _leader(self, partition: int) -> int:
         if partition in self.leaders:

@@ -21,6 +21,7 @@ from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
 from airflow_kafka_groups.admin.lag import GroupLag, LogBounds, partitions_of
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.products import known_id
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import (
@@ -68,8 +69,8 @@ class AdminClient:
         await self._calls.cluster.aclose()
 
     async def cluster_id(self) -> str | None:
-        """Return the cluster's id; ``None`` where the brokers have none (before Kafka 0.10.1)."""
-        return self._calls.cluster.metadata.cluster_id
+        """Return the cluster's id; ``None`` where the brokers have none, or none yet (Redpanda while it starts)."""
+        return known_id(self._calls.cluster.metadata.cluster_id)
 
     async def brokers(self) -> tuple[Broker, ...]:
         """Return the live brokers, as one of them reports them; none is connected to for that."""

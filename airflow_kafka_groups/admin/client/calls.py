@@ -21,6 +21,7 @@ from airflow_kafka_groups.admin.handlers.find_leaders import FindLeadersHandler
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.routing import OffsetsTopic
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, GroupListing, TopicPartition
 from airflow_kafka_groups.protocol.apis import Api
@@ -55,6 +56,7 @@ class Calls:
             batches_in_flight=config.batches_in_flight, singles_in_flight=config.singles_in_flight
         )
         self._throttled: dict[BrokerId, float] = {}
+        self._misleading: OffsetsTopic | None = None
         self._listed: dict[str, BrokerId] = {}
         self._listed_at = -_LISTING_IS_FRESH
 
@@ -73,7 +75,9 @@ class Calls:
         """
         refused = self.refusals(group_ids) if handler.changes_groups else {}
         allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
-        results = await self._gather(allowed, self._coordinator_driver(allowed, handler, guess=guess))
+        driver = self._coordinator_driver(allowed, handler, guess=guess)
+        results = await self._gather(allowed, driver)
+        self._learn(driver)
         if not refused:
             return results
         return GroupResults(
@@ -100,6 +104,7 @@ class Calls:
                         yield outcome
                     if progress is not None:
                         progress(start + len(window) - driver.remaining, len(group_ids))
+            self._learn(driver)
 
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
         """Find the coordinator of each key."""
@@ -164,12 +169,14 @@ class Calls:
     ) -> dict[str, BrokerId]:
         """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently).
 
+        Where the hash misled a call, it is not used again while the leaders are the same.
+
         :param partitions: of the groups, where they have been computed.
         """
         if not self.config.route_by_hash:
             return {}
         topic = self.cluster.metadata.offsets_topic
-        if topic is None:
+        if topic is None or topic == self._misleading:
             guesses = {}
         else:
             guesses = topic.route(group_ids) if partitions is None else topic.leaders_of(partitions)
@@ -182,6 +189,10 @@ class Calls:
         """Remember who listed which group: each broker lists the groups that it coordinates."""
         self._listed = {listing.group_id: listing.coordinator for listing in listings}
         self._listed_at = time.monotonic()
+
+    def _learn(self, driver: AdminDriver[str, V]) -> None:
+        if driver.guesses_were_wrong:
+            self._misleading = self.cluster.metadata.offsets_topic
 
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self.config.api_timeout

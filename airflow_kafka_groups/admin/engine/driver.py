@@ -80,6 +80,8 @@ class AdminDriver(Generic[K, V]):
         self._finished: list[Iterable[Outcome[K, V]]] = []
         self._discovered: list[Broker] = []
         self._guessed = bool(mapping) and lookup is not None
+        self.guesses_were_wrong = False
+        """Whether most of what was guessed was somewhere else."""
         known = mapping or {}
         unique = dict.fromkeys(keys)
         self._open = set(unique)
@@ -240,6 +242,7 @@ class AdminDriver(Generic[K, V]):
     def _apply_unmapped(self, now: float, spec: RequestSpec[K], unmapped: dict[K, KafkaGroupsError]) -> None:
         if self._guessed and 2 * len(unmapped) > len(spec.keys):
             self._guessed = False
+            self.guesses_were_wrong = True
             self._queue.look_up()
         first_time = tuple(key for key in unmapped if key not in self._failures)
         for key in first_time:

@@ -24,8 +24,8 @@ def test_the_setting_of_the_test_button(setting: str, status: Status, monkeypatc
     assert found() == {"Airflow": Status.OK, "Test button": status}
 
 
-@pytest.mark.parametrize(("version", "status"), [("3.0.6", Status.FAILED), ("3.1.0", Status.OK), ("3.10.0", Status.OK)])
-def test_approvals_need_airflow_3_1(version: str, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("version", "status"), [("3.1.6", Status.FAILED), ("3.2.0", Status.OK), ("3.10.0", Status.OK)])
+def test_an_airflow_that_is_too_old(version: str, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(airflow_settings, "version", lambda package: version)
     assert found()["Airflow"] is status
 

@@ -19,9 +19,7 @@ async def test_a_listing_without_empty_groups_is_never_complete(monkeypatch: pyt
         deleted = await admin.delete_consumer_groups(GROUPS)
     assert set(listing) == set(GROUPS)
     assert {type(error) for error in listing.errors.values()} == {EmptyGroupsNotListedError}
-    with pytest.raises(
-        IncompleteListingError, match=r"Azure Event Hubs lists groups with members only.*the groups$"
-    ):
+    with pytest.raises(IncompleteListingError, match=r"Azure Event Hubs lists groups with members only.*the groups$"):
         listing.require_complete()
     assert {type(error) for error in deleted.failed.values()} == {IncompleteListingError}
 
