@@ -4,16 +4,16 @@ For each chunk:
 
 1. Nothing is begun when the lease is lost, the run has a warning, the plan has expired, or the run was asked to stop,
    nor before the pace allows it.
-2. The groups are described and their offsets read; the recheck decides about each. From here on the clock runs:
-   ``max_read_age_seconds`` after the reading began no request to delete them leaves.
-3. What the recheck kept is recorded. Then the conditions of the first step are asked once more, and the stop switch.
+2. The groups are described and their offsets read; the recheck decides about each, and what it kept is recorded at
+   once. From here on the clock runs: ``max_read_age_seconds`` after the reading began no request to delete them leaves.
+3. The conditions of the first step are asked once more, and the stop switch.
 4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
 5. The lease is checked, the request sent, and given up as soon as the lease ends.
 6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
 
-One chunk is read ahead, while the one before it goes through steps 3 to 6. All that is written and sent stays in one
-line: the intent of a chunk follows the outcome of the one before it. A reading that grew old meanwhile is made again.
-What a reading found is recorded also where the run does not act on it.
+One chunk is read ahead, while the one before it goes through steps 3 to 6. The intent of a chunk follows the outcome of
+the one before it; only what its reading kept may be recorded before that. A reading that grew old meanwhile is made
+again. What a reading found is recorded also where the run does not act on it.
 
 A process that dies anywhere in between leaves an intent without an outcome, which counts as deleted from then on.
 """
@@ -88,6 +88,7 @@ class ChunkedDeletion:
         self._pace = Pace(request.limits, request.monotonic, request.observer.notice)
         age = self._limits.max_read_age_seconds
         self._reader = ChunkReader(admin, listings, entries, excluded, age, request.monotonic)
+        self._writing = asyncio.Lock()  # the journal is for one thread at a time
         self.warnings: list[str] = []
 
     async def run(self, expected: Sequence[Expected]) -> list[GroupOutcome]:
@@ -134,10 +135,14 @@ class ChunkedDeletion:
         return asyncio.create_task(read())
 
     async def _read(self, chunk: Sequence[Expected]) -> ChunkReading | KafkaGroupsError:
+        """Read a chunk, and record what that keeps before anything else happens: a process that dies remembers it."""
         try:
-            return await self._reader.read(chunk)
+            reading = await self._reader.read(chunk)
         except KafkaGroupsError as exc:
             return exc
+        if not self._request.dry_run:
+            await self._conclude(reading.held)
+        return reading
 
     async def _why_held_back(self) -> tuple[Reason, str] | None:
         """Return why nothing more may be deleted, ``None`` if it may."""
@@ -171,7 +176,8 @@ class ChunkedDeletion:
         """
         done: list[GroupOutcome] = []
         if isinstance(reading, ChunkReading) and self._waited_too_long(reading):
-            chunk, reading = await self._note_held(reading, done), None
+            done.extend(reading.held)
+            chunk, reading = reading.expected, None
         for _ in range(_READ_TRIES):
             if reading is None:
                 if held := await self._held_back(chunk):
@@ -180,7 +186,8 @@ class ChunkedDeletion:
             if isinstance(reading, KafkaGroupsError):
                 self._warn(f"reading failed: {reading}")
                 return done + [kept(group.group_id, Reason.UNREADABLE, f"reading failed: {reading}") for group in chunk]
-            chunk = await self._note_held(reading, done)
+            done.extend(reading.held)
+            chunk = reading.expected
             if self._request.dry_run:
                 return done + [would_delete(group.group_id) for group in chunk]
             if not chunk:
@@ -197,24 +204,19 @@ class ChunkedDeletion:
         """Whether a reading was in time, and grew old while the chunk before it was deleted."""
         return not self._request.dry_run and reading.read_at < reading.send_by <= self._request.monotonic()
 
-    async def _note_held(self, reading: ChunkReading, done: list[GroupOutcome]) -> Sequence[Expected]:
-        """Record what a reading kept, whatever follows, and return the groups that are left."""
-        done.extend(reading.held)
-        if not self._request.dry_run:
-            await self._conclude(reading.held)
-        return reading.expected
-
     async def _delete(self, reading: ChunkReading) -> list[GroupOutcome]:
         """Delete what is safe; return nothing when it is too late and no request has left."""
         if self._request.monotonic() >= reading.send_by:
             return []
         try:
-            overtaken = await asyncio.to_thread(self._intend, list(reading.safe), self._request.now())
+            async with self._writing:
+                overtaken = await asyncio.to_thread(self._intend, list(reading.safe), self._request.now())
         except MaintenanceError as exc:
             self._warn(f"the journal could not be written, nothing more is deleted: {exc}")
             return self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
         if overtaken:
             self._warn("another run has begun on this cluster: this one deletes no more")
+        if self.warnings:  # also where what was read ahead could not be recorded
             outcomes = self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
         else:
             outcomes = await self._send(reading)
@@ -260,7 +262,8 @@ class ChunkedDeletion:
         if not outcomes:
             return
         try:
-            await asyncio.to_thread(self._journal.conclude, outcomes, self._request.now())
+            async with self._writing:
+                await asyncio.to_thread(self._journal.conclude, outcomes, self._request.now())
         except MaintenanceError as exc:
             self._warn(f"an outcome could not be recorded, nothing more is deleted: {exc}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from airflow_kafka_groups.exceptions import (
     StorageError,
 )
 from airflow_kafka_groups.maintenance import durable_files
+from airflow_kafka_groups.maintenance.deletion import service
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
@@ -287,3 +289,62 @@ async def test_a_task_that_names_groups_deletes_none_twice_whatever_the_storage_
     report = (await delete_names(admin, layout, ["a", "b"], observe_seconds=0.01)).report
     assert len(admin.deleted) == len(set(admin.deleted)), "each once"
     assert {fates(report)[name] for name in before} <= {"kept:deleted_before"}
+
+
+@pytest.mark.parametrize("end", [Killed, asyncio.CancelledError])
+async def test_life_that_was_seen_while_another_chunk_was_deleted_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException]
+) -> None:
+    """The next chunk is read ahead: a process that dies during the request before must not forget what it saw."""
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    first, second = plan.group_ids
+    admin.groups[second].members = 1
+    recorded = asyncio.Event()
+    conclude = RunJournal.conclude
+    loop = asyncio.get_running_loop()
+
+    def noted(journal: RunJournal, outcomes: Any, at: datetime, kind: str = "outcome") -> None:
+        conclude(journal, outcomes, at, kind)
+        loop.call_soon_threadsafe(recorded.set)
+
+    async def dies(group_ids: Any, **how: Any) -> Any:
+        assert group_ids == [first]
+        await asyncio.wait_for(recorded.wait(), 5)
+        raise end
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunJournal, "conclude", noted)
+        patched.setattr(admin, "delete_consumer_groups", dies)
+        with pytest.raises(end):
+            await delete_plan(admin, layout, plan, chunk_size=1)
+    admin.groups[second].members = 0
+    report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert fates(report) == {first: "kept:deleted_before", second: "kept:alive_before"}
+
+
+async def test_nothing_is_sent_when_what_was_read_ahead_could_not_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    first, second = plan.group_ids
+    admin.groups[second].members = 1
+    conclude, refused = RunJournal.conclude, threading.Event()
+
+    def fails(journal: RunJournal, outcomes: Any, at: datetime, kind: str = "outcome") -> None:
+        if second in {outcome.group_id for outcome in outcomes}:
+            refused.set()
+            raise StorageError("the disk is full")
+        conclude(journal, outcomes, at, kind)
+
+    def after_that(layout: Layout) -> None:
+        assert refused.wait(5)
+
+    monkeypatch.setattr(RunJournal, "conclude", fails)
+    monkeypatch.setattr(service, "why_stopped", after_that)
+    report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert admin.asked("delete") == []
+    assert fates(report) == {first: "kept:stopped", second: "kept:has_members"}
