@@ -134,6 +134,15 @@ async def a_live_group_has_members_and_is_not_deleted(world: World) -> None:
 
 
 @fact
+async def a_group_that_was_left_keeps_its_protocol_type(world: World) -> None:
+    async with world.live("left") as group_id:
+        pass
+    described = (await world.admin.describe_consumer_groups([group_id]))[group_id].unwrap()
+    listing = (await world.admin.list_groups())[group_id]
+    assert (described.members, described.protocol_type, listing.protocol_type) == ((), "consumer", "consumer")
+
+
+@fact
 async def the_refusal_of_one_group_does_not_hold_up_the_others(world: World) -> None:
     empty, nobody = await world.empty("mixed", {R0: 3}), world.name("mixed-nobody")
     async with world.live("mixed-live") as live:
@@ -151,7 +160,7 @@ async def a_commit_creates_a_group_without_a_protocol(world: World) -> None:
     listing = (await world.admin.list_groups())[group_id]
     assert listing.protocol_type == ""
     described = (await world.admin.describe_consumer_groups([group_id]))[group_id].unwrap()
-    assert (described.state, described.members) == (GroupState.EMPTY, ())
+    assert (described.state, described.members, described.protocol_type) == (GroupState.EMPTY, (), "")
     assert await positions(world, group_id) == {R0: 4, R1: 0}
 
 

@@ -155,9 +155,10 @@ def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription)
     for kind in (listing.type.value, expected.group_type):
         if kind not in (group.type.value, GroupType.UNKNOWN.value):
             return _keep(Reason.CHANGED_KIND, f"it was a {kind} group and is a {group.type.value} group now")
-    if listing.protocol_type != expected.protocol_type:
-        now, then = listing.protocol_type, expected.protocol_type
-        return _keep(Reason.CHANGED_KIND, f"its protocol type is {now!r} and was {then!r}: somebody used it")
+    # The listing is from the beginning of the run, which may be hours ago; the description is not.
+    for now in (listing.protocol_type, group.protocol_type):
+        if now != (then := expected.protocol_type):
+            return _keep(Reason.CHANGED_KIND, f"its protocol type is {now!r} and was {then!r}: somebody used it")
     return None
 
 

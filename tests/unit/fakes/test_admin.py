@@ -35,6 +35,7 @@ class FakeWorld:
     async def live(self, name: str) -> AsyncIterator[str]:
         self.admin.groups[self.name(name)] = FakeGroup({}, members=1, subscribed=frozenset({admin_facts.READ}))
         yield self.name(name)
+        self.admin.groups[self.name(name)].members = 0
 
 
 @pytest.mark.parametrize("fact", admin_facts.FACTS, ids=lambda fact: fact.__name__)

@@ -143,6 +143,7 @@ CHANGES: list[tuple[str, dict[str, Any], BackupEntry | None, Reason]] = [
     ("listed as a share group", {"listing": replace(LISTING, type=GroupType.SHARE)}, BACKUP, Reason.WRONG_TYPE),
     ("listed as a streams group", {"listing": replace(LISTING, type=GroupType.STREAMS)}, BACKUP, Reason.WRONG_TYPE),
     ("used by simple commits since", {"listing": replace(LISTING, protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
+    ("recreated since it was listed", {"description": described(protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
     (
         "listed with another protocol",
         {"listing": replace(LISTING, protocol_type="connect")},
