@@ -18,6 +18,7 @@ from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint, s
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 
 SAMPLE_TOPICS = 50
+_NO_IDS = "the brokers return no id of these topics: they do not exist, or Kafka is older than 2.8"
 _SHOWN = 3
 
 
@@ -94,7 +95,7 @@ async def read_view(admin: BackupAdmin, topics: Iterable[str]) -> ClusterView:
     except UnsupportedByClientError as error:
         unknown = str(error)
     if wanted and not topic_ids and unknown is None:
-        unknown = "the brokers return no id of these topics: they do not exist, or Kafka is older than 2.8"
+        unknown = _NO_IDS
     return ClusterView(
         connection=admin.connection,
         brokers={str(broker.broker_id): f"{broker.host}:{broker.port}".lower() for broker in await admin.brokers()},
@@ -161,6 +162,8 @@ def _compare_topics(plan_id: str, made: ClusterView, here: ClusterView) -> list[
         )
     if other:
         return [f"{len(other)} of {len(both)} sampled topics were recreated since the snapshot ({_shown(other)})"]
+    if not both and here.topic_ids_unknown == _NO_IDS:  # brokers that had ids have them still
+        raise _another(plan_id, f"none of {len(made.topic_ids)} sampled topics ({_shown(made.topic_ids)}) exists here")
     if not both:
         return [
             f"topic ids could not be compared ({here.topic_ids_unknown}): "
