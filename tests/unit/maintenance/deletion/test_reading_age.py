@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.cluster import clock
+from airflow_kafka_groups.maintenance.deletion import chunks
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
+from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
@@ -93,3 +99,57 @@ async def test_what_is_left_of_the_reading_s_age_goes_down_to_the_client(tmp_pat
 def test_the_age_of_a_reading_counts_the_sleep_of_the_machine() -> None:
     """``time.monotonic`` stands still in suspend: a laptop that wakes up would delete by what it read yesterday."""
     assert request().monotonic is clock.now
+
+
+async def test_a_reading_that_grew_old_while_it_waited_costs_no_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was in time, and only the chunk before it took long: so it may be made again twice."""
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock, ahead = Clock(), asyncio.Event()
+    seconds = {"describe": [0, 0, 16, 0], "delete": [16, 0]}
+    read, delete_groups, readings = ChunkReader.read, admin.delete_consumer_groups, list[ChunkReading]()
+
+    async def noted(reader: ChunkReader, chunk: Any) -> ChunkReading:
+        readings.append(await read(reader, chunk))
+        if len(readings) == 2:
+            ahead.set()
+        return readings[-1]
+
+    async def after_that(group_ids: Any, **how: Any) -> Any:
+        await ahead.wait()
+        return await delete_groups(group_ids, **how)
+
+    def before(name: str) -> None:
+        clock.value += seconds[name].pop(0) if seconds.get(name) else 0
+
+    monkeypatch.setattr(ChunkReader, "read", noted)
+    monkeypatch.setattr(admin, "delete_consumer_groups", after_that)
+    admin.before = before
+    report = await delete(admin, layout, plan, monotonic=clock, chunk_size=1)
+    assert sorted(fates(report).values()) == ["deleted:safe", "deleted:safe"]
+    assert seconds == {"describe": [], "delete": []}
+
+
+async def test_a_deletion_waits_for_its_pace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = cluster("a", "b", "c")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    clock, slept = Clock(), list[float]()
+    sleep = asyncio.sleep
+
+    async def instantly(seconds: float) -> None:
+        clock.value += seconds
+        slept.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(chunks.asyncio, "sleep", instantly)
+    limits = DeletionLimits(chunk_size=1, groups_per_second=0.5)
+    for dry_run, seconds in ((True, 0.0), (False, 4.0)):
+        slept.clear()
+        asked = replace(request(dry_run=dry_run, monotonic=clock), limits=limits)
+        await delete_by_plan(admin, layout, plan.plan_id, plan.digest, asked)
+        assert sum(slept) == seconds, "two chunks wait for the one before them, and a dry run for nothing"
+    assert admin.groups == {}
