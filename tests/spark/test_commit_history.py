@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,12 +19,14 @@ from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
+from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA
 from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.live import LiveConsumer, Protocol
 from tests.lab.topics import create_topics
+from tests.lab.transactions import open_transaction
 from tests.spark.histories import expect, hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -108,6 +111,26 @@ def read(spark: SparkSession, cluster: KafkaCluster, folder: Path) -> dict[str, 
     file = folder / "kafka.properties"
     file.write_text(f"bootstrap.servers={cluster.bootstrap}\n")
     return run(spark, parse_arguments(["--kafka-properties", str(file), "--output", str(folder / "out")]))
+
+
+def test_nothing_is_claimed_of_what_an_open_transaction_hides(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    """A commit after it is in no table: a plan that requires the log must not take this for having read it."""
+    create_topics(kafka41.bootstrap, {f"{TOPIC}-tx": 2})
+    group_id = f"{PREFIX}hidden-{uuid4().hex}"  # its partition of the log is its own again when the test is repeated
+    with open_transaction(kafka41.bootstrap, group_id, {(f"{TOPIC}-tx", 0): 1}) as commit:
+        commit_offsets(kafka41.bootstrap, {group_id: {(f"{TOPIC}-tx", 1): 5}})
+        summary = read(spark, kafka41, tmp_path)
+        assert group_id not in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups")}
+        assert summary["read_until"] is None
+        assert "open transaction" in summary["warnings"][0]
+        found = read_folder(spark, str(tmp_path / "out"), summary["kafka_cluster_id"])
+        assert found.evidence.commits_until is None
+        assert "open transaction" in found.evidence.not_read
+        commit()
+    assert read(spark, kafka41, tmp_path)["read_until"] is not None
+    assert group_id in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups")}
 
 
 def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:

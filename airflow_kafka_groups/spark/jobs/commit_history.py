@@ -26,7 +26,7 @@ if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-f
 from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
-from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, log_partitions, ranges_of, scanned
+from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
 from airflow_kafka_groups.spark.program import run_program
@@ -66,7 +66,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         cluster_id = admin.cluster_id()
         partitions = log_partitions(admin)
         read_until = datetime.now(UTC)
+        ends = admin.log_ends(partitions, read_committed=False)
         ranges = ranges_of(admin, partitions)
+        hidden = sum(each.end < ends[each.partition].end for each in ranges)
     require_shared(spark, arguments.output)
     Storage(spark, summary_path).delete_file(summary_path)
     offsets = sum(each.offsets for each in ranges)
@@ -77,6 +79,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             for name, table in (("commits", commits), ("groups", groups))
         }
     warnings += log.doubts
+    if hidden:
+        warnings.append(
+            f"{hidden} partition(s) of {TOPIC} were read up to an open transaction only: commits after it are missing. "
+            "Run the job again when the transaction has ended"
+        )
     for warning in warnings:
         print(f"{JOB}: warning: {warning}", file=sys.stderr)
     summary = {
@@ -85,7 +92,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "partitions": len(partitions),
         "offsets": offsets,
         "records": log.counts,
-        "read_until": read_until.isoformat(),
+        "read_until": None if hidden else read_until.isoformat(),
         **_extent(written["commits"], written["groups"]),
         "output": arguments.output,
         "warnings": warnings,

@@ -176,7 +176,10 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         return LastCommits(rows=rows, evidence=Evidence(not_read=f"commit_history could not decode all of {folder}"))
     evidence = Evidence.from_json({"commits_until": summary.get("read_until")})
     if evidence.commits_until is None:
-        evidence = Evidence(not_read=f"{folder} does not tell until when: run commit_history again")
+        evidence = Evidence(
+            not_read=f"{folder} does not tell until when (an open transaction hid commits, or the job is older): run "
+            "commit_history again"
+        )
     return LastCommits(rows=rows, evidence=evidence)
 
 
