@@ -3,7 +3,8 @@
 1. The plan fits this cluster, this hour, the site's floors and what was approved.
 2. The lease is taken; from here on no other run deletes on this cluster.
 3. All groups are listed; a listing that lacks a broker ends the run.
-4. The journal is read: what was deleted or found in use before is kept. The backup is read and verified once more.
+4. The journal is read, and the snapshots since the judged one: what was deleted or found in use before is kept. The
+   backup is read and verified once more.
 5. The run's first journal entry is written; where it cannot be, nothing is deleted. What other runs did until then is
    read once more, and from then on they delete nothing.
 6. The groups go chunk by chunk (``chunks``): intent, deletion, outcome.
@@ -31,6 +32,7 @@ from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, lease_record, other_leases
+from airflow_kafka_groups.maintenance.deletion.newer_snapshots import in_use_since
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
@@ -73,8 +75,8 @@ async def delete_by_plan(
     :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.
     :param floors: what the site demands, whatever the plan says. Default: nothing.
 
-    Raises ``PlanError``, ``BackupError``, ``JournalError``, ``StorageError`` or ``IncompleteListingError`` before
-    anything is deleted. Afterwards it never raises for a group: each has its outcome, and what could not be recorded
+    Raises ``PlanError``, ``BackupError``, ``SnapshotError``, ``JournalError``, ``StorageError`` or
+    ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome, and what could not be recorded
     goes to the observer before ``StorageError`` is raised.
     """
     plan = await asyncio.to_thread(load_plan, layout, plan_id)
@@ -186,6 +188,7 @@ class DeletionRun:
             approval = require_approval(self.layout, plan, self.approval)
         journal = Journal(self.layout.base, cluster_id)
         history = read_history(self.layout, cluster_id)
+        in_use = in_use_since(self.layout, plan) if plan is not None and self.judged else {}
         backup = None if plan is None else _verified_backup(self.layout, plan, request.dry_run)
         facts = {
             "run_id": new_id(started_at),
@@ -204,7 +207,7 @@ class DeletionRun:
         }
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
-        excluded = exclusions(
+        excluded = in_use | exclusions(
             journal.refresh(history),
             self.request_id,
             now=started_at,

@@ -1,0 +1,52 @@
+"""What snapshots after the judged one show of a plan's groups: one that was in use since is not deleted by this plan.
+
+A plan may wait for its approval for a day, and snapshots go on meanwhile. A consumer that comes and goes may be away
+when the deletion reads its group; a snapshot that shows it is proof that the group is in use. Incomplete snapshots
+count, too: what they lack means nothing, and nothing else is taken from any of these.
+"""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.contracts.ids import is_id
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup, SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import GroupState, GroupType
+
+
+def in_use_since(layout: Layout, plan: DeletionPlan) -> dict[str, Decision]:
+    """Return the groups of a plan that a later snapshot shows in use, with the reason to keep them.
+
+    Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
+    """
+    planned = {group.group_id: group for group in plan.planned.facts()}
+    found: dict[str, Decision] = {}
+    for snapshot_id in snapshot_ids(layout):
+        if not is_id(snapshot_id) or snapshot_id <= plan.snapshot_id:
+            continue
+        reader = SnapshotReader(layout, snapshot_id)
+        if reader.manifest.kafka_cluster_id != plan.kafka_cluster_id:
+            continue
+        for group in reader.groups(planned.keys()):
+            if (why := _why_in_use(group, planned[group.group_id])) is not None:
+                reason = f"snapshot {snapshot_id}, which is newer than the plan's, shows it in use: {why}"
+                found[group.group_id] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
+    return found
+
+
+def _why_in_use(group: SnapshotGroup, planned: PlannedFacts) -> str | None:
+    if group.members:
+        return f"it had {group.members} member(s)"
+    if group.state not in (GroupState.EMPTY.value, GroupState.UNKNOWN.value):
+        return f"its state was {group.state}"
+    if group.errors:
+        return None
+    kinds = {group.group_type, planned.group_type} - {GroupType.UNKNOWN.value}
+    if len(kinds) > 1 or group.protocol_type != planned.protocol_type:
+        return "it was of another kind"
+    if fingerprint(group.offsets) != planned.fingerprint:
+        return "its committed offsets had moved"
+    return None

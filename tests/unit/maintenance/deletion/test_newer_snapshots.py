@@ -1,0 +1,101 @@
+"""A plan waits for its approval, and snapshots go on: what they show of its groups counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.models import GroupState, GroupType
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, Ticking, timeout
+from tests.unit.maintenance.deletion.steps import delete, fates
+from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+
+pytestmark = pytest.mark.safety
+
+
+def joins(admin: FakeAdmin) -> None:
+    admin.groups["a"] = FakeGroup(members=2)
+
+
+def rebalances(admin: FakeAdmin) -> None:
+    admin.groups["a"] = FakeGroup(state=GroupState.PREPARING_REBALANCE)
+
+
+def moves(admin: FakeAdmin) -> None:
+    admin.commit("a", "t", 0, 99)
+
+
+def migrates(admin: FakeAdmin) -> None:
+    admin.groups["a"] = FakeGroup(type=GroupType.CONSUMER)
+
+
+def commits_only(admin: FakeAdmin) -> None:
+    admin.groups["a"] = FakeGroup(protocol_type="")
+
+
+@pytest.mark.parametrize("use", [joins, rebalances, moves, migrates, commits_only])
+@pytest.mark.parametrize("complete", [True, False])
+async def test_a_group_that_a_newer_snapshot_shows_in_use_is_kept(
+    tmp_path: Path, use: Callable[[FakeAdmin], None], complete: bool
+) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    use(admin)
+    admin.missing_brokers = {} if complete else {2: timeout()}
+    newer = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"], admin.missing_brokers = FakeGroup(), {}
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
+    assert fates(report) == {"a": "kept:alive_before", "b": "deleted:safe"}
+    assert newer.snapshot_id in next(item.reason for item in report.outcomes if item.group_id == "a")
+
+
+def absent(admin: FakeAdmin) -> None:
+    del admin.groups["a"]
+
+
+def unreadable(admin: FakeAdmin) -> None:
+    admin.offset_errors["a"] = timeout()
+
+
+def unchanged(admin: FakeAdmin) -> None:
+    pass
+
+
+@pytest.mark.parametrize("change", [absent, unreadable, unchanged])
+async def test_what_is_no_sign_of_life_keeps_nothing(tmp_path: Path, change: Callable[[FakeAdmin], None]) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    change(admin)
+    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"] = FakeGroup()
+    admin.offset_errors.clear()
+    assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe"}
+
+
+async def test_snapshots_of_another_cluster_and_older_ones_say_nothing(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup(members=1)}), layout_in(tmp_path)
+    await take_snapshot(admin, layout, now=Ticking(LATER - timedelta(days=1)))
+    admin.groups["a"] = FakeGroup()
+    plan, _ = await backed_up(admin, layout)
+    cluster, admin.cluster = admin.cluster, "another"
+    admin.groups["a"] = FakeGroup(members=1)
+    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"], admin.cluster = FakeGroup(), cluster
+    assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe"}
+
+
+async def test_nothing_is_deleted_while_a_newer_snapshot_cannot_be_read(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    newer = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    (layout.snapshot_data(newer.snapshot_id) / SNAPSHOT_FILE).write_bytes(b"torn")
+    with pytest.raises(SnapshotError):
+        await delete(admin, layout, plan)
+    assert admin.deleted == []
