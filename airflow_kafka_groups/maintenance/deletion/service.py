@@ -76,8 +76,8 @@ async def delete_by_plan(
     :param floors: what the site demands, whatever the plan says. Default: nothing.
 
     Raises ``PlanError``, ``BackupError``, ``SnapshotError``, ``JournalError``, ``StorageError`` or
-    ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome, and what could not be recorded
-    goes to the observer before ``StorageError`` is raised.
+    ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome,
+    and what could not be recorded goes to the observer before ``StorageError`` is raised.
     """
     plan = await asyncio.to_thread(load_plan, layout, plan_id)
     if plan.digest != plan_digest:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cluster import clock
-from airflow_kafka_groups.maintenance.deletion import chunks
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader, ChunkReading
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
@@ -145,7 +144,7 @@ async def test_a_deletion_waits_for_its_pace(tmp_path: Path, monkeypatch: pytest
         slept.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(chunks.asyncio, "sleep", instantly)
+    monkeypatch.setattr(asyncio, "sleep", instantly)
     limits = DeletionLimits(chunk_size=1, groups_per_second=0.5)
     for dry_run, seconds in ((True, 0.0), (False, 4.0)):
         slept.clear()
