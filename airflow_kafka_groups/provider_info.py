@@ -112,10 +112,17 @@ _OPTIONS = {
         "every plan.",
         example="0",
     ),
+    "require_commit_log": _option(
+        "boolean",
+        "Plan nothing unless the Spark job read the log of commits until after the snapshot. If it is set, groups "
+        "cannot be deleted by name unless named_deletions allows it.",
+        example="True",
+    ),
     "dry_run_only": _option("boolean", "Refuse every deletion; dry runs are allowed.", example="True"),
     "named_deletions": _option(
         "boolean",
-        "Whether groups may be deleted by name, without a plan. Default: only if min_idle_seconds is not set.",
+        "Whether groups may be deleted by name, without a plan. Default: only if neither min_idle_seconds nor "
+        "require_commit_log is set.",
         example="False",
     ),
     "storage_path": _option(

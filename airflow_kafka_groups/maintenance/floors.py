@@ -31,7 +31,7 @@ class SiteFloors:
     :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan.
     :param dry_run_only: whether nothing may be deleted at all.
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
-        ``min_idle_seconds`` is set, since named groups have no idle time.
+        ``min_idle_seconds`` or ``require_commit_log`` is set, since nobody has judged named groups.
     :param storage_path: the only storage that may be used.
     :param require_commit_log: whether nothing may be planned unless the job read the log of commits.
     """
@@ -138,8 +138,8 @@ class SiteFloors:
         if dry_run:
             return
         self.require_deletions()
-        allowed = self.min_idle_seconds is None if self.named_deletions is None else self.named_deletions
-        if not allowed:
+        judged = self.min_idle_seconds is not None or self.require_commit_log
+        if judged if self.named_deletions is None else not self.named_deletions:
             raise PlanError("the site allows no deletion by name (named_deletions): delete by a plan")
         for name, most in (("max_groups", self.max_groups), ("approve_above", self.approve_above)):
             if most is not None and groups > most:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ VALUES = {
     "dry_run_only": "True",
     "named_deletions": "False",
     "storage_path": "/groups",
+    "require_commit_log": "True",
 }
 READ = SiteFloors(
     min_idle_seconds=604_800.0,
@@ -31,6 +33,7 @@ READ = SiteFloors(
     dry_run_only=True,
     named_deletions=False,
     storage_path="/groups",
+    require_commit_log=True,
 )
 
 
@@ -89,6 +92,10 @@ def test_another_storage_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch, storage_path="/groups")
     with pytest.raises(ConfigurationError, match="'/groups'"):
         site_floors(connection(), "/other")
+
+
+def test_every_floor_is_among_the_values_of_these_tests() -> None:
+    assert VALUES.keys() == {field.name for field in fields(SiteFloors)}
 
 
 def test_every_option_is_declared_with_an_example_that_can_be_read() -> None:

@@ -79,6 +79,7 @@ async def test_a_plan_that_undercuts_them_deletes_nothing(tmp_path: Path, floors
     ("floors", "why"),
     [
         (SiteFloors(min_idle_seconds=60), "named_deletions"),
+        (SiteFloors(require_commit_log=True), "named_deletions"),
         (SiteFloors(named_deletions=False), "named_deletions"),
         (SiteFloors(dry_run_only=True), "dry runs only"),
         (SiteFloors(max_groups=1), "max_groups"),
