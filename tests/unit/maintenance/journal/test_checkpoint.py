@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -120,6 +121,17 @@ def test_a_checkpoint_in_doubt_is_not_believed(tmp_path: Path, suffix: str, chan
     current = of_cluster.current()
     assert current.settled is None
     same(current, of_cluster.read())
+
+
+@pytest.mark.parametrize("change", [{"requests": {}}, {"open": []}, {"leases": {}}], ids=str)
+def test_a_checkpoint_that_is_sound_and_another_is_not_believed(tmp_path: Path, change: dict[str, object]) -> None:
+    """Nothing in it is damaged, its lines have their seals: only the next run's first entry tells."""
+    runs(tmp_path, 1, EVERY + 2, open_ones=(2,))
+    (file,) = [path for path in _checkpoints(tmp_path) if path.suffix == ".json"]
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **change}))
+    of_cluster = Journal(tmp_path, "c")
+    assert of_cluster.current().settled is None
+    same(of_cluster.current(), of_cluster.read())
 
 
 def test_a_run_before_the_checkpoint_that_is_gone_is_found_out_at_once(tmp_path: Path) -> None:
