@@ -26,7 +26,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
 from airflow_kafka_groups.maintenance.cluster_view import check_view
-from airflow_kafka_groups.maintenance.deletion.approval import require_approval
+from airflow_kafka_groups.maintenance.deletion.approval import Approval, require_approval
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
@@ -147,7 +147,7 @@ class DeletionRun:
             excluded=ready.excluded,
             lease=lease,
             expired=self._expired,
-            why_stopped=partial(why_stopped, self.layout),
+            why_stopped=partial(self._why_stopped, ready.approval),
         )
         warnings += other_leases([*listings, *ready.leases], self.request.lease_group_id)
         backed_up = ready.backup is not None
@@ -218,7 +218,18 @@ class DeletionRun:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:
             run.conclude(self.decided.values(), request.now())
-        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT))
+        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT), approval)
+
+    def _why_stopped(self, approval: Approval | None) -> str | None:
+        """Return why the run ends: the stop switch, or an approval that is not the one by which it began."""
+        why = why_stopped(self.layout)
+        if why is not None or self.plan is None:
+            return why
+        try:
+            same = require_approval(self.layout, self.plan, self.approval) == approval
+        except MaintenanceError as exc:
+            return str(exc)
+        return None if same else "the plan was approved once more during the run: clear the task to go by that answer"
 
     def _expired(self) -> bool:
         return self.plan is not None and self.request.now() >= self.plan.expires_at
@@ -257,6 +268,7 @@ class _Ready:
     excluded: Mapping[str, Decision]
     backup: Backup | None
     leases: Set[str]
+    approval: Approval | None
 
 
 def _verified_backup(layout: Layout, plan: DeletionPlan, dry_run: bool) -> Backup | None:

@@ -21,6 +21,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.deletion import service
+from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
@@ -348,3 +349,30 @@ async def test_nothing_is_sent_when_what_was_read_ahead_could_not_be_recorded(
     report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
     assert admin.asked("delete") == []
     assert fates(report) == {first: "kept:stopped", second: "kept:has_members"}
+
+
+@pytest.mark.parametrize("again", [None, False, True], ids=["asked", "rejected", "approved with exceptions"])
+async def test_an_answer_that_is_withdrawn_during_the_run_deletes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool | None
+) -> None:
+    admin = cluster("a", "b")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    first, second = plan.group_ids
+
+    def ask(asked_by: str, approved: bool | None, excluded: list[str]) -> None:
+        seal_question(layout, plan, {"try": asked_by}, LATER)
+        if approved is not None:
+            answer = {"approved": approved, "responded_at": LATER.isoformat(), "confirmed": "2", "excluded": excluded}
+            seal_answer(layout, plan, asked_by={"try": asked_by}, person={"name": "eve"}, **answer)  # type: ignore[arg-type]
+
+    ask("1", True, [])
+    delete = admin.delete_consumer_groups
+
+    async def withdrawn(group_ids: Any, **how: Any) -> Any:
+        ask("2", again, [second])
+        return await delete(group_ids, **how)
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", withdrawn)
+    report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert fates(report) == {first: "deleted:safe", second: "kept:stopped"}
