@@ -26,8 +26,8 @@ class SiteFloors:
 
     :param min_idle_seconds: least idle time of a group that is deleted, in seconds. With it, no plan is applied by a
         snapshot that is older than a day.
-    :param max_groups: most groups of one plan.
-    :param max_share: largest share of all groups in one plan, above 0 and at most 1.
+    :param max_groups: most groups of one plan or deletion by name.
+    :param max_share: largest share of all groups in one plan or deletion by name, above 0 and at most 1.
     :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan.
     :param dry_run_only: whether nothing may be deleted at all.
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
@@ -144,6 +144,13 @@ class SiteFloors:
         for name, most in (("max_groups", self.max_groups), ("approve_above", self.approve_above)):
             if most is not None and groups > most:
                 raise PlanError(f"{groups} groups are named, and the site's {name} is {most}: delete by a plan")
+
+    def require_share(self, groups: int, of: int, *, dry_run: bool) -> None:
+        """Raise ``PlanError`` where the named groups are a larger share of all groups than the site allows."""
+        if not dry_run and self.max_share is not None and groups > self.max_share * of:
+            raise PlanError(
+                f"{groups} of {of} groups are named, and the site's max_share is {self.max_share:g}: delete by a plan"
+            )
 
     def require_storage(self, storage_path: str) -> None:
         """Raise ``ConfigurationError`` for another storage than the site's."""

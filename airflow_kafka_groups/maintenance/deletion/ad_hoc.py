@@ -39,6 +39,7 @@ from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
+from airflow_kafka_groups.maintenance.snapshot.collect import require_after_the_newest
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
@@ -71,17 +72,20 @@ async def delete_by_name(
     :param floors: what the site demands. Default: nothing.
     :param sleep: waits.
 
-    Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError`` or ``IncompleteListingError``
-    before anything is deleted. Afterwards it never raises for a group: each has its outcome.
+    Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``, or
+    ``SnapshotError`` for a clock that is behind the newest snapshot, before anything is deleted. Afterwards it never
+    raises for a group: each has its outcome.
     """
     ids = check_group_ids("group_ids", group_ids)
     floors.require_named(len(ids), dry_run=request.dry_run)
     seconds = check_seconds("observe_seconds", observe_seconds)
     patterns = GroupFilter(EVERYTHING, (), (*ALWAYS_PROTECTED, *check_patterns("protected", protected)))
+    await asyncio.to_thread(require_after_the_newest, layout, request.now())
     async with request.lease() as lease:
         if not (allow_hidden_topics or await admin.sees_all_topics()):
             raise PlanError(HIDDEN_TOPICS)
         listings = (await admin.list_groups()).require_complete()
+        floors.require_share(sum(group_id in listings for group_id in ids), len(listings), dry_run=request.dry_run)
         if not ignore_missing and (missing := [group_id for group_id in ids if group_id not in listings]):
             raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}

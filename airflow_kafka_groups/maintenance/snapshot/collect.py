@@ -78,7 +78,7 @@ async def take_snapshot(
     wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
     started_at = now()
-    await asyncio.to_thread(_require_after_the_newest, layout, started_at)
+    await asyncio.to_thread(require_after_the_newest, layout, started_at)
     snapshot_id = new_id(started_at)
     kafka_cluster_id = await admin.cluster_id()
     sees_all_topics = await admin.sees_all_topics()
@@ -144,10 +144,11 @@ def _write(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
         return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
 
 
-def _require_after_the_newest(layout: Layout, now: datetime) -> None:
+def require_after_the_newest(layout: Layout, now: datetime) -> None:
     """Raise ``SnapshotError`` if this machine's clock is behind the newest snapshot.
 
-    With a wrong clock, groups would seem to have been idle for long, and the snapshot would sort among older ones.
+    With a wrong clock, groups would seem to have been idle for long, the snapshot would sort among older ones, and a
+    deletion would seem to be long ago.
     """
     ids = snapshot_ids(layout)
     if ids and ids[-1] > f"{time_prefix(now + _CLOCK_SLACK)}~":

@@ -88,7 +88,7 @@ def test_template_fields_are_attributes_and_arguments(operator: type[BaseOperato
 
 @pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
 def test_every_argument_is_documented_and_says_whether_it_is_templated(operator: type[BaseOperator]) -> None:
-    documented = dict(re.findall(r":param (\w+):(.*?)(?=\n    :param|\n\n|\Z)", operator.__doc__ or "", re.S))
+    documented = dict(re.findall(r":param (\w+):(.*?)(?=\n *:param|\n\n|\Z)", operator.__doc__ or "", re.S))
     assert documented.keys() == own_arguments(operator)
     templated = {name for name, text in documented.items() if "(templated)" in " ".join(text.split())}
     assert templated == set(operator.template_fields)

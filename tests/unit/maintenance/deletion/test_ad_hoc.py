@@ -1,22 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError, SnapshotError
 from airflow_kafka_groups.maintenance.backup.file import read_backup
 from airflow_kafka_groups.maintenance.deletion.ad_hoc import _NO_OFFSETS
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import broker_error, timeout
-from tests.unit.maintenance.scene import delete_names, layout_in
+from tests.fakes.groups import NOW, Ticking, broker_error, timeout
+from tests.unit.maintenance.scene import delete_names, layout_in, snapshot
 
 
 class Watch:
@@ -143,6 +145,28 @@ async def test_a_cluster_without_a_name_cannot_be_backed_up(layout: Layout) -> N
     with pytest.raises(PlanError, match="reports no id"):
         await delete(admin, layout, ["a"], sleep=Watch())
     assert "a" in admin.groups
+
+
+async def test_a_clock_behind_the_newest_snapshot_deletes_nothing(layout: Layout) -> None:
+    """The journal would say that the deletion was long ago, and a plan could have a restored group again at once."""
+    admin = cluster("a")
+    await snapshot(admin, layout)
+    with pytest.raises(SnapshotError, match="check the clocks"):
+        await delete(admin, layout, ["a"], now=Ticking(NOW - timedelta(days=30)))
+    assert admin.deleted == []
+
+
+@pytest.mark.parametrize(("share", "allowed"), [(0.4, False), (0.5, True)])
+async def test_the_site_s_largest_share_bounds_names_too(share: float, allowed: bool, layout: Layout) -> None:
+    admin = cluster("a", "b", "c", "d")
+    floors = SiteFloors(max_share=share)
+    await delete(admin, layout, ["a", "b", "gone"], floors=floors, sleep=Watch(), dry_run=True)
+    if allowed:
+        await delete(admin, layout, ["a", "b", "gone"], floors=floors, sleep=Watch())
+    else:
+        with pytest.raises(PlanError, match=r"2 of 4 groups are named, and the site's max_share is 0.4"):
+            await delete(admin, layout, ["a", "b", "gone"], floors=floors, sleep=Watch())
+    assert admin.deleted == (["a", "b"] if allowed else [])
 
 
 async def test_a_dry_run_watches_and_deletes_and_writes_nothing(layout: Layout) -> None:
