@@ -27,6 +27,8 @@ class ClientConfig:
         20,000 groups and more, which saves a tenth of the time there.
     :param batches_in_flight: batched requests in flight at each broker. Default 3.
     :param singles_in_flight: requests in flight at a broker that takes one group a request. Default 256.
+    :param commit_connections: the most connections to each broker for commits of many groups: a broker works on one
+        request of a connection at a time, and OffsetCommit takes one group a request. Default 16.
     :param route_by_hash: compute coordinators from the leaders of ``__consumer_offsets`` instead of asking for them; a
         wrong guess costs nothing: the broker reports it and is asked. Default true.
     """
@@ -40,6 +42,7 @@ class ClientConfig:
     batch_size: int | None = None
     batches_in_flight: int = 3
     singles_in_flight: int = 256
+    commit_connections: int = 16
     route_by_hash: bool = True
 
     def __post_init__(self) -> None:
@@ -48,7 +51,7 @@ class ClientConfig:
         for name in ("connect_timeout", "request_timeout", "api_timeout"):
             if not getattr(self, name) > 0:
                 raise ConfigurationError(name, getattr(self, name), "give a number of seconds above 0")
-        for name in ("batch_size", "batches_in_flight", "singles_in_flight"):
+        for name in ("batch_size", "batches_in_flight", "singles_in_flight", "commit_connections"):
             given = getattr(self, name)
             if given is not None and given < 1:
                 raise ConfigurationError(name, getattr(self, name), "must be a whole number of at least 1")

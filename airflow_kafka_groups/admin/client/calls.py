@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from itertools import repeat
+from math import ceil
 from operator import itemgetter
 from typing import cast
 
@@ -35,6 +36,7 @@ _STREAM_WINDOW = 50_000
 _BATCH = 200
 _LARGE_BATCH = 400
 _MANY_GROUPS = 20_000
+_GROUPS_OF_A_CONNECTION = 8
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
 
 
@@ -163,6 +165,11 @@ class Calls:
     def batch_size(self, groups: int) -> int:
         """Return how many groups a request takes in a call for so many groups."""
         return self.config.batch_size or (_LARGE_BATCH if groups >= _MANY_GROUPS else _BATCH)
+
+    def commit_connections(self, groups: int) -> int:
+        """Return over how many connections to each broker commits of so many groups go: few groups over one."""
+        shares = ceil(groups / (_GROUPS_OF_A_CONNECTION * max(len(self.cluster.metadata.brokers), 1)))
+        return max(1, min(shares, self.config.commit_connections))
 
     def guess_coordinators(
         self, group_ids: list[str], partitions: Mapping[str, int] | None = None

@@ -96,7 +96,8 @@ async def alter_group_offsets(
     refused = calls.refusals(wanted)
     done = _failed(refused)
     busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
-    results = {**await calls.ask_coordinators(busy, AlterGroupOffsetsHandler(wanted)), **done}
+    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(busy)))
+    results = {**await calls.ask_coordinators(busy, handler), **done}
     return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
 
 

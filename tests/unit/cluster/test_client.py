@@ -161,8 +161,8 @@ async def test_any_broker_will_do_and_one_that_is_connected_comes_first() -> Non
         (first,) = fake.requests(METADATA)
         there = [broker_id for broker_id in BROKERS if broker_id != first.broker_id]
         for broker_id in there:
-            if broker_id in cluster._connections:
-                await cluster._connections.pop(broker_id).aclose()
+            if (broker_id, 0) in cluster._connections:
+                await cluster._connections.pop((broker_id, 0)).aclose()
         before = opened(fake)
         assert (await cluster.any_connection()).usable
         assert opened(fake) == before
