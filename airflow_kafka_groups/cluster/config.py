@@ -22,7 +22,8 @@ class ClientConfig:
     :param client_id: name in the brokers' logs and quotas. Default ``airflow-kafka-groups``.
     :param connect_timeout: seconds to open and authenticate one connection. Default 10.
     :param request_timeout: seconds for one request. Default 30.
-    :param api_timeout: seconds for a complete call, however many requests it takes. Default 60.
+    :param api_timeout: seconds for a complete call, however many requests it takes; of a stream for each 50,000 groups,
+        without the time that the caller takes with them. Default 60.
     :param batch_size: groups in one request, where the broker takes many. Default ``None``: 200, and 400 in calls of
         20,000 groups and more, which saves a tenth of the time there.
     :param batches_in_flight: batched requests in flight at each broker. Default 3.

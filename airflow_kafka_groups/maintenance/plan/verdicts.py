@@ -13,7 +13,7 @@ from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
 _TIMES = ("empty_since", "last_moved_at", "idle_since", "observed_at")
@@ -119,18 +119,21 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     """Read all verdicts about a snapshot.
 
     Raises ``SnapshotError`` if the job has not finished (no summary), its summary is about another snapshot, a file
-    cannot be read, or a group is judged twice.
+    cannot be read, or a group is judged twice; and ``StorageError``.
     """
     import pyarrow as pa
 
     path = layout.verdict_summary(snapshot_id)
-    if not path.exists():
+    with storage_errors("read", path):
+        judged = path.exists()
+    if not judged:
         raise SnapshotError(f"snapshot {snapshot_id} is not judged: {path} does not exist; run the Spark job first")
     summary = read_json(path, "the summary of the Spark job", SnapshotError, formats=None)
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
-    table = pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))])
+    with storage_errors("read", layout.verdicts(snapshot_id)):
+        table = pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))])
     verdicts = Verdicts(table, JudgedBy.from_summary(summary))
     if (group_id := verdicts.twice()) is not None:
         raise SnapshotError(f"group {group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")

@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import IO, Any
 
 from airflow_kafka_groups.admin.arrow import as_column
-from airflow_kafka_groups.contracts.columns import Columns
+from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
+from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
+from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 _ROWS_AT_ONCE = 131_072
@@ -85,6 +87,16 @@ class GroupTable:
         if self._gathered is None:
             self._gathered = self._rows.end()
         return self._gathered
+
+
+def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
+    """Write the rows of a snapshot and return their number. Raises ``StorageError``."""
+    constants = {"cluster": layout.cluster, "run_id": snapshot_id}
+    folder = layout.snapshot_data(snapshot_id)
+    with storage_errors("written", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / SNAPSHOT_FILE).open("wb") as file:
+            return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
 
 
 def write_parquet(

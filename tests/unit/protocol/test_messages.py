@@ -138,6 +138,15 @@ def test_an_answer_with_something_after_it_is_a_named_error() -> None:
         decode_response(apis.DELETE_GROUPS, 2, data + b"abc")
 
 
+def test_a_tagged_field_that_kio_does_not_know_is_a_named_error() -> None:
+    """Kio raises KeyError for it, which would close the connection and leave the call to its deadline."""
+    tag = b"\x01\x4d\x01x"  # one of them, number 77, of one byte
+    data = b"\x00\x00\x00\x07\x00" + b"\x00" * 4 + b"\x01" + tag
+    with pytest.raises(RemoteProtocolError, match="ConsumerGroupDescribe v0 cannot be read: KeyError") as failed:
+        decode_response(apis.CONSUMER_GROUP_DESCRIBE, 0, data)
+    assert isinstance(failed.value.__cause__, KeyError)
+
+
 @given(st.binary(max_size=200))
 def test_noise_is_a_named_error_or_an_answer_but_never_a_crash(noise: bytes) -> None:
     try:
