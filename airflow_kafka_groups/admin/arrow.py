@@ -150,6 +150,20 @@ def as_column(kind: Any, values: array[int]) -> Any:
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)])
 
 
+def as_array(kind: str, column: Any) -> array[int]:
+    """Copy an Arrow column of numbers without nulls into an array.
+
+    :param kind: the array's type code; as many bytes wide as Arrow's type.
+    :param column: the column.
+    """
+    values: array[int] = array(kind)
+    if len(column):
+        first = column.offset * values.itemsize
+        data = memoryview(column.buffers()[1])
+        values.frombytes(data[first : first + len(column) * values.itemsize])
+    return values
+
+
 def null_if_negative(column: Any) -> Any:
     """Return a column of numbers with null for the negative ones."""
     import pyarrow as pa

@@ -29,7 +29,7 @@ class ClientConfig:
     :param batches_in_flight: batched requests in flight at each broker. Default 3.
     :param singles_in_flight: requests in flight at a broker that takes one group a request. Default 256.
     :param commit_connections: the most connections to each broker for commits of many groups: a broker works on one
-        request of a connection at a time, and OffsetCommit takes one group a request. Default 16.
+        request of a connection at a time, and OffsetCommit takes one group a request. Default 64.
     :param route_by_hash: compute coordinators from the leaders of ``__consumer_offsets`` instead of asking for them; a
         wrong guess costs nothing: the broker reports it and is asked. Default true.
     """
@@ -43,7 +43,7 @@ class ClientConfig:
     batch_size: int | None = None
     batches_in_flight: int = 3
     singles_in_flight: int = 256
-    commit_connections: int = 16
+    commit_connections: int = 64
     route_by_hash: bool = True
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ _STREAM_WINDOW = 50_000
 _BATCH = 200
 _LARGE_BATCH = 400
 _MANY_GROUPS = 20_000
-_GROUPS_OF_A_CONNECTION = 8
+_GROUPS_OF_A_CONNECTION = 5
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
 
 

@@ -127,8 +127,9 @@ def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUp
     if found is None:
         raise _none(layout, plan_id)
     backup, path, data = found
-    blocks = _verified_blocks(path, data, backup)
-    return backup, (group for block, entries in blocks for group in groups_of(block, entries))
+    known = backup.entries  # of these very bytes: nothing is computed again
+    blocks = _blocks(path, data)
+    return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
 
 
 def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, BackupEntry]:
@@ -188,12 +189,21 @@ def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
 
 def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator[tuple[GroupBlock, list[BackupEntry]]]:
     import pyarrow as pa
+
+    try:
+        for block in _blocks(path, data):
+            yield block, _verified_entries(path, block, backup)
+    except (KeyError, ValueError, pa.ArrowException) as exc:
+        raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
+
+
+def _blocks(path: StoragePath, data: bytes) -> Iterator[GroupBlock]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-            for block in whole_groups(parquet.iter_batches(BATCH_ROWS, use_threads=False)):
-                yield block, _verified_entries(path, block, backup)
+            yield from whole_groups(parquet.iter_batches(BATCH_ROWS, use_threads=False))
     except (KeyError, ValueError, pa.ArrowException) as exc:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import Any
 
 from kio.serial.readers import read_compact_string, read_error_code, read_int32, read_timedelta_i32
@@ -64,14 +63,20 @@ def decode(frame: bytes) -> OffsetChangeAnswer:
     reader = CompactReader(frame)
     throttle = reader.read(read_timedelta_i32)
     found: dict[TopicPartition, ErrorCode] = {}
+    changed: dict[str, Sequence[int]] = {}
+    seen: set[str] = set()
     for _ in range(reader.array_length()):
         name = reader.read(read_compact_string)
         count = reader.array_length()
         rows = reader.data[reader.position : reader.position + count * _ANSWER_ROW]
-        if partitions := _all_committed(rows, count):
+        partitions = _all_committed(rows, count) if name not in seen else ()
+        seen.add(name)
+        if partitions:
             reader.position += len(rows)
-            found.update(dict.fromkeys(map(TopicPartition, repeat(name), partitions), ErrorCode.none))
+            changed[name] = partitions
         else:
+            for partition in changed.pop(name, ()):  # a topic that comes again: what is said last counts
+                found[TopicPartition(name, partition)] = ErrorCode.none
             for _ in range(count):
                 partition = reader.read(read_int32)
                 found[TopicPartition(name, partition)] = reader.read(read_error_code)
@@ -79,7 +84,7 @@ def decode(frame: bytes) -> OffsetChangeAnswer:
         reader.skip_tags()
     reader.skip_tags()
     reader.end()
-    return OffsetChangeAnswer(throttle, ErrorCode.none, found)
+    return OffsetChangeAnswer(throttle, ErrorCode.none, found, changed)
 
 
 def _all_committed(rows: bytes, count: int) -> tuple[int, ...]:
