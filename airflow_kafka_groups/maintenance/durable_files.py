@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.maintenance.storage import StoragePath
-from airflow_kafka_groups.maintenance.storage import storage_errors as _translated
+from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
+_translated = storage_errors
 _LOCAL = frozenset({"file", "local"})
 
 

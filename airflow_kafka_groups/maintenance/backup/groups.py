@@ -62,7 +62,8 @@ def groups_of(block: GroupBlock, entries: Sequence[BackupEntry]) -> Iterator[Bac
         for number, count in runs:
             rows = slice(first, first + count)
             some = None if plain or not any(texts[rows]) else tuple(texts[rows])
-            parts.append(TopicOffsets(names[number], *(column[rows] for column in of_rows[:3]), some))
+            partition, offset, epoch = (column[rows] for column in of_rows[:3])
+            parts.append(TopicOffsets(names[number], partition, offset, epoch, some))
             first += count
         yield BackedUpGroup(entry=entry, offsets=GroupOffsets(entry.group_id, tuple(parts)), bounds=tuple(of_rows[3:]))
 

@@ -160,6 +160,7 @@ def kio_reads(body: bytes, version: int = 8, api: Api = OFFSET_FETCH) -> Any:
     return entity_reader(load_request_schema(api.key, version))(body, 0)[0]
 
 
+MODERN = tuple(describe_modern_groups.GROUP_TYPES)
 NAMES = st.lists(st.text(max_size=200), unique=True, max_size=150)
 
 
@@ -207,6 +208,17 @@ def test_questions_about_groups_written_by_hand_are_what_kio_writes(
         groups=tuple(group_ids), include_authorized_operations=with_operations
     )
     assert describe_groups.build(group_ids, with_operations, version) == encode_body(by_kio)
+
+
+@given(NAMES, st.booleans(), st.sampled_from([(api, v) for api in MODERN for v in versions_of(api)]))
+def test_questions_about_newer_groups_written_by_hand_are_what_kio_writes(
+    group_ids: list[str], with_operations: bool, of: tuple[Api, int]
+) -> None:
+    api, version = of
+    by_kio = getattr(request_schema(api, version), f"{api.name}Request")(
+        group_ids=tuple(group_ids), include_authorized_operations=with_operations
+    )
+    assert describe_modern_groups.build(api, group_ids, with_operations, version) == encode_body(by_kio)
 
 
 class TestRefusals:
