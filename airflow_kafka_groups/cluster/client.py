@@ -201,11 +201,12 @@ class ClusterClient:
             # Shielded: others may wait for the same opening when the one who began it is cancelled.
             return await asyncio.shield(task)
         except ConnectionFailedError as error:
-            if number == 0:
+            own = self.open_connection(broker_id) if number else None
+            if own is None:
                 raise
             log.debug("broker %s takes no further connection: %s", broker_id, error)
             self._refused[slot] = time.monotonic() + _REFUSED_FOR
-            return await self.connection(broker_id)
+            return own
 
     def _share(self, slot: _Slot, opening: asyncio.Task[BrokerConnection]) -> None:
         """Share the attempt to open a connection with all callers that need it."""
