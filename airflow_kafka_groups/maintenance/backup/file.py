@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow_values import fill_nulls, literal
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import BACKUPS
@@ -220,7 +221,7 @@ def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> l
         group_id = block.group_ids[lacking] if lacking is not None else block.rows["group_id"][differing].as_py()
         raise BackupError(f"{path}: the rows of group {group_id!r} do not match their fingerprint")
     for name in ("plan_id", "cluster", "kafka_cluster_id"):
-        if (row := _first_false(pc.equal(block.rows[name], getattr(backup, name)))) is not None:
+        if (row := _first_false(pc.equal(block.rows[name], literal(getattr(backup, name))))) is not None:
             group_id = block.rows["group_id"][row].as_py()
             raise BackupError(f"{path}: group {group_id!r} has rows of another plan or cluster")
     kinds = [block.first(name).dictionary_encode() for name in ("group_type", "protocol_type")]
@@ -240,5 +241,5 @@ def _first_false(matches: Any) -> int | None:
     """Return the first row that does not match; a null matches nothing."""
     import pyarrow.compute as pc
 
-    row: int = pc.index(pc.fill_null(matches, False), False).as_py()  # the values, not switches
+    row: int = pc.index(fill_nulls(matches, False), literal(False)).as_py()  # the values, not switches
     return None if row < 0 else row

@@ -10,6 +10,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from airflow_kafka_groups.admin.arrow import as_array
+from airflow_kafka_groups.admin.arrow_values import fill_nulls
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
 
@@ -72,8 +73,6 @@ _NUMBERS = {"partition": "i", "committed_offset": "q", "leader_epoch": "i", "log
 """The columns of numbers, and how wide they are."""
 
 
-def _known(column: Any, kind: str) -> array[int]:
+def _known(numbers: Any, kind: str) -> array[int]:
     """Return the numbers of a column, -1 for those that are not known."""
-    import pyarrow.compute as pc
-
-    return as_array(kind, pc.fill_null(column, -1))
+    return as_array(kind, fill_nulls(numbers, -1))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow_values import literal
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file
@@ -111,7 +112,7 @@ class Verdicts:
         import pyarrow.compute as pc
 
         ids = self.table["group_id"].combine_chunks()
-        again = pc.index(pc.equal(ids[1:], ids[:-1]), True).as_py()  # the value, not a switch
+        again = pc.index(pc.equal(ids[1:], ids[:-1]), literal(True)).as_py()  # the value, not a switch
         return None if again < 0 else str(ids[again])
 
 
@@ -170,7 +171,7 @@ def _read(path: StoragePath) -> Any:
     except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
         raise SnapshotError(f"{path} cannot be read: {exc}") from exc
     for column in _REQUIRED:
-        if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), True).as_py()) >= 0:
+        if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), literal(True)).as_py()) >= 0:
             raise SnapshotError(f"{path}: group {columns['group_id'][row].as_py()!r} has no {column.name}")
     # Earlier versions of the job made no forecasts.
     nothing = {field.name: pa.nulls(len(table), field.type) for field in schema if field.name not in present}
@@ -190,4 +191,4 @@ def _cast(column: Any, kind: Any, name: str) -> Any:
         return pa.nulls(len(column), kind)
     if not pa.types.is_floating(kind):
         return column
-    return pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
+    return pc.if_else(pc.is_finite(column), column, literal(None, kind))

@@ -11,6 +11,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from airflow_kafka_groups.admin.arrow_values import column, literal
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
@@ -163,7 +164,7 @@ class SnapshotReader:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        keep = None if wanted is None else pa.array(sorted(wanted), pa.string())
+        keep = None if wanted is None else column(sorted(wanted), pa.string())
         with self._parquet(name) as parquet:
             for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
                 yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
@@ -174,8 +175,8 @@ class SnapshotReader:
 
         last = None
         for block in whole_groups(self._batches(name, wanted, columns)):
-            for column, own in (("cluster", self.manifest.cluster), ("run_id", self.manifest.snapshot_id)):
-                if not pc.all(pc.equal(block.rows[column], own), skip_nulls=False).as_py():
+            for name_of, own in (("cluster", self.manifest.cluster), ("run_id", self.manifest.snapshot_id)):
+                if not pc.all(pc.equal(block.rows[name_of], literal(own)), skip_nulls=False).as_py():
                     raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
             for group_id in block.group_ids:
                 if last is not None and group_id <= last:

@@ -13,7 +13,7 @@ import pytest
 from airflow_kafka_groups.exceptions import JournalError, StorageError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
-from airflow_kafka_groups.maintenance.journal import files
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE, History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 
@@ -255,13 +255,12 @@ def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
         _run(tmp_path, plan_id, since + timedelta(minutes=number), f"g{number}")
     everything = [run for run in journal_in(tmp_path).read().runs if run.begun["plan_id"] == PLAN]
     read: list[str] = []
-    read_file = files.read_file
 
     def noted(path: Any, *part: int) -> bytes | None:
         read.append(str(path.relative_to(journal_in(tmp_path).folder)))
         return read_file(path, *part)
 
-    monkeypatch.setattr(files, "read_file", noted)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.read_file", noted)
     found = journal_in(tmp_path).of_plan(PLAN, since)
     assert found == everything
     assert [list(run.outcomes) for run in found] == [["g0"], ["g3"]]
