@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, repeat
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 
@@ -37,8 +38,8 @@ def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
     columns = gathered.columns()
     return pa.table(
         {
-            "group_id": pa.DictionaryArray.from_arrays(columns.group, pa.array(group_ids, pa.string())),
-            "topic": pa.DictionaryArray.from_arrays(columns.topic, pa.array(columns.topics, pa.string())),
+            "group_id": pa.DictionaryArray.from_arrays(columns.group, column(group_ids, pa.string())),
+            "topic": pa.DictionaryArray.from_arrays(columns.topic, column(columns.topics, pa.string())),
             "partition": columns.partition,
             "committed_offset": null_if_negative(columns.committed_offset),
             "leader_epoch": null_if_negative(columns.leader_epoch),
@@ -110,9 +111,10 @@ class OffsetRows:
         low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
         offsets = array("i", bytes(8 * (len(flat) // step)))
         offsets[high::2], offsets[low::2] = flat[1::step], flat[2::step]
+        ends = as_column(pa.int64(), self._ends)
         return OffsetColumns(
-            group=_repeated(pa, self._groups, self._ends),
-            topic=_repeated(pa, self._topic_numbers, self._ends),
+            group=repeat(as_column(pa.int32(), self._groups), ends),
+            topic=repeat(as_column(pa.int32(), self._topic_numbers), ends),
             topics=list(self._topics),
             partition=as_column(pa.int32(), flat[0::step]),
             committed_offset=as_column(pa.int64(), offsets),
@@ -128,41 +130,32 @@ class OffsetRows:
 
     def _texts(self, pa: Any) -> Any:
         if not self._metadata:
-            return pa.repeat("", len(self))
+            return pa.repeat(literal(""), len(self))
         texts = [""] * len(self)
         for start, metadata in self._metadata:
             texts[start : start + len(metadata)] = metadata
-        return pa.array(texts, pa.string())
+        return column(texts, pa.string())
 
 
 _NOTHING = TopicOffsets("", array("i", [-1]), array("q", [-1]), array("i", [-1])).packed_rows()
 
 
-def as_column(kind: Any, values: array[int]) -> Any:
-    """Look at an array's own memory as an Arrow column: nothing is copied.
+def as_array(kind: str, numbers: Any) -> array[int]:
+    """Copy an Arrow column of numbers without nulls into an array.
 
-    :param kind: Arrow's type; as many bytes wide as the values are, or several of them together.
-    :param values: the numbers.
+    :param kind: the array's type code; as many bytes wide as Arrow's type.
+    :param numbers: the column.
     """
-    import pyarrow as pa
+    values: array[int] = array(kind)
+    if len(numbers):
+        first = numbers.offset * values.itemsize
+        data = memoryview(numbers.buffers()[1])
+        values.frombytes(data[first : first + len(numbers) * values.itemsize])
+    return values
 
-    count = len(values) * values.itemsize * 8 // kind.bit_width
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)])
 
-
-def null_if_negative(column: Any) -> Any:
+def null_if_negative(numbers: Any) -> Any:
     """Return a column of numbers with null for the negative ones."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.if_else(pc.less(column, 0), pa.scalar(None, column.type), column)
-
-
-def _repeated(pa: Any, values: array[int], ends: array[int]) -> Any:
-    """Repeat each value as often as its run is long."""
-    import pyarrow.compute as pc
-
-    if not values:
-        return pa.array([], pa.int32())
-    runs = pa.RunEndEncodedArray.from_arrays(as_column(pa.int64(), ends), as_column(pa.int32(), values))
-    return pc.run_end_decode(runs)
+    return pc.if_else(pc.less(numbers, literal(0, numbers.type)), literal(None, numbers.type), numbers)

@@ -2,6 +2,10 @@
 
 A connection is opened when it is first needed, one for each broker. Concurrent callers share the attempt: when it
 fails, it fails for all of them, and the next caller tries again.
+
+A broker works on one request of a connection at a time. Where each request makes it wait, callers number further
+connections. These are opened after the broker's own one, so that a refused login is tried once, and are an extra: while
+one cannot be opened, the broker's own one is used in its place.
 """
 
 from __future__ import annotations
@@ -37,6 +41,12 @@ log = logging.getLogger(__name__)
 _JUST_NOW = 1.0
 """Seconds for which metadata counts as fresh: asking again would hardly return anything newer."""
 
+_REFUSED_FOR = 10.0
+"""Seconds for which a further connection that could not be opened is not tried again."""
+
+_Slot = tuple[BrokerId, int]
+"""A broker and the number of a connection to it; its own one has the number 0."""
+
 
 class ClusterClient:
     """The connections to a cluster's brokers. Use it as an async context manager.
@@ -50,10 +60,11 @@ class ClusterClient:
         self.metadata = ClusterMetadata()
         self._connect = connect or self._open
         self._tls = TlsContext(config.security)
-        self._connections: dict[BrokerId, BrokerConnection] = {}
+        self._connections: dict[_Slot, BrokerConnection] = {}
         self._advertised: dict[BrokerId, Broker] = {}
         self._unreached: set[BrokerId] = set()
-        self._opening: dict[BrokerId, asyncio.Task[BrokerConnection]] = {}
+        self._opening: dict[_Slot, asyncio.Task[BrokerConnection]] = {}
+        self._refused: dict[_Slot, float] = {}
         self._fresh_at = -_JUST_NOW
 
     async def __aenter__(self) -> ClusterClient:
@@ -101,7 +112,7 @@ class ClusterClient:
 
     async def _ask_anyone(self) -> ClusterMetadata:
         # A connection that is being opened may be waiting for this metadata (``_address_of``).
-        settled = [broker_id for broker_id in self.metadata.brokers if broker_id not in self._opening]
+        settled = [broker_id for broker_id in self.metadata.brokers if (broker_id, 0) not in self._opening]
         for broker_id in random.sample(settled, len(settled)):
             try:
                 return await self._ask_metadata(await self.connection(broker_id))
@@ -122,11 +133,11 @@ class ClusterClient:
             metadata = await bootstrap.metadata()
             times = Counter((broker.host, broker.port) for broker in metadata.brokers.values())
             for broker_id, broker in metadata.brokers.items():
-                here = broker.host, broker.port
-                if times[here] > 1 or broker_id in self._connections or broker_id in self._opening:
+                here, slot = (broker.host, broker.port), (broker_id, 0)
+                if times[here] > 1 or slot in self._connections or slot in self._opening:
                     continue
                 if (opening := bootstrap.take(here)) is not None:
-                    self._share(broker_id, opening)
+                    self._share(slot, opening)
             return metadata
         finally:
             await bootstrap.aclose()
@@ -150,7 +161,7 @@ class ClusterClient:
 
         Open connections come first. Raises what ``connection`` raises for the last broker when there is none.
         """
-        *others, last = sorted(self.metadata.brokers, key=lambda broker_id: broker_id not in self._connections)
+        *others, last = sorted(self.metadata.brokers, key=lambda broker_id: (broker_id, 0) not in self._connections)
         for broker_id in others:
             try:
                 return await self.connection(broker_id)
@@ -160,47 +171,67 @@ class ClusterClient:
                 log.debug("broker %s is not asked: %s", broker_id, error)
         return await self.connection(last)
 
-    def open_connection(self, broker_id: BrokerId) -> BrokerConnection | None:
-        """Return the connection to a broker if there is one that may be used now."""
-        connection = self._connections.get(broker_id)
+    def open_connection(self, broker_id: BrokerId, number: int = 0) -> BrokerConnection | None:
+        """Return the connection to a broker if there is one that may be used now.
+
+        :param number: which of several. Default: the broker's own.
+        """
+        connection = self._connections.get((broker_id, number))
         return connection if connection is not None and connection.usable else None
 
-    async def connection(self, broker_id: BrokerId) -> BrokerConnection:
+    async def connection(self, broker_id: BrokerId, number: int = 0) -> BrokerConnection:
         """Return the connection to a broker, opening it if need be.
+
+        :param number: which of several. Default: the broker's own, which is also returned in place of another that
+            cannot be opened.
 
         Raises ``ConnectionFailedError`` (``AuthenticationFailedError`` when retrying cannot help).
         """
-        connection = self.open_connection(broker_id)
+        connection = self.open_connection(broker_id, number)
         if connection is not None:
             return connection
-        task = self._opening.get(broker_id)
+        slot = broker_id, number
+        if time.monotonic() < self._refused.get(slot, 0.0):
+            return await self.connection(broker_id)
+        task = self._opening.get(slot)
         if task is None:
-            task = asyncio.create_task(self._open_broker(broker_id), name=f"connect to broker {broker_id}")
-            self._share(broker_id, task)
-        # Shielded: others may wait for the same opening when the one who began it is cancelled.
-        return await asyncio.shield(task)
+            task = asyncio.create_task(self._open_slot(slot), name=f"connect to broker {broker_id}")
+            self._share(slot, task)
+        try:
+            # Shielded: others may wait for the same opening when the one who began it is cancelled.
+            return await asyncio.shield(task)
+        except ConnectionFailedError as error:
+            own = self.open_connection(broker_id) if number else None
+            if own is None:
+                raise
+            log.debug("broker %s takes no further connection: %s", broker_id, error)
+            self._refused[slot] = time.monotonic() + _REFUSED_FOR
+            return own
 
-    def _share(self, broker_id: BrokerId, opening: asyncio.Task[BrokerConnection]) -> None:
-        """Share the attempt to open a connection with all callers that need this broker."""
-        self._opening[broker_id] = opening
+    def _share(self, slot: _Slot, opening: asyncio.Task[BrokerConnection]) -> None:
+        """Share the attempt to open a connection with all callers that need it."""
+        self._opening[slot] = opening
         if opening.done():
-            self._opened(broker_id, opening)
+            self._opened(slot, opening)
         else:
-            opening.add_done_callback(lambda done: self._opened(broker_id, done))
+            opening.add_done_callback(lambda done: self._opened(slot, done))
 
-    def _opened(self, broker_id: BrokerId, task: asyncio.Task[BrokerConnection]) -> None:
-        if self._opening.get(broker_id) is task:
-            del self._opening[broker_id]
+    def _opened(self, slot: _Slot, task: asyncio.Task[BrokerConnection]) -> None:
+        if self._opening.get(slot) is task:
+            del self._opening[slot]
             if task.cancelled():
                 return
             if task.exception() is None:
-                self._connections[broker_id] = task.result()
-            else:
-                self._unreached.add(broker_id)
+                self._connections[slot] = task.result()
+            elif slot[1] == 0:
+                self._unreached.add(slot[0])
 
-    async def _open_broker(self, broker_id: BrokerId) -> BrokerConnection:
+    async def _open_slot(self, slot: _Slot) -> BrokerConnection:
+        broker_id, number = slot
+        if number:
+            await self.connection(broker_id)
         broker = await self._address_of(broker_id)
-        if (old := self._connections.pop(broker_id, None)) is not None:
+        if (old := self._connections.pop(slot, None)) is not None:
             await old.aclose()
         return await self._connect(broker.host, broker.port)
 

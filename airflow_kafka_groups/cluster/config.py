@@ -22,11 +22,14 @@ class ClientConfig:
     :param client_id: name in the brokers' logs and quotas. Default ``airflow-kafka-groups``.
     :param connect_timeout: seconds to open and authenticate one connection. Default 10.
     :param request_timeout: seconds for one request. Default 30.
-    :param api_timeout: seconds for a complete call, however many requests it takes. Default 60.
+    :param api_timeout: seconds for a complete call, however many requests it takes; of a stream for each 50,000 groups,
+        without the time that the caller takes with them. Default 60.
     :param batch_size: groups in one request, where the broker takes many. Default ``None``: 200, and 400 in calls of
         20,000 groups and more, which saves a tenth of the time there.
     :param batches_in_flight: batched requests in flight at each broker. Default 3.
     :param singles_in_flight: requests in flight at a broker that takes one group a request. Default 256.
+    :param commit_connections: the most connections to each broker for commits of many groups: a broker works on one
+        request of a connection at a time, and OffsetCommit takes one group a request. Default 64.
     :param route_by_hash: compute coordinators from the leaders of ``__consumer_offsets`` instead of asking for them; a
         wrong guess costs nothing: the broker reports it and is asked. Default true.
     """
@@ -40,6 +43,7 @@ class ClientConfig:
     batch_size: int | None = None
     batches_in_flight: int = 3
     singles_in_flight: int = 256
+    commit_connections: int = 64
     route_by_hash: bool = True
 
     def __post_init__(self) -> None:
@@ -48,7 +52,7 @@ class ClientConfig:
         for name in ("connect_timeout", "request_timeout", "api_timeout"):
             if not getattr(self, name) > 0:
                 raise ConfigurationError(name, getattr(self, name), "give a number of seconds above 0")
-        for name in ("batch_size", "batches_in_flight", "singles_in_flight"):
+        for name in ("batch_size", "batches_in_flight", "singles_in_flight", "commit_connections"):
             given = getattr(self, name)
             if given is not None and given < 1:
                 raise ConfigurationError(name, getattr(self, name), "must be a whole number of at least 1")

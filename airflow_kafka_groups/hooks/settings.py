@@ -32,6 +32,7 @@ CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
 
 _SINGLES_FOR_A_BATCH = 64
+_CONNECTIONS_FOR_A_BATCH, _MOST_CONNECTIONS = 20, 64
 _USER = ("sasl.username", "sasl.password")
 _OAUTH_FIELDS = {
     "oauth_token_url": TOKEN_URL,
@@ -84,7 +85,7 @@ class ConnectionSettings:
     :param conn_id: the connection's id.
     :param properties: librdkafka properties.
     :param limits: fields of ``ClientConfig`` that the connection gives: ``request_timeout`` and ``api_timeout`` in
-        seconds, ``batches_in_flight`` and ``singles_in_flight``.
+        seconds, ``batches_in_flight``, ``singles_in_flight`` and ``commit_connections``.
     :param read_only: refuse every call that changes something.
     :param protected_groups: names or patterns (``connect-*``) of groups that must not be changed.
     :param lease_group_prefix: what the name of the group that stands for the lease begins with. Default: nothing.
@@ -207,6 +208,7 @@ def _limits(extra: dict[str, Any]) -> dict[str, float]:
     if "parallelism" in extra:
         batches = read_integer("parallelism", extra["parallelism"], minimum=1, maximum=64)
         limits |= {"batches_in_flight": batches, "singles_in_flight": _SINGLES_FOR_A_BATCH * batches}
+        limits["commit_connections"] = min(_CONNECTIONS_FOR_A_BATCH * batches, _MOST_CONNECTIONS)
     return limits
 
 

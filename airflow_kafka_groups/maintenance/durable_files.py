@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
+from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
+_translated = storage_errors
 _LOCAL = frozenset({"file", "local"})
 
 
@@ -177,14 +178,3 @@ def _fs(path: StoragePath) -> Any:
 
 def _key(path: StoragePath) -> str:
     return str(path.path)  # type: ignore[attr-defined]
-
-
-@contextmanager
-def _translated(what: str, path: StoragePath) -> Iterator[None]:
-    """Raise every error of the storage as ``StorageError``: botocore's and others are no ``OSError``."""
-    try:
-        yield
-    except MaintenanceError:
-        raise
-    except Exception as exc:
-        raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}") from exc

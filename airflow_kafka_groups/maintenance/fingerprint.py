@@ -16,6 +16,7 @@ from itertools import chain, pairwise
 from operator import lt
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow_values import column, fill_nulls, literal, repeat
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 
 OFFSET_COLUMNS = ("topic", "partition", "committed_offset", "leader_epoch", "metadata")
@@ -52,19 +53,19 @@ def fingerprints(rows: Any, ends: Sequence[int]) -> tuple[list[str], list[int]]:
     if not len(ends):
         return [], []
     offset = rows["committed_offset"]
-    committed = pc.fill_null(pc.greater_equal(offset, 0), False)  # the value, not a switch
+    committed = pc.fill_null(pc.greater_equal(offset, literal(0)), literal(False))  # the value, not a switch
     if rows["topic"].null_count or rows["partition"].null_count:
         named = pc.and_(pc.is_valid(rows["topic"]), pc.is_valid(rows["partition"]))
         if pc.any(pc.and_not(committed, named)).as_py():
             raise ValueError("a committed offset lacks its topic or partition")
-    epoch = pc.max_element_wise(pc.fill_null(rows["leader_epoch"], -1), pa.scalar(-1, pa.int32()))
-    columns = [rows["topic"], rows["partition"], offset, epoch, pc.fill_null(rows["metadata"], ""), committed]
+    epoch = pc.max_element_wise(fill_nulls(rows["leader_epoch"], -1), literal(-1, pa.int32()))
+    columns = [rows["topic"], rows["partition"], offset, epoch, fill_nulls(rows["metadata"], ""), committed]
     if (order := _order(columns, ends)) is not None:
-        columns = [column.take(order) for column in columns]
+        columns = [values.take(order) for values in columns]
     topic, partition, offset, epoch, metadata, committed = columns
-    texts = [column.cast(pa.string()) for column in (partition, offset, epoch)]
-    lines = pc.binary_join_element_wise(topic, *texts, _json_lines(metadata), "\t")
-    lines = pc.if_else(committed, lines, "")
+    texts = [values.cast(pa.string()) for values in (partition, offset, epoch)]
+    lines = pc.binary_join_element_wise(topic, *texts, _json_lines(metadata), literal("\t"))
+    lines = pc.if_else(committed, lines, literal(""))
     place, data = memoryview(lines.buffers()[1]).cast("i"), memoryview(lines.buffers()[2] or b"")
     bounds = [place[end] for end in (0, *ends)]
     digests = [sha256(data[start:end]).hexdigest() for start, end in pairwise(bounds)]
@@ -94,15 +95,15 @@ def _order(columns: Sequence[Any], ends: Sequence[int]) -> Any:
     topic, partition, offset, epoch, metadata, _ = columns
     names = topic.dictionary_encode()
     rank = pc.rank(names.dictionary).cast(pa.int64()).take(names.indices)
-    group = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int64()), range(len(ends))))
+    group = repeat(column(range(len(ends)), pa.int64()), column(ends, pa.int64()))
     where = partition.cast(pa.int64())
     span = pc.min_max(where).as_py()
     least, width = span["min"] or 0, (span["max"] or 0) - (span["min"] or 0) + 1
     ranks = len(names.dictionary) + 1
     if len(ends) * ranks * width < _KEY_LIMIT:
         # One number for group, topic and partition. A row that names none sorts within its group and makes no line.
-        key = pc.add(pc.multiply(group, ranks), pc.fill_null(rank, 0))
-        key = pc.add(pc.multiply(key, width), pc.fill_null(pc.subtract(where, least), 0))
+        key = pc.add(pc.multiply(group, literal(ranks)), fill_nulls(rank, 0))
+        key = pc.add(pc.multiply(key, literal(width)), fill_nulls(pc.subtract(where, literal(least)), 0))
         if _increases(key):
             return None
         order = pc.sort_indices(key)
@@ -123,5 +124,5 @@ def _json_lines(metadata: Any) -> Any:
     import pyarrow as pa
 
     values = metadata.dictionary_encode()
-    written = pa.array([f"{json.dumps(text)}\n" for text in values.dictionary.to_pylist()], pa.string())
+    written = column([f"{json.dumps(text)}\n" for text in values.dictionary.to_pylist()], pa.string())
     return written.take(values.indices)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import IO, Any, Protocol, TypeAlias
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -70,6 +71,22 @@ def utc_now() -> datetime:
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
     """Ignore progress: the default of every ``progress`` argument."""
+
+
+@contextmanager
+def storage_errors(what: str, path: StoragePath) -> Iterator[None]:
+    """Raise every error of the storage as ``StorageError``: botocore's and others are no ``OSError``.
+
+    :param what: what could not be done with the path: ``"read"``, ``"written"``.
+    """
+    try:
+        yield
+    except MaintenanceError:
+        raise
+    except Exception as exc:
+        raise StorageError(
+            f"{path} could not be {what}: {type(exc).__name__}: {exc}. Check storage_path and the storage's connection"
+        ) from exc
 
 
 def check_id(field: str, value: object) -> str:
@@ -155,21 +172,22 @@ class Layout:
 def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
     """Write a file atomically, as far as the storage allows, and verify it by reading it back.
 
-    Raises ``MaintenanceError`` if the storage returns other bytes than were written.
+    Raises ``MaintenanceError`` if the storage returns other bytes than were written, and ``StorageError``.
     """
     return write_parts(folder, name, [data])
 
 
 def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> StoragePath:
     """Write a file with the guarantees of ``write_file``. On a disk, one part at a time is in memory."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    if isinstance(path, Path):
-        same = _write_local(path, parts)
-    else:
-        data = b"".join(parts)
-        path.write_bytes(data)
-        same = path.read_bytes() == data
+    data = [] if isinstance(path, Path) else [b"".join(parts)]
+    with storage_errors("written", path):
+        folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(path, Path):
+            same = _write_local(path, parts)
+        else:
+            path.write_bytes(data[0])
+            same = path.read_bytes() == data[0]
     if not same:
         raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
     return path
@@ -231,13 +249,16 @@ def read_json(
     :param what: the kind of file for messages, e.g. ``"the plan"``.
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
     :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
+
+    Raises ``StorageError`` where a storage's own error is no ``OSError``.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise error(f"{what} is missing: there is no {path}") from None
-    except OSError as exc:
-        raise error(f"{what} cannot be read from {path}: {exc}") from exc
+    with storage_errors("read", path):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise error(f"{what} is missing: there is no {path}") from None
+        except OSError as exc:
+            raise error(f"{what} cannot be read from {path}: {exc}") from exc
     return parse_json(data, path, what, error, formats=formats)
 
 

@@ -105,7 +105,7 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
         "description": "Maximum number of groups that one run deletes, the longest idle first.",
         "type": "integer",
         "minimum": 1,
-        "maximum": 100_000,
+        "maximum": 1_000_000,
     },
     "max_share": {
         "default": 0.5,

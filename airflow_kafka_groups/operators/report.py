@@ -61,7 +61,7 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
     from airflow_kafka_groups.maintenance.report.html import render_report, write_report
     from airflow_kafka_groups.maintenance.storage import utc_now
 
-    records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id)
+    records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
     files = _files(layout, plan, list(records))
     page = render_report(plan, list(records.values()), files=files, now=utc_now())
     return str(write_report(layout, plan.plan_id, page)), list(records.values())

@@ -112,11 +112,16 @@ class OffsetFetchAnswer(NamedTuple):
 
 
 class OffsetChangeAnswer(NamedTuple):
-    """A response of OffsetCommit (which has no error for the group) or OffsetDelete."""
+    """A response of OffsetCommit (which has no error for the group) or OffsetDelete.
+
+    :param partitions: what became of each partition, except those of ``changed``.
+    :param changed: topics without any error, with the partitions in the order of the answer.
+    """
 
     throttle_time: timedelta
     error: ErrorCode
     partitions: Mapping[TopicPartition, ErrorCode]
+    changed: Mapping[str, Sequence[int]] = {}
 
 
 class ListedOffsetAnswer(NamedTuple):

@@ -51,8 +51,8 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
 
     def _deleted(self) -> list[str]:
         from airflow_kafka_groups.hooks.storage import open_path
+        from airflow_kafka_groups.maintenance.deletion.audit import read_end
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-        from airflow_kafka_groups.maintenance.journal.journal import read_end
 
         _, outcomes = read_end(open_path("audit_path", self.audit_path))
         return [item.group_id for item in outcomes if item.outcome is Outcome.DELETED]

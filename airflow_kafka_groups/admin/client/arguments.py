@@ -7,8 +7,17 @@ from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.models import (
+    GroupOffsets,
+    ListConsumerGroupOffsetsSpec,
+    OffsetAndMetadata,
+    OffsetSpec,
+    TopicPartition,
+)
 
+Commits = Mapping[TopicPartition, OffsetAndMetadata]
+
+_MAX_OFFSET, _MAX_PARTITION = 2**63 - 1, 2**31 - 1
 _MAX_ID_BYTES = 32767  # a Kafka string has a two-byte length
 _MANY = 200_000
 _PARTS = 4
@@ -78,23 +87,39 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return list(dict.fromkeys(_partition(item) for item in partitions))
 
 
-def commits_of(
-    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
-) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+def commits_of(offsets: Mapping[str, Commits]) -> dict[str, Commits]:
     """Check what is to be committed.
 
     Raises ``ConfigurationError`` for an offset below 0: -1 reads as "no commit", and is not a way to delete one.
     """
-    checked = {}
+    checked: dict[str, Commits] = {}
     for group_id in group_ids_of(offsets, "offsets"):
-        of_group = {_partition(key): value for key, value in offsets[group_id].items()}
-        for partition, value in of_group.items():
-            if not isinstance(value, OffsetAndMetadata):
-                raise ConfigurationError(_field(group_id, partition), value, "give an OffsetAndMetadata")
-            if value.offset < 0:
-                raise ConfigurationError(_field(group_id, partition), value.offset, "an offset is 0 or more")
+        of_group = offsets[group_id]
+        if not (isinstance(of_group, GroupOffsets) and _are_commits(of_group)):
+            of_group = {_partition(key): value for key, value in of_group.items()}
+            for partition, value in of_group.items():
+                if not isinstance(value, OffsetAndMetadata):
+                    raise ConfigurationError(_field(group_id, partition), value, "give an OffsetAndMetadata")
+                if not 0 <= value.offset <= _MAX_OFFSET:
+                    raise ConfigurationError(_field(group_id, partition), value.offset, "an offset is 0 to 2**63 - 1")
         checked[group_id] = of_group
     return checked
+
+
+def _are_commits(offsets: GroupOffsets) -> bool:
+    """Return whether columns can be committed as they are: every partition once, and with an offset."""
+    topics = offsets.topics
+    if len({topic.topic for topic in topics}) != len(topics):
+        return False
+    for topic in topics:
+        flat = topic.flat_rows()
+        partitions = flat[0::3]
+        # Of partition and offset none may be negative, and a leader epoch is -1 where there is none.
+        if len(set(partitions)) != len(partitions) or min(flat, default=0) < -1:
+            return False
+        if min(partitions, default=0) < 0 or topic.committed != len(topic):
+            return False
+    return True
 
 
 def _field(group_id: str, partition: TopicPartition) -> str:
@@ -103,7 +128,7 @@ def _field(group_id: str, partition: TopicPartition) -> str:
 
 def _partition(key: object) -> TopicPartition:
     match key:
-        case (str(topic), int(partition)) if partition >= 0:
+        case (str(topic), int(partition)) if 0 <= partition <= _MAX_PARTITION:
             return TopicPartition(topic, partition)
     raise ConfigurationError("partition", key, "give TopicPartition(topic, partition number of 0 or more)")
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from itertools import repeat
+from math import ceil
 from operator import itemgetter
 from typing import cast
 
@@ -35,6 +36,7 @@ _STREAM_WINDOW = 50_000
 _BATCH = 200
 _LARGE_BATCH = 400
 _MANY_GROUPS = 20_000
+_GROUPS_OF_A_CONNECTION = 5
 _LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
 
 
@@ -90,20 +92,24 @@ class Calls:
     ) -> AsyncGenerator[Outcome[str, V], None]:
         """Ask the coordinators of groups without changing any, and yield each group as its answer arrives.
 
-        The engine gets a window of the groups at a time: what it keeps of each is more than the id.
+        The engine gets a window of the groups at a time: what it keeps of each is more than the id. Each window has the
+        deadline of a call, and the time that the caller takes with the groups does not count: a slow caller is no
+        reason to lose a group, and a silent broker still ends the window.
         """
         if handler.changes_groups:
             raise TypeError(f"{handler.api} changes groups; it goes through ask_coordinators")
-        deadline = self._deadline()
+        clock = asyncio.get_running_loop().time
         for start in range(0, len(group_ids), _STREAM_WINDOW):
             window = group_ids[start : start + _STREAM_WINDOW]
-            driver = self._coordinator_driver(window, handler, deadline=deadline)
+            driver = self._coordinator_driver(window, handler)
             async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
+                    handed_over = clock()
                     for outcome in batch:
                         yield outcome
                     if progress is not None:
                         progress(start + len(window) - driver.remaining, len(group_ids))
+                    driver.extend(clock() - handed_over)
             self._learn(driver)
 
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
@@ -164,6 +170,11 @@ class Calls:
         """Return how many groups a request takes in a call for so many groups."""
         return self.config.batch_size or (_LARGE_BATCH if groups >= _MANY_GROUPS else _BATCH)
 
+    def commit_connections(self, groups: int) -> int:
+        """Return over how many connections to each broker commits of so many groups go: few groups over one."""
+        shares = ceil(groups / (_GROUPS_OF_A_CONNECTION * max(len(self.cluster.metadata.brokers), 1)))
+        return max(1, min(shares, self.config.commit_connections))
+
     def guess_coordinators(
         self, group_ids: list[str], partitions: Mapping[str, int] | None = None
     ) -> dict[str, BrokerId]:
@@ -203,14 +214,13 @@ class Calls:
         handler: AdminHandler[str, V],
         *,
         guess: Mapping[str, BrokerId] | None = None,
-        deadline: float | None = None,
     ) -> AdminDriver[str, V]:
         return AdminDriver(
             group_ids,
             brokers=list(self.cluster.metadata.brokers),
             lookup=FindCoordinatorHandler(),
             handler=handler,
-            deadline=self._deadline() if deadline is None else deadline,
+            deadline=self._deadline(),
             mapping=self.guess_coordinators(group_ids) if guess is None else guess,
             limits=self._limits,
             throttled=self._throttled,

@@ -91,12 +91,23 @@ async def delete_group_offsets(calls: Calls, group_id: str, partitions: Iterable
 async def alter_group_offsets(
     calls: Calls, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
 ) -> GroupResults[None]:
-    """Set committed offsets of groups that have no members; groups that the policy refuses fail."""
+    """Set committed offsets of groups that have no members; groups that the policy refuses fail.
+
+    Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
+    that it works on at the same time.
+    """
     wanted = commits_of(offsets)
     refused = calls.refusals(wanted)
     done = _failed(refused)
     busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
-    results = {**await calls.ask_coordinators(busy, AlterGroupOffsetsHandler(wanted)), **done}
+    topic = calls.cluster.metadata.offsets_topic
+    partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
+    buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
+
+    busy.sort(key=buckets.__getitem__)
+    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(busy)))
+    guess = calls.guess_coordinators(busy, buckets)
+    results = {**await calls.ask_coordinators(busy, handler, guess=guess), **done}
     return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
 
 

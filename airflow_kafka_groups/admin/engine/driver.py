@@ -113,6 +113,10 @@ class AdminDriver(Generic[K, V]):
         discovered, self._discovered = self._discovered, []
         return discovered
 
+    def extend(self, seconds: float) -> None:
+        """Put the deadline off, by time that passed outside of the call."""
+        self._deadline += seconds
+
     def wake_at(self, now: float) -> float:
         """Return the time at which ``poll`` may have something new, if nothing happens before."""
         return min([self._deadline, *self._queue.wake_times(now)])

@@ -61,6 +61,11 @@ class AdminHandler(Protocol[K, V]):
         """The time, on ``cluster.clock``, after which no request leaves: the keys that are left fail unsent."""
         ...
 
+    @property
+    def connections(self) -> int:
+        """How many connections to each broker its requests are spread over; those of one key go over the same one."""
+        ...
+
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a key fails with this error; ``None`` to go on until the deadline."""
         ...
@@ -86,6 +91,7 @@ class ReadingHandler:
     resend_after_loss: ClassVar[bool] = True
     sizes: KeySizes[Any] | None = None
     send_by: float = math.inf
+    connections: int = 1
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a key fails: never before the deadline."""

@@ -183,6 +183,8 @@ class RequestQueue(Generic[K]):
 
     def _has_room(self, lane: _Lane[K], now: float) -> bool:
         room = self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight
+        if lane.scope.stage is Stage.FULFILLMENT and self._handler is not None and self._handler.connections > 1:
+            room = self._limits.in_flight_on_each * self._handler.connections
         broker_id = lane.scope.broker_id
         throttled = max(self._throttled_until[broker_id], self._throttled.get(broker_id, now))
         return lane.in_flight < room and throttled <= now

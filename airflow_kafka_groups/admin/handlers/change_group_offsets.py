@@ -14,7 +14,7 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.engine.handler import ChangingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionsFailedError
-from airflow_kafka_groups.models import BrokerId, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import BrokerId, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_DELETE, Api
 from airflow_kafka_groups.protocol.codec import Message
@@ -26,10 +26,15 @@ from airflow_kafka_groups.protocol.group_apis import offset_commit, offset_delet
 class AlterGroupOffsetsHandler(ChangingHandler):
     """OffsetCommit from outside a group.
 
+    A broker works on one request of a connection at a time, and waits for the replicas of each commit. So commits of
+    many groups go over several connections.
+
     :param offsets: what to commit for which group.
+    :param connections: to each broker.
     """
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    connections: int = 1
     api: ClassVar[Api] = OFFSET_COMMIT
     batch_size: ClassVar[int] = 1
 
@@ -43,7 +48,7 @@ class AlterGroupOffsetsHandler(ChangingHandler):
     ) -> HandlerResult[str, None]:
         """Sort the group by status: by its partitions, since OffsetCommit has no error for the group."""
         (group_id,) = keys
-        return _sort(self.api, broker_id, group_id, self.offsets[group_id], response.partitions)
+        return _sort(self.api, broker_id, group_id, self.offsets[group_id], response)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class DeleteGroupOffsetsHandler(ChangingHandler):
         (group_id,) = keys
         status = coordinator_status(response.error)
         if status is KeyStatus.COMPLETED:
-            return _sort(self.api, broker_id, group_id, self.partitions[group_id], response.partitions)
+            return _sort(self.api, broker_id, group_id, self.partitions[group_id], response)
         result: HandlerResult[str, None] = HandlerResult()
         error = broker_error(response.error, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
         result.add_error(status, group_id, error)
@@ -79,22 +84,24 @@ class DeleteGroupOffsetsHandler(ChangingHandler):
 
 
 def _sort(
-    api: Api,
-    broker_id: BrokerId,
-    group_id: str,
-    asked: Iterable[TopicPartition],
-    codes: Mapping[TopicPartition, ErrorCode],
+    api: Api, broker_id: BrokerId, group_id: str, asked: Iterable[TopicPartition], response: OffsetChangeAnswer
 ) -> HandlerResult[str, None]:
     result: HandlerResult[str, None] = HandlerResult()
+    if isinstance(asked, GroupOffsets) and all(
+        tuple(topic.partitions) == response.changed.get(topic.topic) for topic in asked.topics
+    ):  # a restore, as nearly always
+        result.completed[group_id] = None
+        return result
+    changed = {TopicPartition(topic, partition) for topic, some in response.changed.items() for partition in some}
     errors: dict[TopicPartition, KafkaGroupsError] = {}
     whole: set[KeyStatus] = set()
     for partition in asked:
-        code = codes.get(partition)
+        code = response.partitions.get(partition)
+        if code is ErrorCode.none or (code is None and partition in changed):
+            continue
         subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
         if code is None:
             errors[partition] = MissingAnswerError(f"broker {broker_id} left {subject} out of its answer to {api.name}")
-            continue
-        if code is ErrorCode.none:
             continue
         errors[partition] = broker_error(code, api, broker_id=broker_id, subject=subject)
         whole.add(coordinator_status(code))

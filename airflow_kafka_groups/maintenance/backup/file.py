@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow_values import fill_nulls, literal
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import BACKUPS
@@ -127,8 +128,9 @@ def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUp
     if found is None:
         raise _none(layout, plan_id)
     backup, path, data = found
-    blocks = _verified_blocks(path, data, backup)
-    return backup, (group for block, entries in blocks for group in groups_of(block, entries))
+    known = backup.entries  # of these very bytes: nothing is computed again
+    blocks = _blocks(path, data)
+    return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
 
 
 def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, BackupEntry]:
@@ -188,12 +190,21 @@ def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
 
 def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator[tuple[GroupBlock, list[BackupEntry]]]:
     import pyarrow as pa
+
+    try:
+        for block in _blocks(path, data):
+            yield block, _verified_entries(path, block, backup)
+    except (KeyError, ValueError, pa.ArrowException) as exc:
+        raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
+
+
+def _blocks(path: StoragePath, data: bytes) -> Iterator[GroupBlock]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-            for block in whole_groups(parquet.iter_batches(BATCH_ROWS, use_threads=False)):
-                yield block, _verified_entries(path, block, backup)
+            yield from whole_groups(parquet.iter_batches(BATCH_ROWS, use_threads=False))
     except (KeyError, ValueError, pa.ArrowException) as exc:
         raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
 
@@ -210,7 +221,7 @@ def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> l
         group_id = block.group_ids[lacking] if lacking is not None else block.rows["group_id"][differing].as_py()
         raise BackupError(f"{path}: the rows of group {group_id!r} do not match their fingerprint")
     for name in ("plan_id", "cluster", "kafka_cluster_id"):
-        if (row := _first_false(pc.equal(block.rows[name], getattr(backup, name)))) is not None:
+        if (row := _first_false(pc.equal(block.rows[name], literal(getattr(backup, name))))) is not None:
             group_id = block.rows["group_id"][row].as_py()
             raise BackupError(f"{path}: group {group_id!r} has rows of another plan or cluster")
     kinds = [block.first(name).dictionary_encode() for name in ("group_type", "protocol_type")]
@@ -230,5 +241,5 @@ def _first_false(matches: Any) -> int | None:
     """Return the first row that does not match; a null matches nothing."""
     import pyarrow.compute as pc
 
-    row: int = pc.index(pc.fill_null(matches, False), False).as_py()  # the values, not switches
+    row: int = pc.index(fill_nulls(matches, False), literal(False)).as_py()  # the values, not switches
     return None if row < 0 else row

@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow import as_array
+from airflow_kafka_groups.admin.arrow_values import fill_nulls
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
 
@@ -46,26 +48,31 @@ def groups_of(block: GroupBlock, entries: Sequence[BackupEntry]) -> Iterator[Bac
     """Yield the groups of a verified block with their offsets."""
     topics = block.rows["topic"].dictionary_encode()
     names, topic = topics.dictionary.to_pylist(), topics.indices.to_pylist()
-    numbers = ("partition", "committed_offset", "leader_epoch", "log_start", "log_end")
-    columns = [_known(block.rows[name]) for name in numbers]
+    columns = [_known(block.rows[name], kind) for name, kind in _NUMBERS.items()]
     metadata = block.rows["metadata"].to_pylist()
+    plain = not any(metadata)
     for entry, (start, end) in zip(entries, pairwise([0, *block.ends]), strict=True):
-        # Rows of a topic may lie apart: sorting by topic is stable, and leaves rows alone that are together.
-        order = sorted(range(start, end), key=topic.__getitem__)
-        parts = []
-        for number, rows in groupby(order, key=topic.__getitem__):
-            where = list(rows)
-            partition, offset, epoch = (
-                array(kind, [column[row] for row in where]) for kind, column in zip("iqi", columns[:3], strict=True)
-            )
-            texts = tuple([metadata[row] for row in where])
-            parts.append(TopicOffsets(names[number], partition, offset, epoch, texts if any(texts) else None))
-        bounds = tuple(array("q", [column[row] for row in order]) for column in columns[3:])
-        yield BackedUpGroup(entry=entry, offsets=GroupOffsets(entry.group_id, tuple(parts)), bounds=bounds)
+        of_rows, texts = [column[start:end] for column in columns], metadata[start:end]
+        runs = [(number, len(list(rows))) for number, rows in groupby(topic[start:end])]
+        if len(dict(runs)) < len(runs):  # rows of a topic lie apart; sorting by topic keeps their order
+            order = sorted(range(end - start), key=topic[start:end].__getitem__)
+            of_rows = [array(column.typecode, map(column.__getitem__, order)) for column in of_rows]
+            texts = [texts[row] for row in order]
+            runs = [(number, len(list(rows))) for number, rows in groupby(sorted(topic[start:end]))]
+        parts, first = [], 0
+        for number, count in runs:
+            rows = slice(first, first + count)
+            some = None if plain or not any(texts[rows]) else tuple(texts[rows])
+            partition, offset, epoch = (column[rows] for column in of_rows[:3])
+            parts.append(TopicOffsets(names[number], partition, offset, epoch, some))
+            first += count
+        yield BackedUpGroup(entry=entry, offsets=GroupOffsets(entry.group_id, tuple(parts)), bounds=tuple(of_rows[3:]))
 
 
-def _known(column: Any) -> list[int]:
-    import pyarrow.compute as pc
+_NUMBERS = {"partition": "i", "committed_offset": "q", "leader_epoch": "i", "log_start": "q", "log_end": "q"}
+"""The columns of numbers, and how wide they are."""
 
-    values: list[int] = pc.fill_null(column, -1).to_pylist()
-    return values
+
+def _known(numbers: Any, kind: str) -> array[int]:
+    """Return the numbers of a column, -1 for those that are not known."""
+    return as_array(kind, fill_nulls(numbers, -1))

@@ -16,6 +16,7 @@ import io
 import logging
 from collections.abc import Iterable, Mapping
 
+from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup.file import (
@@ -200,8 +201,8 @@ def _parquet(table: GroupTable, backup: Backup) -> bytes:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    ids = pa.array(list(backup.entries), pa.string())
-    prints = pa.array([entry.fingerprint for entry in backup.entries.values()], pa.string())
+    ids = column(list(backup.entries), pa.string())
+    prints = column([entry.fingerprint for entry in backup.entries.values()], pa.string())
     with_prints = (
         {**named, "fingerprint": prints.take(pc.index_in(named["group_id"], value_set=ids))}
         for named in table.chunks(BATCH_ROWS)

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.contracts.paths import AUDIT
-from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.exceptions import JournalError, MaintenanceError
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
+from airflow_kafka_groups.maintenance.journal.blocks import Blocks
+from airflow_kafka_groups.maintenance.journal.columns import end_of
+from airflow_kafka_groups.maintenance.journal.files import read_entry
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord, fold
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.storage import Layout, check_id, parse_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, check_id, parse_json
 
 NO_END = "the run has begun and its end is not recorded: it was interrupted, or it is still running"
 
@@ -30,10 +34,15 @@ def read_history(layout: Layout, kafka_cluster_id: str | None) -> History:
     return replace(Journal(layout.base, kafka_cluster_id).current(), earlier=earlier_runs(layout))
 
 
-def records_of_plan(layout: Layout, kafka_cluster_id: str | None, plan_id: str) -> dict[str, dict[str, Any]]:
-    """Return the records of every run of a plan, by their paths, oldest first. Raises what ``read_history`` raises."""
+def records_of_plan(
+    layout: Layout, kafka_cluster_id: str | None, plan_id: str, since: datetime
+) -> dict[str, dict[str, Any]]:
+    """Return the records of every run of a plan, by their paths, oldest first. Raises what ``read_history`` raises.
+
+    :param since: when the plan was made.
+    """
     earlier = {path: data for path, data in _audits(layout, f"{check_id('plan_id', plan_id)}-").items()}
-    runs = [run for run in Journal(layout.base, kafka_cluster_id).read().runs if run.begun.get("plan_id") == plan_id]
+    runs = Journal(layout.base, kafka_cluster_id).of_plan(plan_id, since)
     return earlier | {run.path: record_of(run) for run in runs}
 
 
@@ -57,6 +66,24 @@ def record_of(run: RunRecord) -> dict[str, Any]:
         "verification": None,
         "outcomes": [item.to_json() for item in outcomes],
     }
+
+
+def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
+    """Read the last entry of a run, or the record of a version without a journal: its content, and all outcomes.
+
+    Raises ``JournalError`` when it is missing or damaged, and ``StorageError``.
+    """
+    entry = read_entry(path)
+    if entry is None:
+        raise JournalError(f"the record of the deletion is missing: there is no {path}")
+    body = entry.data.get("body")
+    lines = () if body is None else Blocks(path.parent, body).read()
+    try:
+        if body is None:
+            return entry.data, [GroupOutcome.from_json(item) for item in entry.data["outcomes"]]
+        return entry.data, [item for rows in lines for item, _, _ in end_of(rows)]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise JournalError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def earlier_runs(layout: Layout) -> list[RunRecord]:

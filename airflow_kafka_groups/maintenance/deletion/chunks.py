@@ -8,7 +8,8 @@ For each chunk:
    once. From here on the clock runs: ``max_read_age_seconds`` after the reading began no request to delete them leaves.
 3. The conditions of the first step are asked once more, and the stop switch.
 4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
-5. The lease is checked, the request sent, and given up as soon as the lease ends.
+5. The lease is checked, the request sent, and given up as soon as the lease ends. No request leaves later than the
+   lease was certain for when it was checked, even if the event loop is held up until then.
 6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
 
 One chunk is read ahead, while the one before it goes through steps 3 to 6. The intent of a chunk follows the outcome of
@@ -244,6 +245,8 @@ class ChunkedDeletion:
         async def delete() -> GroupResults[None]:
             # Asked for as it begins: the event loop may have been held up since the check above.
             send_within = max(send_by - self._request.monotonic(), 0.0)
+            if self._lease is not None:  # nor can it be cancelled while that lasts
+                send_within = min(send_within, self._lease.send_within)
             # What was read a moment ago also says how much the broker will have to write.
             return await self._admin.delete_consumer_groups(list(groups), offsets=groups, send_within=send_within)
 

@@ -85,6 +85,11 @@ class LeaseGuard:
         """The generation of the lease's group by which this run holds it."""
         return self._lease.generation
 
+    @property
+    def send_within(self) -> float:
+        """The seconds from now within which a request may leave, if the lease is not confirmed again until then."""
+        return max(self._lease.remaining - MARGIN_SECONDS, 0.0)
+
     async def why_lost(self) -> str | None:
         """Return why nothing may be deleted any more, ``None`` while the lease is held."""
         if self.lost is None:

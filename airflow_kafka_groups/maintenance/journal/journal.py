@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS, read_checkpoint, write_checkpoint
-from airflow_kafka_groups.maintenance.journal.columns import end_json, end_of, intents_json, outcomes_json
+from airflow_kafka_groups.maintenance.journal.columns import end_json, intents_json, outcomes_json
 from airflow_kafka_groups.maintenance.journal.files import (
     Chain,
     Entry,
@@ -38,6 +38,7 @@ T = TypeVar("T")
 INLINE_GROUPS = 1_000
 """Up to so many outcomes are in a run's last entry itself; more are in a file of their own."""
 _READERS = 8
+_A_DAY = timedelta(days=1)
 _CLOCK_SLACK = timedelta(minutes=5)
 """By how much the clocks of two workers may differ."""
 
@@ -82,6 +83,20 @@ class Journal:
         since = range(checkpoint.runs + 1, checkpoint.runs + 1 + len(begun))
         runs = [*map(self._read_numbered, checkpoint.open), *_map(self._read_run, since, begun, [*begun[1:], None])]
         return History(runs, settled=checkpoint)
+
+    def of_plan(self, plan_id: str, since: datetime) -> list[RunRecord]:
+        """Read the runs of a plan, oldest first; of all others their first entries, as far back as the plan's day.
+
+        :param since: when the plan was made. Runs that began more than a day before are not looked at.
+
+        Raises as ``read`` does, for the entries that it reads.
+        """
+        first = highest = max(runs_listed(self.folder), default=0)
+        while first > 1 and parse_time(self._require_begun(first).data["at"]) > since - _A_DAY:
+            first -= 1
+        begun = self._begun_entries(max(first, 1), highest)
+        found = [number for number, entry in enumerate(begun) if entry.data.get("plan_id") == plan_id]
+        return [self._read_run(first + at, begun[at], begun[at + 1] if at + 1 < len(begun) else None) for at in found]
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
         """Append the first entry of a run.
@@ -185,24 +200,6 @@ class Journal:
         chain = Chain(run_folder(self.folder, number), begun.sha256)
         chain.read()
         return {"begun": begun.sha256, "entries": chain.count, "head": chain.head}
-
-
-def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
-    """Read the last entry of a run, or the record of a version without a journal: its content, and all outcomes.
-
-    Raises ``JournalError`` when it is missing or damaged, and ``StorageError``.
-    """
-    entry = read_entry(path)
-    if entry is None:
-        raise JournalError(f"the record of the deletion is missing: there is no {path}")
-    body = entry.data.get("body")
-    lines = () if body is None else Blocks(path.parent, body).read()
-    try:
-        if body is None:
-            return entry.data, [GroupOutcome.from_json(item) for item in entry.data["outcomes"]]
-        return entry.data, [item for rows in lines for item, _, _ in end_of(rows)]
-    except (KeyError, TypeError, ValueError) as exc:
-        raise JournalError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def _map(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:

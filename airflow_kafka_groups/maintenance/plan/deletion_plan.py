@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from airflow_kafka_groups.admin.arrow_values import literal
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.ids import parse_time
@@ -268,7 +269,7 @@ def _check_groups(plan_id: str, groups: PlannedGroups) -> None:
     if not pc.all(pc.is_finite(table["idle_seconds"]), min_count=0).as_py():
         raise PlanError(f"plan {plan_id} cannot be written: an idle time is not finite")
     sealed = pc.match_substring_regex(table["fingerprint"], r"^[0-9a-f]{64}$")
-    if (first := pc.index(sealed, False).as_py()) >= 0:  # the value, not a switch
+    if (first := pc.index(sealed, literal(False)).as_py()) >= 0:  # the value, not a switch
         group_id = table["group_id"][first].as_py()
         raise PlanError(f"plan {plan_id}: group {group_id!r} has no fingerprint of its offsets")
 

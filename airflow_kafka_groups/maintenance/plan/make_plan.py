@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -224,11 +225,11 @@ def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts) -> PlannedGro
     import pyarrow as pa
 
     schema = planned_schema()
-    judged = verdicts.table.take(pa.array([candidate.number for candidate in candidates], pa.int64()))
+    judged = verdicts.table.take(column([candidate.number for candidate in candidates], pa.int64()))
     columns = {name: judged[name] for name in schema.names if name in judged.column_names}
     for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint"):
         values = [getattr(candidate.summary, name) for candidate in candidates]
-        columns[name] = pa.array(values, schema.field(name).type)
+        columns[name] = column(values, schema.field(name).type)
     return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
+from airflow_kafka_groups.admin.arrow_values import column, literal
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
@@ -110,7 +111,7 @@ class PlanRows(Sequence[_Group]):
         """Return these groups, as columns."""
         import pyarrow as pa
 
-        return type(self)(self.table.take(pa.array(numbers, pa.int64())))
+        return type(self)(self.table.take(column(numbers, pa.int64())))
 
     def _objects(self, rows: Any) -> Iterator[_Group]:
         raise NotImplementedError
@@ -166,7 +167,7 @@ class KeptGroups(PlanRows[KeptGroup]):
         import pyarrow as pa
 
         ordered = sorted(groups, key=lambda group: group.group_id)
-        columns = {name: pa.array([getattr(group, name) for group in ordered], pa.string()) for name in _KEPT}
+        columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in _KEPT}
         return cls(pa.table(columns, schema=kept_schema()))
 
     def _objects(self, rows: Any) -> Iterator[KeptGroup]:
@@ -206,7 +207,7 @@ def write_rows(planned: PlannedGroups, kept: KeptGroups) -> bytes:
     parts = []
     for groups, place in ((planned, range(len(planned))), (kept, [None] * len(kept))):
         named = {name: groups.table[name] for name in groups.table.column_names}
-        named["place"] = pa.array(place, pa.int32())
+        named["place"] = column(place, pa.int32())
         parts.append(pa.table([named.get(field.name, pa.nulls(len(groups), field.type)) for field in schema], schema))
     table = pa.concat_tables(parts)
     buffer = io.BytesIO()
@@ -249,7 +250,7 @@ def find_rows(data: bytes, group_id: str) -> list[PlannedGroup | KeptGroup]:
         groups = [n for n in range(parquet.num_row_groups) if _may_have(parquet.metadata.row_group(n), group_id)]
         table = parquet.read_row_groups(groups, use_threads=False)
     _require_schema(table)
-    found = table.filter(pc.equal(table["group_id"], group_id))
+    found = table.filter(pc.equal(table["group_id"], literal(group_id)))
     is_planned = pc.is_valid(found["place"])
     return [*PlannedGroups(found.filter(is_planned)), *KeptGroups(found.filter(pc.invert(is_planned)))]
 

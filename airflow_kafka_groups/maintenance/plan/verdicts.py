@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow_values import literal
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
 _TIMES = ("empty_since", "last_moved_at", "idle_since", "observed_at")
@@ -111,7 +112,7 @@ class Verdicts:
         import pyarrow.compute as pc
 
         ids = self.table["group_id"].combine_chunks()
-        again = pc.index(pc.equal(ids[1:], ids[:-1]), True).as_py()  # the value, not a switch
+        again = pc.index(pc.equal(ids[1:], ids[:-1]), literal(True)).as_py()  # the value, not a switch
         return None if again < 0 else str(ids[again])
 
 
@@ -119,18 +120,21 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     """Read all verdicts about a snapshot.
 
     Raises ``SnapshotError`` if the job has not finished (no summary), its summary is about another snapshot, a file
-    cannot be read, or a group is judged twice.
+    cannot be read, or a group is judged twice; and ``StorageError``.
     """
     import pyarrow as pa
 
     path = layout.verdict_summary(snapshot_id)
-    if not path.exists():
+    with storage_errors("read", path):
+        judged = path.exists()
+    if not judged:
         raise SnapshotError(f"snapshot {snapshot_id} is not judged: {path} does not exist; run the Spark job first")
     summary = read_json(path, "the summary of the Spark job", SnapshotError, formats=None)
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
-    table = pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))])
+    with storage_errors("read", layout.verdicts(snapshot_id)):
+        table = pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))])
     verdicts = Verdicts(table, JudgedBy.from_summary(summary))
     if (group_id := verdicts.twice()) is not None:
         raise SnapshotError(f"group {group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")
@@ -167,7 +171,7 @@ def _read(path: StoragePath) -> Any:
     except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
         raise SnapshotError(f"{path} cannot be read: {exc}") from exc
     for column in _REQUIRED:
-        if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), True).as_py()) >= 0:
+        if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), literal(True)).as_py()) >= 0:
             raise SnapshotError(f"{path}: group {columns['group_id'][row].as_py()!r} has no {column.name}")
     # Earlier versions of the job made no forecasts.
     nothing = {field.name: pa.nulls(len(table), field.type) for field in schema if field.name not in present}
@@ -187,4 +191,4 @@ def _cast(column: Any, kind: Any, name: str) -> Any:
         return pa.nulls(len(column), kind)
     if not pa.types.is_floating(kind):
         return column
-    return pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
+    return pc.if_else(pc.is_finite(column), column, literal(None, kind))

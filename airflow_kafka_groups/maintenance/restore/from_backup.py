@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from operator import le
 from typing import cast
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
@@ -114,6 +115,8 @@ def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:
 
 def _skipped(group: BackedUpGroup, ends: Ends, recreated: Mapping[str, str]) -> dict[TopicPartition, str]:
     """Return the partitions that cannot be restored, with the reason."""
+    if _all_restorable(group, ends, recreated):
+        return {}
     skipped = {}
     rows = ((topic.topic, row[0], row[1]) for topic in group.offsets.topics for row in topic.rows())
     for (topic, partition, offset), old_start, old_end in zip(rows, *group.bounds, strict=True):
@@ -123,6 +126,26 @@ def _skipped(group: BackedUpGroup, ends: Ends, recreated: Mapping[str, str]) -> 
         if reason is not None:
             skipped[TopicPartition(topic, partition)] = reason
     return skipped
+
+
+def _all_restorable(group: BackedUpGroup, ends: Ends, recreated: Mapping[str, str]) -> bool:
+    """Return whether none of the group's partitions is skipped: ``_why_skipped`` of all of them, by column."""
+    first = 0
+    for topic in group.offsets.topics:
+        if topic.topic in recreated:
+            return False
+        # The pairs equal the TopicPartition of which ``ends`` knows.
+        found = [ends.get((topic.topic, partition)) for partition in topic.partitions]  # type: ignore[call-overload]
+        if set(map(type, found)) != {tuple}:
+            return False
+        starts, stops = zip(*found, strict=True)
+        old_starts, old_stops = (column[first : first + len(found)] for column in group.bounds)
+        offsets = topic.offsets
+        for less, more in ((old_stops, stops), (old_starts, starts), (starts, offsets), (offsets, stops)):
+            if not all(map(le, less, more)):
+                return False
+        first += len(found)
+    return True
 
 
 def _was_committed_since(now: OffsetAndMetadata, saved: OffsetAndMetadata) -> bool:

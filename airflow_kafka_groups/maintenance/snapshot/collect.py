@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
-from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -28,7 +27,7 @@ from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, c
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
-from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_parquet
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import (
     BrokerId,
@@ -72,8 +71,9 @@ async def take_snapshot(
     :param now: the clock.
     :param progress: called with (stage, done, total).
 
-    Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails, or a
-    snapshot with a later time exists (``SnapshotError``); files without a manifest are not a snapshot.
+    Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails
+    (``StorageError``), or a snapshot with a later time exists (``SnapshotError``); files without a manifest are not a
+    snapshot.
     """
     wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
@@ -91,7 +91,7 @@ async def take_snapshot(
     observed_at = now()
     missing = {_missing(where): str(error) for where, error in listings.errors.items()}
     progress("write", 0, len(table))
-    rows = await asyncio.to_thread(_write, layout, snapshot_id, table)
+    rows = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
     progress("write", rows, rows)
     scope: dict[str, Any] = {"include": list(groups.include), "exclude": list(groups.exclude)}
     manifest = SnapshotManifest(
@@ -134,14 +134,6 @@ async def take_snapshot(
         not_found=tuple(not_found),
         failed=dict(list(failed.items())[:_FAILED_SHOWN]),
     )
-
-
-def _write(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
-    folder = layout.snapshot_data(snapshot_id)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / SNAPSHOT_FILE).open("wb") as file:
-        constants = {"cluster": layout.cluster, "run_id": snapshot_id}
-        return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
 
 
 def require_after_the_newest(layout: Layout, now: datetime) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from airflow_kafka_groups.admin.arrow_values import column, repeat
 from airflow_kafka_groups.maintenance.fingerprint import fingerprints
 
 BATCH_ROWS = 32_768
@@ -41,7 +42,7 @@ class GroupBlock:
         """Return a column with the value in the first row of each group."""
         import pyarrow as pa
 
-        return self.rows[name].take(pa.array([0, *self.ends[:-1]] if self.ends else [], pa.int64()))
+        return self.rows[name].take(column([0, *self.ends[:-1]] if self.ends else [], pa.int64()))
 
     def first_valid(self, name: str) -> list[Any]:
         """Return each group's first value of a column that is not null; ``None`` where all are."""
@@ -60,12 +61,9 @@ class GroupBlock:
     def repeated(self, values: list[str]) -> Any:
         """Return a column with a value for each group in all of its rows."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        if not self.ends:
-            return pa.array([], pa.string())
-        numbers = pa.RunEndEncodedArray.from_arrays(pa.array(self.ends, pa.int32()), range(len(self.ends)))
-        return pa.array(values, pa.string()).take(pc.run_end_decode(numbers))
+        numbers = column(range(len(self.ends)), pa.int32())
+        return column(values, pa.string()).take(repeat(numbers, column(self.ends, pa.int32())))
 
     def groups(self) -> Iterator[tuple[str, Any]]:
         """Yield each group's id and rows."""
@@ -83,11 +81,11 @@ def whole_groups(batches: Iterable[Any]) -> Iterator[GroupBlock]:
         if not len(batch):
             continue
         last = batch["group_id"][-1]
-        start = pc.index(pc.not_equal(batch["group_id"], last)[::-1], True).as_py()  # the value
-        if start < 0 and (not waiting or waiting[0]["group_id"][-1] == last):
+        ends = pc.run_end_encode(batch["group_id"]).run_ends
+        start = ends[-2].as_py() if len(ends) > 1 else 0  # where the rows of the last group begin
+        if start == 0 and (not waiting or waiting[0]["group_id"][-1] == last):
             waiting.append(batch)  # one group, which may go on
             continue
-        start = len(batch) - start if start >= 0 else 0
         yield GroupBlock(_joined(pa, [*waiting, batch.slice(0, start)]))
         waiting = [batch.slice(start)]
     if waiting:

@@ -10,7 +10,8 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow import OffsetColumns, OffsetRows, as_column, null_if_negative
+from airflow_kafka_groups.admin.arrow import OffsetColumns, OffsetRows, null_if_negative
+from airflow_kafka_groups.admin.arrow_values import as_column, column, literal
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
 
 LogEnds = tuple["array[int]", "array[int]"]
@@ -78,14 +79,14 @@ class GatheredRows:
 
         self._columns = columns
         self.group = columns.group
-        topic = pc.shift_left(columns.topic.cast(pa.int64()), pa.scalar(_PARTITION_BITS, pa.int64()))
+        topic = pc.shift_left(columns.topic.cast(pa.int64()), literal(_PARTITION_BITS))
         seen = null_if_negative(pc.add(topic, columns.partition.cast(pa.int64()))).dictionary_encode()
         self._partition = seen.indices
         low = (1 << _PARTITION_BITS) - 1
         self.partitions = [
             TopicPartition(columns.topics[key >> _PARTITION_BITS], key & low) for key in seen.dictionary.to_pylist()
         ]
-        self._error_texts = pa.array([text for _, text in errors], pa.string())
+        self._error_texts = column([text for _, text in errors], pa.string())
         codes = array("i", [-1]) * len(columns.group)
         for number, (row, _) in enumerate(errors):
             codes[row] = number
@@ -108,11 +109,11 @@ class GatheredRows:
         if not len(starts) == len(ends) == len(self.partitions):
             raise ValueError("give one log start and one log end for each partition")
         start, end = (null_if_negative(as_column(pa.int64(), values)) for values in (starts, ends))
-        topics = pa.array(self._columns.topics, pa.string())
+        topics = column(self._columns.topics, pa.string())
         for first in range(0, len(self.group), rows):
             chosen = _chooser(order, first, rows)
             group, partition, error = chosen(self.group), chosen(self._partition), chosen(self._error)
-            yield {name: column.take(group) for name, column in groups.items()} | {
+            yield {name: values.take(group) for name, values in groups.items()} | {
                 **self._offsets(chosen, topics),
                 "log_start": start.take(partition),
                 "log_end": end.take(partition),
@@ -120,7 +121,6 @@ class GatheredRows:
             }
 
     def _offsets(self, chosen: Callable[[Any], Any], topics: Any) -> dict[str, Any]:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         columns = self._columns
@@ -131,7 +131,7 @@ class GatheredRows:
             "partition": null_if_negative(chosen(columns.partition)),
             "committed_offset": offset,
             "leader_epoch": null_if_negative(chosen(columns.leader_epoch)),
-            "metadata": pc.if_else(pc.is_valid(offset), metadata, pa.scalar(None, metadata.type)),
+            "metadata": pc.if_else(pc.is_valid(offset), metadata, literal(None, metadata.type)),
         }
 
 

@@ -11,13 +11,15 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from airflow_kafka_groups.admin.arrow_values import column, literal
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
+from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
-from airflow_kafka_groups.maintenance.storage import Layout, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
@@ -59,9 +61,14 @@ class GroupSummary(NamedTuple):
 
 
 def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
-    """Read a snapshot's manifest. Raises ``SnapshotError`` if it is missing, damaged or of another cluster."""
+    """Read a snapshot's manifest.
+
+    Raises ``SnapshotError`` if it is missing, damaged or of another cluster, and ``StorageError``.
+    """
     path = layout.manifest(snapshot_id)
-    if not path.exists() and layout.snapshot_data(snapshot_id).exists():
+    with storage_errors("read", path):
+        incomplete = not path.exists() and layout.snapshot_data(snapshot_id).exists()
+    if incomplete:
         raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
     try:
         manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError))
@@ -73,10 +80,8 @@ def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
 
 
 def snapshot_ids(layout: Layout) -> list[str]:
-    """Return the ids of all snapshots with a manifest, oldest first."""
-    if not layout.manifests.exists():
-        return []
-    names = [path.name for path in layout.manifests.iterdir()]
+    """Return the ids of all snapshots with a manifest, oldest first. Raises ``StorageError``."""
+    names = list_names(layout.manifests)
     return sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith("."))
 
 
@@ -146,19 +151,20 @@ class SnapshotReader:
         import pyarrow.parquet as pq
 
         path = self._layout.snapshot_data(self.manifest.snapshot_id) / name
-        try:
-            with path.open("rb") as file, pq.ParquetFile(file) as parquet:
-                yield parquet
-        except FileNotFoundError:
-            raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None
-        except (OSError, KeyError, pa.ArrowException) as exc:
-            raise SnapshotError(f"{path} cannot be read: {exc}") from exc
+        with storage_errors("read", path):
+            try:
+                with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+                    yield parquet
+            except FileNotFoundError:
+                raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None
+            except (OSError, KeyError, pa.ArrowException) as exc:
+                raise SnapshotError(f"{path} cannot be read: {exc}") from exc
 
     def _batches(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        keep = None if wanted is None else pa.array(sorted(wanted), pa.string())
+        keep = None if wanted is None else column(sorted(wanted), pa.string())
         with self._parquet(name) as parquet:
             for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
                 yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
@@ -169,8 +175,8 @@ class SnapshotReader:
 
         last = None
         for block in whole_groups(self._batches(name, wanted, columns)):
-            for column, own in (("cluster", self.manifest.cluster), ("run_id", self.manifest.snapshot_id)):
-                if not pc.all(pc.equal(block.rows[column], own), skip_nulls=False).as_py():
+            for name_of, own in (("cluster", self.manifest.cluster), ("run_id", self.manifest.snapshot_id)):
+                if not pc.all(pc.equal(block.rows[name_of], literal(own)), skip_nulls=False).as_py():
                     raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
             for group_id in block.group_ids:
                 if last is not None and group_id <= last:

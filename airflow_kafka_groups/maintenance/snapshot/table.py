@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any
 
-from airflow_kafka_groups.admin.arrow import as_column
-from airflow_kafka_groups.contracts.columns import Columns
+from airflow_kafka_groups.admin.arrow_values import as_column, column, literal
+from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
+from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
+from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 _ROWS_AT_ONCE = 131_072
@@ -69,14 +71,14 @@ class GroupTable:
 
         gathered, facts = self._end(), self._facts
         groups = {
-            name: pa.array([getattr(fact, name) for fact in facts], pa.string())
+            name: column([getattr(fact, name) for fact in facts], pa.string())
             for name in ("group_id", "group_type", "protocol_type", "state")
         }
         groups |= {
-            name: pa.array([getattr(fact, name) for fact in facts], pa.int32()) for name in ("members", "coordinator")
+            name: column([getattr(fact, name) for fact in facts], pa.int32()) for name in ("members", "coordinator")
         }
         groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
-        by_id = pa.array(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
+        by_id = column(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
         rank = pc.sort_indices(by_id)  # the inverse of a permutation sorts it
         order = pc.sort_indices(rank.take(gathered.group))
         return gathered.chunks(groups, self._log_ends, rows, order)
@@ -85,6 +87,16 @@ class GroupTable:
         if self._gathered is None:
             self._gathered = self._rows.end()
         return self._gathered
+
+
+def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
+    """Write the rows of a snapshot and return their number. Raises ``StorageError``."""
+    constants = {"cluster": layout.cluster, "run_id": snapshot_id}
+    folder = layout.snapshot_data(snapshot_id)
+    with storage_errors("written", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / SNAPSHOT_FILE).open("wb") as file:
+            return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
 
 
 def write_parquet(
@@ -104,7 +116,7 @@ def write_parquet(
     with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=True) as writer:
         for chunk in chunks:
             size = len(chunk["group_id"])
-            named = {**chunk, **{name: pa.repeat(value, size) for name, value in constants.items()}}
+            named = {**chunk, **{name: pa.repeat(literal(value), size) for name, value in constants.items()}}
             writer.write_table(pa.table([named[name] for name in schema.names], schema=schema))
             rows += size
     return rows

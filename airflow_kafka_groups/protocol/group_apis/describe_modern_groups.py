@@ -18,7 +18,8 @@ from airflow_kafka_groups.protocol.apis import (
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, decode_message
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, strings
 from airflow_kafka_groups.protocol.operations import operations
 
 GROUP_TYPES: Mapping[Api, GroupType] = {
@@ -29,9 +30,8 @@ GROUP_TYPES: Mapping[Api, GroupType] = {
 
 
 def build(api: Api, group_ids: Sequence[str], include_authorized_operations: bool, version: int) -> Message:
-    """Build a request."""
-    request = getattr(request_schema(api, version), f"{api.name}Request")
-    return request(group_ids=tuple(group_ids), include_authorized_operations=include_authorized_operations)
+    """Build a request; every version has the same fields."""
+    return strings(group_ids) + boolean(include_authorized_operations) + NO_TAGS
 
 
 def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT
 from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs import offset_commit as hot_codec
 
 _FIRST_EPOCH_VERSION = 6
 _NOT_A_MEMBER = -1
@@ -21,6 +22,9 @@ _NOT_A_MEMBER = -1
 
 def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int) -> Message:
     """Build a request for one group; no version takes more."""
+    if OFFSET_COMMIT.is_flexible(version):
+        columns = offsets if isinstance(offsets, GroupOffsets) else GroupOffsets.from_mapping(group_id, offsets)
+        return hot_codec.encode(group_id, columns.topics)
     schema = request_schema(OFFSET_COMMIT, version)
     by_topic: dict[str, list[Any]] = {}
     for (topic, partition), value in offsets.items():
@@ -40,7 +44,13 @@ def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ve
 
 def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
     """Decode a response frame."""
-    response = decode_message(OFFSET_COMMIT, version, frame)
+    if OFFSET_COMMIT.is_flexible(version):
+        return hot_codec.decode(frame)
+    return from_kio(decode_message(OFFSET_COMMIT, version, frame))
+
+
+def from_kio(response: Message) -> OffsetChangeAnswer:
+    """Convert a response that kio has read."""
     partitions = {
         TopicPartition(topic.name, part.partition_index): part.error_code
         for topic in response.topics

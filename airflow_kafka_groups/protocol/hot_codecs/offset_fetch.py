@@ -82,6 +82,11 @@ def _marks(count: int) -> tuple[_Unpack, tuple[int, ...]]:
     return struct.Struct("<" + "16xI" * count).unpack_from, (1,) * count
 
 
+def _are_plain(rows: bytes, count: int) -> bool:
+    unpack, plain = _marks(count)
+    return unpack(rows) == plain
+
+
 class _OffsetsReader(CompactReader):
     """A cursor over a frame of offsets."""
 
@@ -165,8 +170,7 @@ class _OffsetsReader(CompactReader):
             name = self._name(self.read(read_compact_string_as_bytes))
             count = self.array_length()
             rows = self.data[self.position : self.position + count * _ROW_SIZE]
-            unpack, plain = _marks(count)
-            if len(rows) == count * _ROW_SIZE > 0 and unpack(rows) == plain:
+            if len(rows) == count * _ROW_SIZE > 0 and _are_plain(rows, count):
                 self.position += len(rows)
                 topics.append(TopicOffsets.packed(name, rows))
             else:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow import as_column
+from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.spark.source.groups import ListedGroups

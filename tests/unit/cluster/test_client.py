@@ -11,7 +11,11 @@ import pytest
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.exceptions import ConnectionFailedError, NoBrokerAvailableError
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConnectionFailedError,
+    NoBrokerAvailableError,
+)
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA
 from airflow_kafka_groups.transport.base import BrokerConnection
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster
@@ -161,8 +165,8 @@ async def test_any_broker_will_do_and_one_that_is_connected_comes_first() -> Non
         (first,) = fake.requests(METADATA)
         there = [broker_id for broker_id in BROKERS if broker_id != first.broker_id]
         for broker_id in there:
-            if broker_id in cluster._connections:
-                await cluster._connections.pop(broker_id).aclose()
+            if (broker_id, 0) in cluster._connections:
+                await cluster._connections.pop((broker_id, 0)).aclose()
         before = opened(fake)
         assert (await cluster.any_connection()).usable
         assert opened(fake) == before
@@ -190,3 +194,49 @@ async def test_metadata_that_came_just_now_is_not_asked_for_again(monkeypatch: p
         monkeypatch.setattr(cluster, "_fresh_at", time.monotonic() - 1)
         await cluster.fresh_metadata()
         assert len(fake.requests(METADATA)) == 2
+
+
+async def test_further_connections_are_opened_when_they_are_needed_and_closed_with_the_client() -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake:
+        async with client(fake) as cluster:
+            own = await cluster.connection(1)
+            before = opened(fake)
+            assert cluster.open_connection(1, 2) is None
+            found = await asyncio.gather(*(cluster.connection(1, number) for number in (0, 1, 2, 2)))
+            assert found[0] is own
+            assert len(set(map(id, found))) == 3
+            assert opened(fake) == before + 2
+            assert cluster.open_connection(1, 2) is found[3]
+        await asyncio.sleep(0.2)  # until the other end has noticed
+        assert fake.open_connections == 0
+
+
+async def test_a_further_connection_that_is_refused_is_not_missed_and_not_tried_at_once_again() -> None:
+    """As with a broker's max.connections.per.ip."""
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        own = await cluster.connection(1)
+        fake.control(API_VERSIONS, lambda *_: Cut)
+        before = opened(fake)
+        assert await cluster.connection(1, 1) is own
+        assert await cluster.connection(1, 1) is own
+        assert opened(fake) == before + 1
+        fake.control(API_VERSIONS, lambda *_: None)
+        assert await cluster.connection(1, 2) is not own
+        assert not cluster._unreached, "the broker's address is right"
+
+
+async def test_a_further_connection_comes_after_the_brokers_own_so_that_a_login_is_tried_once() -> None:
+    async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        await (await cluster.connection(1)).aclose()
+        refused = AuthenticationFailedError("b1:9092", "the password is wrong")
+        tried: list[int] = []
+
+        async def refuse(host: str, port: int) -> BrokerConnection:
+            tried.append(port)
+            raise refused
+
+        cluster._connect = refuse
+        attempts = (cluster.connection(1, number) for number in range(1, 9))
+        results = await asyncio.gather(*attempts, return_exceptions=True)
+        assert all(result is refused for result in results)
+        assert len(tried) == 1

@@ -193,6 +193,7 @@ def test_texts_from_a_uri_are_read_as_what_they_mean() -> None:
     assert read_connection(connection({"parallelism": "2"})).limits == {
         "batches_in_flight": 2,
         "singles_in_flight": 128,
+        "commit_connections": 40,
     }
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, StorageError
 from airflow_kafka_groups.maintenance import storage
 from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, check_id, cluster_folder, read_json
+from tests.fakes.refusing_path import BotoError, RefusingPath
 
 ID = "20260301T120000Z-0123abcd"
 
@@ -74,7 +75,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
         raise OSError("the disk is full")
 
     monkeypatch.setattr(Path, "replace", crash)
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(StorageError, match="full"):
         storage.write_json(tmp_path / "x", "b.json", {"format": 1})
     assert not (tmp_path / "x" / "b.json").exists()
 
@@ -154,3 +155,25 @@ def test_a_disk_that_loses_bytes_is_noticed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Path, "replace", torn)
     with pytest.raises(MaintenanceError, match="differs from what was written"):
         storage.write_json(tmp_path, "a.json", {})
+
+
+@pytest.mark.parametrize("refused", ["mkdir", "write_bytes", "read_bytes"])
+def test_an_error_of_the_storage_names_the_path_and_the_remedy(tmp_path: Path, refused: str) -> None:
+    folder: Any = RefusingPath(tmp_path, refused)
+    with pytest.raises(
+        StorageError, match=r"one\.json could not be written: BotoError: AccessDenied.*storage_path"
+    ) as it:
+        storage.write_json(folder, "one.json", {"format": 1})
+    assert isinstance(it.value.__cause__, BotoError)
+
+
+def test_an_error_of_the_storage_is_never_a_file_that_is_missing(tmp_path: Path) -> None:
+    path: Any = RefusingPath(tmp_path / "one.json", "read_bytes")
+    with pytest.raises(StorageError, match="could not be read: BotoError"):
+        read_json(path, "the plan", PlanError)
+
+
+def test_a_disk_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="could not be written"):
+        storage.write_file(tmp_path / "file", "one.json", b"x")

@@ -138,6 +138,15 @@ def test_an_answer_with_something_after_it_is_a_named_error() -> None:
         decode_response(apis.DELETE_GROUPS, 2, data + b"abc")
 
 
+def test_a_tagged_field_that_kio_does_not_know_is_a_named_error() -> None:
+    """Kio raises KeyError for it, which would close the connection and leave the call to its deadline."""
+    tag = b"\x01\x4d\x01x"  # one of them, number 77, of one byte
+    data = b"\x00\x00\x00\x07\x00" + b"\x00" * 4 + b"\x01" + tag
+    with pytest.raises(RemoteProtocolError, match="ConsumerGroupDescribe v0 cannot be read: KeyError") as failed:
+        decode_response(apis.CONSUMER_GROUP_DESCRIBE, 0, data)
+    assert isinstance(failed.value.__cause__, KeyError)
+
+
 @given(st.binary(max_size=200))
 def test_noise_is_a_named_error_or_an_answer_but_never_a_crash(noise: bytes) -> None:
     try:
@@ -151,6 +160,7 @@ def kio_reads(body: bytes, version: int = 8, api: Api = OFFSET_FETCH) -> Any:
     return entity_reader(load_request_schema(api.key, version))(body, 0)[0]
 
 
+MODERN = tuple(describe_modern_groups.GROUP_TYPES)
 NAMES = st.lists(st.text(max_size=200), unique=True, max_size=150)
 
 
@@ -198,6 +208,17 @@ def test_questions_about_groups_written_by_hand_are_what_kio_writes(
         groups=tuple(group_ids), include_authorized_operations=with_operations
     )
     assert describe_groups.build(group_ids, with_operations, version) == encode_body(by_kio)
+
+
+@given(NAMES, st.booleans(), st.sampled_from([(api, v) for api in MODERN for v in versions_of(api)]))
+def test_questions_about_newer_groups_written_by_hand_are_what_kio_writes(
+    group_ids: list[str], with_operations: bool, of: tuple[Api, int]
+) -> None:
+    api, version = of
+    by_kio = getattr(request_schema(api, version), f"{api.name}Request")(
+        group_ids=tuple(group_ids), include_authorized_operations=with_operations
+    )
+    assert describe_modern_groups.build(api, group_ids, with_operations, version) == encode_body(by_kio)
 
 
 class TestRefusals:

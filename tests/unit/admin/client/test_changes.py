@@ -1,10 +1,20 @@
-"""What a deletion asks before it deletes: only where a type of group is not meant to go."""
+"""What a deletion asks before it deletes, and how commits of many groups travel."""
 
 from __future__ import annotations
 
-from airflow_kafka_groups.models import GroupType
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS
-from tests.fakes.cluster import FakeCluster
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cluster.routing import offsets_partition
+from airflow_kafka_groups.exceptions import ConfigurationError, PartitionsFailedError
+from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol.apis import API_VERSIONS, DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.fakes import answers
+from tests.fakes.cluster import MODERN, Cut, FakeCluster
 from tests.unit.admin.client.faults import client
 
 
@@ -25,3 +35,103 @@ async def test_to_delete_nothing_is_to_ask_nothing() -> None:
     async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
         assert dict(await admin.delete_consumer_groups([])) == {}
         assert (fake.requests(LIST_GROUPS), fake.requests(DELETE_GROUPS)) == ([], [])
+
+
+COMMIT = {TopicPartition("t", 0): OffsetAndMetadata(7)}
+MANY = [f"group-{number:03d}" for number in range(200)]
+
+
+async def test_commits_of_many_groups_go_over_several_connections_and_those_of_few_over_one() -> None:
+    async with FakeCluster() as fake, client(fake, commit_connections=4) as admin:
+        for groups, connections in ((5, 2), (200, 8)):
+            results = await admin.alter_consumer_group_offsets(dict.fromkeys(MANY[:groups], COMMIT))
+            results.raise_for_errors()
+            assert len(fake.requests(API_VERSIONS)) == fake.open_connections == connections
+
+
+async def test_connections_that_a_broker_refuses_are_not_missed() -> None:
+    async with FakeCluster() as fake, client(fake) as admin:
+        (await admin.describe_consumer_groups(MANY)).raise_for_errors()  # connects to both
+        fake.control(API_VERSIONS, lambda *_: Cut)
+        (await admin.alter_consumer_group_offsets(dict.fromkeys(MANY, COMMIT))).raise_for_errors()
+        assert fake.open_connections == 2
+
+
+async def test_a_broker_has_as_many_commits_to_work_on_as_there_are_connections() -> None:
+    """It works on one request of a connection at a time."""
+    at_once: Counter[int] = Counter()
+    most: Counter[int] = Counter()
+    async with FakeCluster() as fake, client(fake, commit_connections=4) as admin:
+
+        async def slowly(broker_id: int, version: int, request: Any) -> None:
+            at_once[broker_id] += 1
+            most[broker_id] = max(most[broker_id], at_once[broker_id])
+            await asyncio.sleep(0.01)
+            at_once[broker_id] -= 1
+
+        fake.control(OFFSET_COMMIT, slowly)
+        (await admin.alter_consumer_group_offsets(dict.fromkeys(MANY, COMMIT))).raise_for_errors()
+    assert most == {1: 4, 2: 4}
+
+
+async def test_a_group_goes_over_the_same_connection_each_time() -> None:
+    """What was given up may still be worked on; another connection could overtake it."""
+    async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=4, request_timeout=0.3) as admin:
+        seen: list[int] = []
+
+        async def first_is_slow(broker_id: int, version: int, request: Any) -> None:
+            offset = request.topics[0].partitions[0].committed_offset
+            if request.group_id == MANY[0]:
+                await asyncio.sleep(0.6 if offset == 1 else 0)
+                seen.append(offset)
+
+        fake.control(OFFSET_COMMIT, first_is_slow)
+        failed = []
+        for offset in (1, 2):
+            of_group = {TopicPartition("t", 0): OffsetAndMetadata(offset)}
+            failed.append((await admin.alter_consumer_group_offsets(dict.fromkeys(MANY[:40], of_group))).failed)
+        assert MANY[0] in failed[0]
+        await asyncio.sleep(0.5)
+        assert seen == [1, 2]
+
+
+async def test_commits_of_one_partition_of_the_offsets_topic_follow_one_another() -> None:
+    async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=1) as admin:
+        results = await admin.alter_consumer_group_offsets(dict.fromkeys(MANY, COMMIT))
+        assert list(results) == MANY, "the results come in the order of the groups"
+        sent = [offsets_partition(sent.keys[0], 50) for sent in fake.requests(OFFSET_COMMIT)]
+        assert sent == sorted(sent)
+        assert len(set(sent)) > 20
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_a_partition_that_is_left_out_or_refused_is_named_also_where_columns_are_committed(
+    partition: int,
+) -> None:
+    wanted = {TopicPartition("t", number): OffsetAndMetadata(7) for number in (0, 1)}
+    columns: Any = GroupOffsets.from_mapping("g", dict(wanted))
+    answered = TopicPartition("t", 1 - partition)
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+        fake.control(
+            OFFSET_COMMIT, lambda _, version, request: answers.offset_commit(version, {answered: ErrorCode.none})
+        )
+        results = await admin.alter_consumer_group_offsets({"g": columns})
+    error = results["g"].error
+    assert isinstance(error, PartitionsFailedError)
+    assert set(error.partition_errors) == {TopicPartition("t", partition)}
+
+
+@pytest.mark.parametrize(
+    ("where", "offset"),
+    [(("t", 0), -1), (("t", 0), 2**63), (("t", -1), 0), (("t", 2**31), 0)],
+)
+async def test_what_cannot_be_committed_is_refused_by_name_before_anything_is_sent(
+    where: tuple[str, int], offset: int
+) -> None:
+    async with FakeCluster() as fake, client(fake) as admin:
+        with pytest.raises(ConfigurationError, match=r"offsets\['g'\]|partition"):
+            await admin.alter_consumer_group_offsets({"g": {TopicPartition(*where): OffsetAndMetadata(offset)}})
+        none: Any = GroupOffsets.from_mapping("g", {TopicPartition("t", 0): None})
+        with pytest.raises(ConfigurationError, match="OffsetAndMetadata"):
+            await admin.alter_consumer_group_offsets({"g": none})
+        assert fake.requests(OFFSET_COMMIT) == []

@@ -17,7 +17,15 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
 )
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, FIND_COORDINATOR, LIST_GROUPS, METADATA, OFFSET_FETCH
+from airflow_kafka_groups.protocol.apis import (
+    CONSUMER_GROUP_DESCRIBE,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_FETCH,
+)
 from airflow_kafka_groups.protocol.codec import response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
@@ -91,6 +99,16 @@ class TestOutOfShape:
             results = await admin.list_consumer_group_offsets(GROUPS)
         assert {type(error) for error in results.failed.values()} == {RemoteProtocolError}
         assert set(results.failed) == set(GROUPS)
+
+    async def test_a_field_that_the_codec_does_not_know_fails_its_groups_at_once(self) -> None:
+        unknown = b"\x00\x00\x00\x00\x01\x01\x4d\x01x"  # no group, and a tagged field with the number 77
+        absent = dict.fromkeys(GROUPS, ErrorCode.group_id_not_found)
+        async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+            fake.control(DESCRIBE_GROUPS, lambda _, version, request: answers.describe_groups(version, absent))
+            fake.control(CONSUMER_GROUP_DESCRIBE, lambda *_: Noise(unknown))
+            async with asyncio.timeout(10):
+                results = await admin.describe_consumer_groups(GROUPS)
+        assert {type(error) for error in results.failed.values()} == {RemoteProtocolError}
 
     async def test_noise_for_a_deletions_answer_is_of_unknown_outcome(self) -> None:
         async with FakeCluster({1: MODERN}, groups=set(GROUPS)) as fake, client(fake) as admin:

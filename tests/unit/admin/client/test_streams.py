@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,11 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.admin.client import calls
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
+from tests.fakes.cluster import Drop, FakeCluster
 from tests.fakes.raw_cluster import PARTITIONS_OF_GROUP, RawCluster
+from tests.unit.admin.client.faults import GROUPS, owned_by
+from tests.unit.admin.client.faults import client as faulty
 
 WINDOW = 100
 
@@ -65,12 +70,28 @@ async def test_a_stream_makes_no_work_for_the_collector(monkeypatch: pytest.Monk
     assert len(collections) <= 3, collections
 
 
-async def test_the_windows_of_a_stream_share_one_deadline() -> None:
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("slow_at", [0, WINDOW])
+async def test_a_slow_reader_of_a_stream_loses_no_group(slow_at: int, blocking: bool) -> None:
+    """In the first window, of which most is not sent yet, and in the next one."""
     errors: list[KafkaGroupsError | None] = []
-    async with client(api_timeout=1.0) as admin:
-        async for result in admin.stream_consumer_group_offsets([f"g{number}" for number in range(3 * WINDOW)]):
-            if not errors:
-                await asyncio.sleep(1.1)  # whoever reads the stream is slow
+    async with client(api_timeout=1.0, batch_size=5, batches_in_flight=1) as admin:
+        async for result in admin.stream_consumer_group_offsets([f"g{number}" for number in range(2 * WINDOW)]):
+            if len(errors) == slow_at:
+                time.sleep(1.1) if blocking else await asyncio.sleep(1.1)  # noqa: ASYNC251  # as pyarrow blocks
             errors.append(result.error)
-    assert len(errors) == 3 * WINDOW
-    assert all("was not done in time" in str(error) for error in errors[WINDOW:])
+    assert errors == [None] * (2 * WINDOW)
+
+
+async def test_a_silent_broker_ends_a_stream_however_slow_its_reader_is() -> None:
+    errors: list[str] = []
+    async with FakeCluster() as fake, faulty(fake, api_timeout=0.5, batch_size=5) as admin:
+        fake.control(OFFSET_FETCH, lambda broker_id, *_: Drop if broker_id == 2 else None)
+        async with asyncio.timeout(10):
+            async for result in admin.stream_consumer_group_offsets(GROUPS):
+                if result.error is None:
+                    await asyncio.sleep(0.1)
+                else:
+                    errors.append(str(result.error))
+        assert len(errors) == len(owned_by(fake, 2)) > 0
+        assert all("waiting for broker 2" in error or "was not done in time" in error for error in errors)

@@ -30,6 +30,7 @@ class ToyHandler:
     changes_groups: bool = False
     resend_after_loss: bool = True
     send_by: float = math.inf
+    connections: int = 1
     batch_size: int = 10
     tries: int | None = None
     sizes: KeySizes[str] | None = None

@@ -91,6 +91,18 @@ async def test_a_lease_that_is_held_is_recorded_and_changes_nothing(scene: Scene
     assert DeletionReport.from_json(older).lease is None
 
 
+@pytest.mark.safety
+async def test_no_request_may_leave_later_than_the_lease_is_certain_for(scene: Scene) -> None:
+    """The event loop may be held up after the last check: then nobody is there to cancel what is under way."""
+    scene.lease.seconds = 4.0
+    scene.on("delete", 1, lambda: setattr(scene.lease, "seconds", 60.0))
+    assert set(codes(await scene.delete()).values()) == {DELETED}
+    first, second = scene.admin.send_within
+    assert first == 4.0 - lease_module.MARGIN_SECONDS
+    assert second is not None
+    assert 14.0 < second <= 15.0, "the age of the reading where that is less"
+
+
 async def test_lost_between_two_chunks_the_second_is_kept_though_it_was_read(scene: Scene) -> None:
     def lose_after(group_id: str) -> None:
         if len(scene.admin.deleted) == 2:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.maintenance.deletion.audit import read_end
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.journal.journal import Journal, read_end
+from airflow_kafka_groups.maintenance.journal.journal import Journal
 
 # fmt: off
 FILES = {

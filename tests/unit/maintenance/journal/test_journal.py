@@ -13,6 +13,7 @@ import pytest
 from airflow_kafka_groups.exceptions import JournalError, StorageError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE, History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 
@@ -230,3 +231,54 @@ def test_a_second_intent_after_one_that_was_not_sent_counts_again(tmp_path: Path
     assert journal_in(tmp_path).read().deletions() == {}
     run.intend({"a": "f"}, LATER)
     assert journal_in(tmp_path).read().deletions()["a"].outcome is Outcome.UNKNOWN
+
+
+PLAN, OTHER = "20261101T000000Z-00000001", "20261101T000000Z-00000002"
+
+
+def _run(path: Path, plan_id: str | None, at: datetime, group_id: str) -> None:
+    journal = journal_in(path)
+    facts = {**header(plan_id=plan_id), "plan_id": plan_id, "request_id": "a task's own"}
+    run = journal.begin(facts, at, after=journal.read())
+    run.intend({group_id: "f"}, at)
+    run.conclude([deleted(group_id)], at)
+    run.end([deleted(group_id)], {}, at)
+
+
+def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in range(6):
+        _run(tmp_path, OTHER, NOW + timedelta(days=day), f"other-{day}")
+    since = NOW + timedelta(days=6)
+    for number, plan_id in enumerate([PLAN, OTHER, None, PLAN]):
+        _run(tmp_path, plan_id, since + timedelta(minutes=number), f"g{number}")
+    everything = [run for run in journal_in(tmp_path).read().runs if run.begun["plan_id"] == PLAN]
+    read: list[str] = []
+
+    def noted(path: Any, *part: int) -> bytes | None:
+        read.append(str(path.relative_to(journal_in(tmp_path).folder)))
+        return read_file(path, *part)
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.read_file", noted)
+    found = journal_in(tmp_path).of_plan(PLAN, since)
+    assert found == everything
+    assert [list(run.outcomes) for run in found] == [["g0"], ["g3"]]
+    assert {name for name in read if name.endswith("ended.json")} == {"00000007/ended.json", "00000010/ended.json"}
+    assert "00000004.json" not in read, "long before the plan"
+    assert journal_in(tmp_path).of_plan("20261101T000000Z-00000003", since) == []
+
+
+def test_the_runs_of_a_plan_are_checked_against_those_that_follow(tmp_path: Path) -> None:
+    for number in range(3):
+        _run(tmp_path, PLAN, NOW + timedelta(minutes=number), f"g{number}")
+    _edit(journal_in(tmp_path).folder / "00000001" / "ended.json")  # type: ignore[arg-type]
+    with pytest.raises(JournalError):
+        journal_in(tmp_path).of_plan(PLAN, NOW)
+    (journal_in(tmp_path).folder / "00000002.json").unlink()
+    with pytest.raises(JournalError, match="gap"):
+        journal_in(tmp_path).of_plan(PLAN, NOW)
+
+
+def test_an_empty_journal_has_no_run_of_a_plan(tmp_path: Path) -> None:
+    assert journal_in(tmp_path).of_plan(PLAN, NOW) == []

@@ -74,7 +74,7 @@ async def test_the_record_says_who_did_what(tmp_path: Path) -> None:
         EVIL: "deleted",
     }
     assert DeletionReport.from_json(record).counts == record["counts"]
-    assert list(records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id).values()) == [record]
+    assert list(records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at).values()) == [record]
 
 
 async def test_the_page_of_a_deletion(tmp_path: Path) -> None:

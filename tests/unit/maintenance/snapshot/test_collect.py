@@ -9,13 +9,21 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PartitionOffsetsError, SnapshotError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    KafkaGroupsError,
+    PartitionOffsetsError,
+    SnapshotError,
+    StorageError,
+)
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking, broker_error, offsets_of, timeout
+from tests.fakes.refusing_path import RefusingPath
 from tests.unit.maintenance.scene import layout_in
 
 
@@ -281,3 +289,25 @@ async def test_a_clock_that_is_behind_writes_no_history(tmp_path: Path) -> None:
     assert len(snapshot_ids(layout)) == 1
     await take_snapshot(admin, layout, now=Ticking(NOW - timedelta(minutes=4)))  # workers' clocks differ a little
     assert len(snapshot_ids(layout)) == 2
+
+
+@pytest.mark.parametrize("refused", ["ls", "mkdir", "open", "write_bytes", "read_bytes"])
+async def test_whatever_the_storage_refuses_is_a_storage_error_with_the_path(tmp_path: Path, refused: str) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 1))
+    await take_snapshot(admin, layout_in(tmp_path), now=Ticking())
+    base: Any = RefusingPath(tmp_path, refused)
+    with pytest.raises(StorageError, match=f"s3:/{tmp_path}/prod.*BotoError: AccessDenied"):
+        await take_snapshot(admin, Layout(base, "prod"), now=Ticking())
+
+
+@pytest.mark.parametrize("refused", ["exists", "open", "read_bytes"])
+async def test_a_snapshot_that_the_storage_does_not_hand_out_is_not_one_that_is_missing(
+    tmp_path: Path, refused: str
+) -> None:
+    admin = FakeAdmin()
+    admin.add("g", ("t", 0, 1))
+    summary = await take_snapshot(admin, layout_in(tmp_path), now=Ticking())
+    base: Any = RefusingPath(tmp_path, refused)
+    with pytest.raises(StorageError, match="BotoError"):
+        SnapshotReader(Layout(base, "prod"), summary.snapshot_id)

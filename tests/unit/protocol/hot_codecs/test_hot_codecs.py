@@ -11,20 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.models import GroupState, GroupType
-from airflow_kafka_groups.protocol.answers import DescribeGroupsAnswer, MetadataAnswer
+from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol.answers import DescribeGroupsAnswer, MetadataAnswer, OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     LIST_GROUPS,
     METADATA,
+    OFFSET_COMMIT,
     Api,
 )
 from airflow_kafka_groups.protocol.cluster_apis import metadata
 from airflow_kafka_groups.protocol.codec import decode_message, encode_body, request_schema, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.group_apis import delete_groups, describe_groups, find_coordinator, list_groups
+from airflow_kafka_groups.protocol.group_apis import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    list_groups,
+    offset_commit,
+)
 from airflow_kafka_groups.protocol.hot_codecs.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
 from airflow_kafka_groups.protocol.responses import decode_response
 
@@ -34,6 +41,7 @@ MODULES: dict[Api, Any] = {
     FIND_COORDINATOR: find_coordinator,
     LIST_GROUPS: list_groups,
     METADATA: metadata,
+    OFFSET_COMMIT: offset_commit,
 }
 ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03\xff\xff\xff\xff"
 CODES = st.sampled_from([ErrorCode.none, ErrorCode.none, *ErrorCode])
@@ -142,12 +150,28 @@ def told(version: int) -> st.SearchStrategy[Any]:
     )
 
 
+def committed(version: int) -> st.SearchStrategy[Any]:
+    """Topics of which all partitions were committed, as nearly always, and any others, some of them twice."""
+    schema = response_schema(OFFSET_COMMIT, version)
+    codes = st.just(ErrorCode.none) | CODES
+    rows = [
+        st.lists(
+            st.builds(schema.OffsetCommitResponsePartition, partition_index=st.integers(0, 300), error_code=code),
+            max_size=150,
+        ).map(tuple)
+        for code in (st.just(ErrorCode.none), codes)
+    ]
+    topics = st.builds(schema.OffsetCommitResponseTopic, name=TEXTS, partitions=st.one_of(rows))
+    return st.builds(schema.OffsetCommitResponse, throttle_time=THROTTLES, topics=lists(topics))
+
+
 ANSWERS = [
     (DELETE_GROUPS, 2, deleted),
     *((DESCRIBE_GROUPS, version, described) for version in (5, 6)),
     *((FIND_COORDINATOR, version, found) for version in (4, 5, 6)),
     *((LIST_GROUPS, version, listed) for version in (3, 4, 5)),
     *((METADATA, version, told) for version in (9, 10, 11, 12)),
+    *((OFFSET_COMMIT, version, committed) for version in (8, 9)),
 ]
 
 
@@ -166,6 +190,10 @@ def plain(answer: Any) -> Any:
             return throttle, sorted(((group_id, group) for ids, group in groups for group_id in ids), key=repr)
         case MetadataAnswer():
             return answer
+        case OffsetChangeAnswer(throttle, error, partitions, changed):
+            done = {TopicPartition(topic, number): ErrorCode.none for topic, some in changed.items() for number in some}
+            assert not done.keys() & partitions.keys()
+            return throttle, error, done | dict(partitions)
     return tuple(sorted(field, key=repr) if isinstance(field, list) else field for field in answer)
 
 
@@ -279,3 +307,57 @@ def test_a_name_that_contains_the_end_of_a_row_is_one_name() -> None:
     response = schema.DeleteGroupsResponse(throttle_time=timedelta(0), results=results)
     answer = decode_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07\x00" + encode_body(response))
     assert sorted(answer.deleted) == sorted(group_ids)
+
+
+NUMBERS = st.integers(0, 2**31 - 1)
+COMMITS = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["t", "ünï", "y" * 140]), NUMBERS),
+    st.builds(
+        OffsetAndMetadata,
+        st.integers(0, 2**63 - 1),
+        st.sampled_from(["", "", "m", "ünï", "x" * 130]),
+        st.none() | NUMBERS,
+    ),
+    max_size=150,
+)
+
+
+@given(TEXTS, COMMITS, st.sampled_from([8, 9]), st.booleans())
+def test_a_commit_is_what_kio_writes(
+    group_id: str, commits: dict[TopicPartition, OffsetAndMetadata], version: int, columns: bool
+) -> None:
+    schema = request_schema(OFFSET_COMMIT, version)
+    topics: dict[str, list[Any]] = {}
+    for where, value in commits.items():
+        partition = schema.OffsetCommitRequestPartition(
+            partition_index=where.partition,
+            committed_offset=value.offset,
+            committed_leader_epoch=-1 if value.leader_epoch is None else value.leader_epoch,
+            committed_metadata=value.metadata,
+        )
+        topics.setdefault(where.topic, []).append(partition)
+    by_kio = schema.OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=tuple(schema.OffsetCommitRequestTopic(name=n, partitions=tuple(p)) for n, p in topics.items()),
+    )
+    wanted: Any = GroupOffsets.from_mapping(group_id, dict(commits)) if columns else commits
+    assert offset_commit.build(group_id, wanted, version) == encode_body(by_kio)
+
+
+def test_a_topic_that_was_committed_completely_costs_no_object_for_each_partition() -> None:
+    schema = response_schema(OFFSET_COMMIT, 9)
+
+    def topic(name: str, *codes: ErrorCode) -> Any:
+        rows = [schema.OffsetCommitResponsePartition(partition_index=n, error_code=c) for n, c in enumerate(codes)]
+        return schema.OffsetCommitResponseTopic(name=name, partitions=tuple(rows))
+
+    none, failed = ErrorCode.none, ErrorCode.unknown_topic_or_partition
+    response = schema.OffsetCommitResponse(
+        throttle_time=timedelta(0), topics=(topic("t", none, none), topic("u", none, failed))
+    )
+    answer = decode_response(OFFSET_COMMIT, 9, b"\x00\x00\x00\x07\x00" + encode_body(response))
+    assert answer.changed == {"t": (0, 1)}
+    assert answer.partitions == {TopicPartition("u", 0): none, TopicPartition("u", 1): failed}

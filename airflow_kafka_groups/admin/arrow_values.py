@@ -1,0 +1,86 @@
+"""Arrow columns and single values made of Python's, without pandas.
+
+``pyarrow.array``, ``pyarrow.scalar`` and a number or string among the arguments of ``pyarrow.compute`` import pandas
+where it is installed, to see whether what they were given is of it. That takes half a second of processor time and
+50 MB of memory, which is most of what a small task needs. Columns made of buffers do without.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+
+def as_column(kind: Any, values: array[int]) -> Any:
+    """Look at an array's own memory as an Arrow column: nothing is copied.
+
+    :param kind: Arrow's type; as many bytes wide as the values are, or several of them together.
+    :param values: the numbers.
+    """
+    import pyarrow as pa
+
+    count = len(values) * values.itemsize * 8 // kind.bit_width
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)])
+
+
+def column(values: Sequence[Any], kind: Any) -> Any:
+    """Make a column of strings, booleans or whole numbers; ``None`` is a null.
+
+    :param kind: Arrow's type: string, bool, int32 or int64.
+
+    Raises ``TypeError`` for a value or a type that is none of these, and ``OverflowError`` for a number that is too
+    large.
+    """
+    import pyarrow as pa
+
+    known = bytes([value is not None for value in values])
+    if pa.types.is_boolean(kind):
+        made = as_column(pa.int8(), array("b", [0 if value is None else bool(value) for value in values])).cast(kind)
+        buffers = [made.buffers()[1]]
+    elif pa.types.is_string(kind):
+        encoded = [b"" if value is None else str.encode(value) for value in values]
+        ends = array("i", accumulate(map(len, encoded), initial=0))
+        buffers = [pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    elif pa.types.is_signed_integer(kind):
+        numbers = array("i" if kind.bit_width == 32 else "q", [0 if value is None else value for value in values])
+        buffers = [pa.py_buffer(numbers)]
+    else:
+        raise TypeError(f"a column of the type {kind} is not made here")
+    nulls = None if all(known) else as_column(pa.int8(), array("b", known)).cast(pa.bool_()).buffers()[1]
+    return pa.Array.from_buffers(kind, len(values), [nulls, *buffers])
+
+
+def literal(value: str | int | bool | None, kind: Any = None) -> Any:
+    """Make a single value, for ``pyarrow.compute``.
+
+    :param kind: Arrow's type; needed for ``None``. Default: string, bool, or int64.
+    """
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(1, kind)[0]
+    usual = pa.string() if isinstance(value, str) else pa.bool_() if isinstance(value, bool) else pa.int64()
+    return column([value], kind or usual)[0]
+
+
+def fill_nulls(values: Any, value: str | int | bool) -> Any:
+    """Return a column with a value in place of its nulls."""
+    import pyarrow.compute as pc
+
+    return pc.fill_null(values, literal(value, values.type)) if values.null_count else values
+
+
+def repeat(values: Any, ends: Any) -> Any:
+    """Return a column with each value as often as its run is long.
+
+    :param values: a column with one value for each run.
+    :param ends: a column of int32 or int64: where each run ends.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    length = ends[-1].as_py() if len(ends) else 0
+    kind = pa.run_end_encoded(ends.type, values.type)
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_buffers(kind, length, [None], children=[ends, values]))

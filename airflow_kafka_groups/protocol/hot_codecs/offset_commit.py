@@ -1,0 +1,102 @@
+"""OffsetCommit v8 and v9: requests from columns, and responses of which nearly all say that everything was committed.
+
+A restore sends one request for each group, so that a generic codec's object for each partition is most of its time. A
+row of a request without metadata has 18 bytes, and one of a response without tagged fields 7::
+
+    partition int32 | offset int64 | leader epoch int32 | metadata 0x01 (empty) | tags 0x00
+    partition int32 | error int16 | tags 0x00
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from kio.serial.readers import read_compact_string, read_error_code, read_int32, read_timedelta_i32
+
+from airflow_kafka_groups.models import TopicOffsets, TopicPartition
+from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, string, uvarint
+
+_NO_MEMBER = b"\xff\xff\xff\xff\x01\x00"  # generation or member epoch -1, empty member id, null instance id
+_FIXED = struct.Struct(">iqi")
+_EMPTY_METADATA = b"\x01" + NO_TAGS
+_ANSWER_ROW = 7
+
+
+def encode(group_id: str, topics: Sequence[TopicOffsets]) -> bytes:
+    """Write the body of a request from outside a group.
+
+    :param topics: the offsets to commit, each of 0 or more; no topic comes twice.
+    """
+    parts = [string(group_id), _NO_MEMBER, uvarint(len(topics) + 1)]
+    for topic in topics:
+        parts += (string(topic.topic), uvarint(len(topic) + 1), _rows(topic), NO_TAGS)
+    parts.append(NO_TAGS)
+    return b"".join(parts)
+
+
+def _rows(topic: TopicOffsets) -> bytes:
+    if topic.metadata is None:
+        return _plain_rows(len(topic)).pack(*_with_ends(topic.flat_rows()))
+    return b"".join([_FIXED.pack(*row[:3]) + string(row[3]) + NO_TAGS for row in topic.rows()])
+
+
+def _with_ends(flat: Sequence[int]) -> list[object]:
+    """Return partition, offset and epoch of each row, and the end of each."""
+    values: list[object] = [_EMPTY_METADATA] * (len(flat) // 3 * 4)
+    values[0::4], values[1::4], values[2::4] = flat[0::3], flat[1::3], flat[2::3]
+    return values
+
+
+@lru_cache(1000)
+def _plain_rows(count: int) -> struct.Struct:
+    return struct.Struct(">" + "iqi2s" * count)
+
+
+def decode(frame: bytes) -> OffsetChangeAnswer:
+    """Decode a response frame."""
+    reader = CompactReader(frame)
+    throttle = reader.read(read_timedelta_i32)
+    found: dict[TopicPartition, ErrorCode] = {}
+    changed: dict[str, Sequence[int]] = {}
+    seen: set[str] = set()
+    for _ in range(reader.array_length()):
+        name = reader.read(read_compact_string)
+        count = reader.array_length()
+        rows = reader.data[reader.position : reader.position + count * _ANSWER_ROW]
+        partitions = _all_committed(rows, count) if name not in seen else ()
+        seen.add(name)
+        if partitions:
+            reader.position += len(rows)
+            changed[name] = partitions
+        else:
+            for partition in changed.pop(name, ()):  # a topic that comes again: what is said last counts
+                found[TopicPartition(name, partition)] = ErrorCode.none
+            for _ in range(count):
+                partition = reader.read(read_int32)
+                found[TopicPartition(name, partition)] = reader.read(read_error_code)
+                reader.skip_tags()
+        reader.skip_tags()
+    reader.skip_tags()
+    reader.end()
+    return OffsetChangeAnswer(throttle, ErrorCode.none, found, changed)
+
+
+def _all_committed(rows: bytes, count: int) -> tuple[int, ...]:
+    """Return the partitions of so many rows if none has an error or tagged fields, or else nothing."""
+    if len(rows) != count * _ANSWER_ROW:
+        return ()
+    unpack, plain = _answer_rows(count)
+    values = unpack(rows)
+    return values[0::2] if values[1::2] == plain else ()
+
+
+@lru_cache(1000)
+def _answer_rows(count: int) -> tuple[Callable[[bytes], tuple[Any, ...]], tuple[bytes, ...]]:
+    """Return what unpacks each of so many rows into its partition and the rest, and the rest of plain ones."""
+    return struct.Struct(">" + "i3s" * count).unpack, (b"\x00\x00\x00",) * count

@@ -1,0 +1,63 @@
+"""A path of an object store that refuses one kind of access, with an error that is no ``OSError``, as botocore's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+class BotoError(Exception):
+    """Not an OSError, like botocore's."""
+
+
+class RefusingPath:
+    """A path on a disk that behaves like one of an object store.
+
+    :param path: where the files are.
+    :param refused: the method that raises: ``open``, ``mkdir``, ``read_bytes``, ``write_bytes``, ``exists`` or ``ls``.
+    """
+
+    protocol = "s3"
+
+    def __init__(self, path: Path, refused: str = "") -> None:
+        self._path, self._refused = path, refused
+
+    def __truediv__(self, part: str) -> RefusingPath:
+        return RefusingPath(self._path / part, self._refused)
+
+    def __str__(self) -> str:
+        return f"s3:/{self._path}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._refused:
+            return self._refuse
+        return getattr(self._path, name)
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise BotoError("AccessDenied")
+
+    def iterdir(self) -> Iterator[RefusingPath]:
+        """List the folder."""
+        return (RefusingPath(path, self._refused) for path in self._path.iterdir())
+
+    # What fsspec's file system has
+
+    @property
+    def fs(self) -> RefusingPath:
+        """The file system: this object, too."""
+        return self
+
+    @property
+    def path(self) -> str:
+        """The key."""
+        return str(self._path)
+
+    def invalidate_cache(self, key: str) -> None:
+        """Forget nothing."""
+
+    def ls(self, key: str, detail: bool) -> list[str]:
+        """List the folder as an object store does."""
+        if self._refused == "ls":
+            self._refuse()
+        return [str(path) for path in Path(key).iterdir()]
