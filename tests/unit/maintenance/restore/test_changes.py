@@ -162,6 +162,37 @@ async def test_what_does_not_read_back_as_it_was_written_has_failed(meddled: Off
     assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.FAILED
 
 
+@pytest.mark.parametrize(
+    ("written", "meddled"),
+    [
+        (OffsetAndMetadata(7), OffsetAndMetadata(6)),
+        (OffsetAndMetadata(7), OffsetAndMetadata(7, "note")),
+        (OffsetAndMetadata(7, "note"), OffsetAndMetadata(7)),
+        (OffsetAndMetadata(7, "note"), OffsetAndMetadata(7, "other")),
+        (OffsetAndMetadata(7), None),
+    ],
+)
+async def test_columns_that_do_not_read_back_as_they_were_written_have_failed(
+    written: OffsetAndMetadata, meddled: OffsetAndMetadata | None
+) -> None:
+    """A restore commits a backup's columns, and compares them as such."""
+    admin = cluster(a=FakeGroup({T0: 5}))
+    after: Any = GroupOffsets.from_mapping("a", {T0: written, T1: OffsetAndMetadata(3)})
+    change = Change(group_id="a", before=BEFORE, after=after)
+    assert await outcome(admin, change) is ChangeOutcome.CHANGED
+    assert admin.groups["a"].offsets == dict(after)
+
+    def somebody_commits_meanwhile(call: str) -> None:
+        if admin.call_names[-1:] == ["alter"]:
+            offsets = admin.groups["a"].offsets
+            del offsets[T0]
+            offsets.update({} if meddled is None else {T0: meddled})
+
+    admin.groups["a"] = FakeGroup({T0: 5})
+    admin.before = somebody_commits_meanwhile
+    assert await outcome(admin, change) is ChangeOutcome.FAILED
+
+
 async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.changes._CHUNK_GROUPS", 200)
     names = [f"g{number}" for number in range(401)]
