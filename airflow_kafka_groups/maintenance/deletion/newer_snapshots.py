@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotGroup, SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
@@ -30,23 +29,24 @@ def in_use_since(layout: Layout, plan: DeletionPlan) -> dict[str, Decision]:
         reader = SnapshotReader(layout, snapshot_id)
         if reader.manifest.kafka_cluster_id != plan.kafka_cluster_id:
             continue
-        for group in reader.groups(planned.keys()):
-            if (why := _why_in_use(group, planned[group.group_id])) is not None:
+        for group in reader.summaries():
+            facts = planned.get(group.group_id)
+            if facts is not None and (why := _why_in_use(group, facts)) is not None:
                 reason = f"snapshot {snapshot_id}, which is newer than the plan's, shows it in use: {why}"
                 found[group.group_id] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
     return found
 
 
-def _why_in_use(group: SnapshotGroup, planned: PlannedFacts) -> str | None:
+def _why_in_use(group: GroupSummary, planned: PlannedFacts) -> str | None:
     if group.members:
         return f"it had {group.members} member(s)"
     if group.state not in (GroupState.EMPTY.value, GroupState.UNKNOWN.value):
         return f"its state was {group.state}"
-    if group.errors:
+    if group.error is not None:
         return None
     kinds = {group.group_type, planned.group_type} - {GroupType.UNKNOWN.value}
     if len(kinds) > 1 or group.protocol_type != planned.protocol_type:
         return "it was of another kind"
-    if fingerprint(group.offsets) != planned.fingerprint:
+    if group.fingerprint != planned.fingerprint:
         return "its committed offsets had moved"
     return None
