@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_kafka_groups"
 
 ELSEWHERE = {
+    "__main__.py": "unit/cli/test_main.py",
+    "cli/": "unit/cli/test_main.py",
     "links.py": "unit/plugins/test_report_tab.py",
     "provider_info.py": "unit/hooks/test_provider_info.py",
     "admin/client/": "integration/test_admin_client.py",
