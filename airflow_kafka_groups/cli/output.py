@@ -107,10 +107,10 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
 def _text(value: Any, nothing: str = "-") -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, int):
+        return str(value) if value is not True and value is not False else "yes" if value else "no"
     if value is None or value == []:
         return nothing
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return "; ".join(map(_text, value))
     if isinstance(value, Mapping):

@@ -58,5 +58,14 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "list": Command("list_groups", "List the groups of the cluster"),
+    "describe": Command("describe", "Describe groups with their members"),
+    "offsets": Command("offsets", "Show the committed offsets of groups"),
+    "lag": Command("lag", "Measure how far groups are behind"),
+    "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
+    "explain": Command("explain", "Explain why a group would be deleted or kept"),
+    "backup": Command("backup", "Back up the committed offsets of groups"),
+    "apply": Command("apply", "Delete the groups of a plan (a dry run without --yes)"),
+    "restore": Command("restore", "Restore offsets of a backup (a dry run without --yes)"),
     "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
 }
