@@ -61,6 +61,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [f"{_PACKAGE}.triggers.{subject}" for subject in ("events", "poll")],
             }
         ],
+        "cli": [f"{_PACKAGE}.cli.airflow_cli.get_cli_commands"],
         "extra-links": [f"{_PACKAGE}.links.CleanupReportLink"],
         "config": {
             "kafka_groups": {

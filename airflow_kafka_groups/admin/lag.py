@@ -120,6 +120,11 @@ class GroupLag:
         return self._partitions
 
     @property
+    def committed_partitions(self) -> int:
+        """The number of partitions with a commit."""
+        return sum(topic.committed for topic in self._offsets.topics)
+
+    @property
     def messages(self) -> int | None:
         """The sum of the partitions; ``None`` if a partition with a commit has no number: incomplete is not small."""
         return None if self._sums is None else self._sums[0]

@@ -58,12 +58,12 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
     floors = read_floors(f"[{SECTION}]", set_here)
     floors = floors.stricter(read_floors(f"connection {settings.conn_id!r}, floors", settings.floors))
     if floors.storage_path is None and floors.limits_deletions:
-        floors = replace(floors, storage_path=_default_storage())
+        floors = replace(floors, storage_path=default_storage())
     floors.require_storage(str(storage_path))
     return floors
 
 
-def _default_storage() -> str | None:
+def default_storage() -> str | None:
     """Return the storage that a site's DAGs use by default, ``None`` if it names none.
 
     Raises ``ConfigurationError`` for defaults that cannot be read: they must not take a floor away.

@@ -110,8 +110,8 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""
         from airflow_kafka_groups.maintenance.deletion.approval import seal_question
+        from airflow_kafka_groups.maintenance.report.write import make_report
         from airflow_kafka_groups.maintenance.storage import utc_now
-        from airflow_kafka_groups.operators.report import make_report
 
         layout, plan, why = self._plan_to_approve()
         if why is None:

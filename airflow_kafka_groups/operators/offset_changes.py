@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
+    from airflow_kafka_groups.maintenance.restore.changes import Change
 
 
 class _OffsetChangeOperator(StoredOperator):
@@ -50,35 +50,29 @@ class _OffsetChangeOperator(StoredOperator):
         may_be_absent: bool = False,
     ) -> dict[str, Any]:
         """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
-        from airflow_kafka_groups.contracts.formats import FORMAT
-        from airflow_kafka_groups.contracts.ids import new_id
-        from airflow_kafka_groups.contracts.paths import CHANGES
-        from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes, counts_of
-        from airflow_kafka_groups.maintenance.storage import utc_now, write_listing
+        from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
+        from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges, change_recorded
 
         dry_run = self.dry_run
         layout = self.layout()
         settings = self.hook.settings
         if not dry_run:
             settings.require_writable()
-        run_id = new_id(utc_now())
-        head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
 
-        async def work(admin: GuardedAdminClient) -> list[ChangeResult]:
-            changes = [_held(change, settings.protects(change.group_id)) for change in await propose(admin)]
-            if not dry_run:  # recorded before anything is written, so that the change can be undone
-                proposed = (change.to_json() for change in changes)
-                write_listing(layout.root / CHANGES, f"{run_id}-before.json", head, "groups", proposed)
-            return await apply_changes(
-                admin, changes, dry_run=dry_run, may_be_absent=may_be_absent, progress=self.log_progress
+        async def work(admin: GuardedAdminClient) -> RecordedChanges:
+            return await change_recorded(
+                admin,
+                layout,
+                what,
+                partial(propose, admin),
+                protects=settings.protects,
+                dry_run=dry_run,
+                may_be_absent=may_be_absent,
+                progress=self.log_progress,
             )
 
-        results = self.hook.run(work)
-        counts = counts_of(results)
-        found = (result.to_json() for result in results)
-        path = write_listing(
-            layout.root / CHANGES, f"{run_id}-result.json", {**head, "counts": counts}, "groups", found
-        )
+        recorded = self.hook.run(work)
+        results, counts, path = recorded.results, recorded.counts, recorded.path
         self.log.info("%s: %s; recorded in %s", what, counts, path)
         bad = [item for item in results if item.outcome in (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)]
         if bad:
@@ -232,9 +226,3 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
             lambda admin: propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite),
             may_be_absent=True,
         )
-
-
-def _held(change: Change, protected: bool) -> Change:
-    from dataclasses import replace
-
-    return replace(change, kept="the connection protects it", after={}) if protected else change

@@ -124,29 +124,16 @@ class PlanCleanupOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.hooks.floors import site_floors
-        from airflow_kafka_groups.maintenance.deletion.audit import read_history
-        from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
-        from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-        from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-        from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
-        from airflow_kafka_groups.maintenance.storage import utc_now
-        from airflow_kafka_groups.operators.report import make_report
+        from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
+        from airflow_kafka_groups.maintenance.report.write import make_report
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        floors = site_floors(self.hook.settings, self.storage_path)
-        policy, bound = floors.bind(self.policy())
+        settings = self.hook.settings
+        floors = site_floors(settings, self.storage_path)
         layout = self.layout()
-        snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
-        snapshot = SnapshotReader(layout, snapshot_id)
-        cluster_id = snapshot.manifest.kafka_cluster_id
-        history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
-        verdicts = load_verdicts(layout, snapshot_id)
-        now = utc_now()
-        leases = history.leases(now - RECENT) if history is not None else ()
-        others = other_leases([*(verdict.group_id for verdict in verdicts), *leases], self.hook.settings.lease_group_id)
-        plan = make_plan(verdicts, snapshot, policy, now, history=history, notes=(*bound, *floors.warnings(), *others))
-        path = save_plan(layout, plan)
+        plan, path = plan_snapshot(
+            layout, self.policy(), floors, snapshot_id=self.snapshot_id, lease_group_id=settings.lease_group_id
+        )
         gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
         update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})
         push_report_path(context, make_report(layout, plan)[0])

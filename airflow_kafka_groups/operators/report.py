@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.maintenance.storage import Layout
 
 
 class CleanupReportOperator(StoredOperator):
@@ -44,6 +43,7 @@ class CleanupReportOperator(StoredOperator):
         from airflow.sdk.exceptions import AirflowSkipException
 
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+        from airflow_kafka_groups.maintenance.report.write import make_report
 
         if self.plan_id == "":
             raise AirflowSkipException("There is no plan to report: an earlier task failed")
@@ -53,28 +53,6 @@ class CleanupReportOperator(StoredOperator):
         push_report_path(context, path)
         self.log.info("Report: %s", path)
         return {"report_path": path, **_summary(plan, records)}
-
-
-def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
-    """Write the report of a plan and its runs so far; return its path and the runs' records."""
-    from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
-    from airflow_kafka_groups.maintenance.report.html import render_report, write_report
-    from airflow_kafka_groups.maintenance.storage import utc_now
-
-    records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
-    files = _files(layout, plan, list(records))
-    page = render_report(plan, list(records.values()), files=files, now=utc_now())
-    return str(write_report(layout, plan.plan_id, page)), list(records.values())
-
-
-def _files(layout: Layout, plan: DeletionPlan, audits: list[str]) -> dict[str, str]:
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND
-
-    paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_manifest(plan.plan_id)}
-    if plan.snapshot_id != NAMED_BY_HAND:
-        paths["snapshot"] = layout.manifest(plan.snapshot_id)
-    files = {name: str(path) for name, path in paths.items() if path.exists()}
-    return files | {f"record {number}": path for number, path in enumerate(audits, start=1)}
 
 
 def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:

@@ -32,3 +32,17 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 def test_design_names_many_files() -> None:
     assert len(NAMED.findall((ROOT / "docs/design.md").read_text())) > 20
     assert not exists("no_such_module.py")
+
+
+def test_the_table_of_operators_names_their_modules() -> None:
+    page = (ROOT / "docs/airflow.md").read_text()
+    _, _, table = page.partition("| import from `airflow_kafka_groups.operators…` |\n|---|---|---|\n")
+    rows = table.partition("\n\n")[0].splitlines()
+    assert len(rows) > 5
+    for row in rows:
+        modules = [
+            ROOT / "airflow_kafka_groups/operators" / f"{name}.py"
+            for name in re.findall(r"`\.(\w+)`", row.rpartition("` | ")[2])
+        ]
+        code = "".join(module.read_text() for module in modules)
+        assert [name for name in re.findall(r"`(\w+Operator)`", row) if f"\nclass {name}(" not in code] == []

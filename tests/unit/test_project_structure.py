@@ -14,6 +14,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_kafka_groups"
 
 ELSEWHERE = {
+    "__main__.py": "unit/cli/test_main.py",
+    "cli/": "unit/cli/test_main.py",
+    "cli/commands/": "unit/cli/commands/test_reading.py",
+    "cli/commands/backup.py": "unit/cli/commands/test_plan.py",
     "links.py": "unit/plugins/test_report_tab.py",
     "provider_info.py": "unit/hooks/test_provider_info.py",
     "admin/client/": "integration/test_admin_client.py",
@@ -38,8 +42,11 @@ ELSEWHERE = {
     "maintenance/deletion/audit.py": "unit/operators/test_deletion_records.py",
     "maintenance/file_pruning.py": "unit/operators/test_file_pruning.py",
     "maintenance/journal/": "unit/maintenance/journal/test_journal.py",
+    "maintenance/plan/plan_snapshot.py": "unit/operators/test_plan.py",
     "maintenance/report/": "unit/maintenance/report/test_html.py",
+    "maintenance/report/write.py": "unit/operators/test_report.py",
     "maintenance/restore/drill.py": "unit/operators/test_drill.py",
+    "maintenance/restore/recorded.py": "unit/operators/test_restore.py",
     "maintenance/snapshot/": "unit/maintenance/snapshot/test_collect.py",
     "maintenance/snapshot/backlog.py": "unit/operators/test_spark.py",
     "membership/": "unit/membership/test_session.py",

@@ -89,7 +89,7 @@ from airflow_kafka_groups.maintenance.restore.changes import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.operators.report import make_report
+from airflow_kafka_groups.maintenance.report.write import make_report
 from tests.fakes.groups import Ticking
 from tests.unit.admin.test_arrow_values import cluster
 from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, layout_in

@@ -1,0 +1,50 @@
+"""The same commands below Airflow's own command line: ``airflow kafka-groups …``, since Airflow 3.2."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.main import run_command
+from airflow_kafka_groups.cli.output import add_output_argument
+from airflow_kafka_groups.cli.registry import COMMANDS, Command
+
+if TYPE_CHECKING:
+    import argparse
+
+    from airflow.cli.cli_config import GroupCommand
+
+
+def get_cli_commands() -> list[GroupCommand]:
+    """Return the group of commands for Airflow's parser."""
+    from airflow.cli.cli_config import ActionCommand, GroupCommand
+
+    commands = [
+        ActionCommand(name=name, help=command.help, func=partial(_run, name), args=_arguments(command))
+        for name, command in COMMANDS.items()
+    ]
+    return [GroupCommand(name="kafka-groups", help="Work with Kafka consumer groups in bulk", subcommands=commands)]
+
+
+def _arguments(command: Command) -> list[Any]:
+    recorded = _Recorder()
+    command.load().add_arguments(recorded)
+    add_output_argument(recorded)
+    return recorded.arguments
+
+
+class _Recorder:
+    """Collects arguments as Airflow's parser takes them."""
+
+    def __init__(self) -> None:
+        self.arguments: list[Any] = []
+
+    def add_argument(self, *flags: str, **settings: Any) -> None:
+        from airflow.cli.cli_config import Arg
+
+        self.arguments.append(Arg(flags=flags, **settings))  # type: ignore[no-untyped-call]  # Airflow's own
+
+
+def _run(name: str, args: argparse.Namespace) -> None:
+    sys.exit(run_command(name, args))

@@ -1,0 +1,74 @@
+"""Back up the committed offsets of a plan's groups, or of any groups."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.messages import progress_bars, say
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from airflow_kafka_groups.cli.messages import Progress
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.maintenance.backup.file import Backup
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+COLUMNS = ("group_id", "result", "reason")
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="group ids (default: all groups of the cluster)")
+    add_pattern_arguments(parser)
+    parser.add_argument("--plan-id", metavar="PLAN", help="the groups of this plan: the backup that apply asks for")
+    parser.add_argument("--digest", metavar="SHA256", help="with --plan-id: the plan's digest, as plan showed it")
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Write the backup and verify it by reading it back. A group that is not backed up makes the exit code 3."""
+    if (args.plan_id is None) != (args.digest is None):
+        raise ConfigurationError("--plan-id, --digest", None, "give both or none")
+    if bool(args.plan_id) + bool(args.groups) + bool(args.include or args.exclude) > 1:
+        raise ConfigurationError("backup", None, "give one of: --plan-id, group ids, or patterns")
+    cluster = Cluster(args)
+    layout = cluster.layout()
+    cluster.floors()  # another storage than the site's is refused
+    with progress_bars() as progress:
+        back_up = _planned if args.plan_id else _named
+        backup = cluster.run(back_up(args, layout, progress))
+    rows = [(group_id, "backed_up", "") for group_id in backup.entries]
+    rows += [(group_id, "left_out", reason) for group_id, reason in backup.not_backed_up.items()]
+    out.write(Table("groups", COLUMNS, sorted(rows)), backup.to_json())
+    if backup.not_backed_up:
+        say(f"warning: {len(backup.not_backed_up)} group(s) were not backed up")
+    return ExitCode.INCOMPLETE if backup.not_backed_up else ExitCode.DONE
+
+
+def _planned(
+    args: argparse.Namespace, layout: Layout, progress: Progress
+) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
+    from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+    from airflow_kafka_groups.maintenance.checks import check_digest
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+
+    digest = check_digest("--digest", args.digest)
+    plan = load_plan(layout, args.plan_id)
+    return lambda admin: backup_groups(admin, layout, plan, approved_digest=digest, progress=progress)
+
+
+def _named(
+    args: argparse.Namespace, layout: Layout, progress: Progress
+) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
+    from airflow_kafka_groups.maintenance.backup.named import backup_named
+
+    groups = filter_of(args)
+    ids = list(dict.fromkeys(args.groups)) or None
+    return lambda admin: backup_named(admin, layout, group_ids=ids, groups=groups, progress=progress)

@@ -1,0 +1,83 @@
+"""Examine a connection, its storage and this machine, with a remedy for each finding. Nothing on Kafka is changed."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.doctor.finding import Report
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+
+COLUMNS = ("check", "status", "text", "remedy")
+_CONNECTION = "Check the servers, the security settings and the credentials of the connection."
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    parser.add_argument(
+        "--min-idle-seconds",
+        type=float,
+        default=WEEK_SECONDS,
+        metavar="SECONDS",
+        help="idle time of the clean-up, to compare with the brokers' retention (default: a week)",
+    )
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Examine everything and print the findings; the exit code is 1 if one has failed, and 3 if one is a warning."""
+    from airflow_kafka_groups.doctor.airflow_settings import examine_airflow
+    from airflow_kafka_groups.doctor.finding import Report, Status, worst
+    from airflow_kafka_groups.doctor.spark import examine_spark
+
+    report = Report()
+    cluster = Cluster(args)
+    _examine_cluster(cluster, args.min_idle_seconds, report)
+    _examine_storage(cluster, report)
+    examine_airflow(report)
+    examine_spark(report)
+    rows = [(finding.check, finding.status.value, finding.text, finding.remedy) for finding in report.findings]
+    out.write(Table("findings", COLUMNS, rows))
+    match worst(report.findings):
+        case Status.FAILED:
+            return ExitCode.FAILED
+        case Status.WARNING:
+            return ExitCode.INCOMPLETE
+        case _:
+            return ExitCode.DONE
+
+
+def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) -> None:
+    from airflow_kafka_groups.doctor.cluster import examine_cluster
+    from airflow_kafka_groups.doctor.rights import examine_retention, examine_rights
+
+    lease = cluster.settings.lease_group_id
+
+    async def examine(admin: GuardedAdminClient) -> None:
+        groups = await examine_cluster(admin, lease, report)
+        await examine_rights(admin, groups, lease, report)
+        await examine_retention(admin.offsets_retention, min_idle_seconds, report)
+
+    with report.checking("connection", _CONNECTION, KafkaGroupsError):
+        say("Examining the cluster …")
+        cluster.run(examine)
+
+
+def _examine_storage(cluster: Cluster, report: Report) -> None:
+    from airflow_kafka_groups.doctor.storage import examine_storage
+    from airflow_kafka_groups.hooks.storage import open_path
+
+    try:
+        path = cluster.storage_path
+    except ConfigurationError as error:
+        report.unknown("storage", f"The storage was not examined: {error}.")
+        return
+    examine_storage(open_path("--storage-path", path), report)

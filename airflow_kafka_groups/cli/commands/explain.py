@@ -1,0 +1,204 @@
+"""Explain one group: what the cluster, the verdict, the plan and the journal say, and what would change it.
+
+Each row is a check with its finding: ``deletes`` lets the group be deleted, ``keeps`` keeps it, ``info`` decides
+nothing. ``apply`` would delete the group with this plan only if no row keeps it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.maintenance.deletion.recheck import Reading
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
+_RUNS = 5
+
+_BY_VERDICT: dict[str, str] = {
+    VerdictName.UNREADABLE: "allow this user to describe the group and its topics, then take a snapshot",
+    VerdictName.UNTOUCHABLE: "nothing: groups of this kind are never deleted",
+    VerdictName.LIVE: "stop its consumers; the idle time begins then",
+    VerdictName.NO_OFFSETS: "nothing: a group without a visible offset is never planned",
+    VerdictName.MOVING: "stop what commits its offsets; the idle time begins then",
+    VerdictName.SETTLING: "time: it is not idle for long enough, or not in enough snapshots",
+    VerdictName.STALE: "a member or a commit",
+}
+_BY_PLAN: dict[str, str] = {
+    KeptName.PROTECTED: "take its pattern out of the protected groups of the plan or of the connection",
+    KeptName.EXCLUDED: "take its pattern out of exclude, or add one to include",
+    KeptName.DOUBT: "a new snapshot, verdict and plan",
+    KeptName.OVER_CAP: "a later plan, or a higher max_groups or max_share",
+}
+_NOW = {
+    "has_members": "stop its consumers",
+    "not_empty": "stop its consumers",
+    "moved": "nothing for this plan: a new one judges it again, from its new idle time",
+    "not_in_backup": "back the plan up",
+    "gone": "it is deleted already; restore brings it back, if it is in a backup",
+}
+
+
+class Row(NamedTuple):
+    """One check."""
+
+    check: str
+    finding: str
+    evidence: str
+    change: str = ""
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    parser.add_argument("group", metavar="GROUP", help="the group's id")
+    parser.add_argument("--plan-id", metavar="PLAN", help="the plan (default: the newest)")
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show the checks of one group, and whether ``apply`` would delete it now."""
+    cluster = Cluster(args)
+    settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
+    group_id: str = args.group
+    cluster_id, reading = cluster.run(lambda admin: _read(admin, group_id))
+    plan_id = args.plan_id or _newest_plan(layout)
+    rows = [*_rows_of_state(reading)]
+    protected = settings.protects(group_id)
+    rows.append(
+        Row(
+            "connection",
+            "keeps" if protected or settings.read_only else "deletes",
+            "protects it (protected_groups)" if protected else "is read-only" if settings.read_only else "allows it",
+            "another connection, or a change of this one" if protected or settings.read_only else "",
+        )
+    )
+    rows += _rows_of_floors(floors)
+    rows.append(_row_of_verdict(layout, group_id))
+    rows += _rows_of_plan(layout, plan_id, group_id, reading)
+    rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
+    keeps = [row.check for row in rows if row.finding == "keeps"]
+    summary = {"group_id": group_id, "plan_id": plan_id, "would_be_deleted": not keeps, "kept_by": keeps}
+    out.write(Table("checks", COLUMNS, rows), summary)
+    return ExitCode.DONE
+
+
+async def _read(admin: GuardedAdminClient, group_id: str) -> tuple[str | None, Reading]:
+    from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+    from airflow_kafka_groups.maintenance.deletion.recheck import Reading
+
+    listed = (await admin.list_groups()).require_complete()
+    described, offsets = await read_groups(admin, [group_id])
+    reading = Reading(listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id))
+    return await admin.cluster_id(), reading
+
+
+def _newest_plan(layout: Layout) -> str | None:
+    from airflow_kafka_groups.contracts.ids import is_id
+    from airflow_kafka_groups.contracts.paths import PLANS
+    from airflow_kafka_groups.maintenance.durable_files import list_names
+
+    names = (name.removesuffix(".json") for name in list_names(layout.root / PLANS) if name.endswith(".json"))
+    return max(filter(is_id, names), default=None)
+
+
+def _rows_of_state(reading: Reading) -> Iterator[Row]:
+    described, read = reading.description, reading.offsets
+    if described is not None and described.value is not None:
+        group = described.value
+        clients = ", ".join(sorted({member.client_id for member in group.members})[:5])
+        evidence = f"{group.state.value}, {group.type.value}, {len(group.members)} member(s) {clients}".strip()
+        yield Row("state", "info", evidence)
+    if read is not None and read.value is not None:
+        topics = [topic.topic for topic in read.value.topics]
+        partitions = sum(topic.committed for topic in read.value.topics)
+        yield Row("offsets", "info", f"{partitions} partition(s) of {len(topics)} topic(s): {', '.join(topics[:5])}")
+
+
+def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
+    if floors.dry_run_only:
+        yield Row("site", "keeps", "allows dry runs only (dry_run_only)", "whoever sets the site's floors")
+    if floors.approve_above is not None:
+        evidence = f"plans of more than {floors.approve_above} group(s) need an approval in Airflow"
+        yield Row("site", "info", evidence)
+
+
+def _row_of_verdict(layout: Layout, group_id: str) -> Row:
+    import pyarrow.compute as pc
+
+    from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts
+    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
+
+    try:
+        snapshot_id = latest_manifest(layout).snapshot_id
+        every = load_verdicts(layout, snapshot_id)
+    except KafkaGroupsError as error:
+        return Row("verdict", "info", f"of the newest snapshot: none: {error}", "take a snapshot and judge it")
+    found = list(Verdicts(every.table.filter(pc.equal(every.table["group_id"], group_id)), every.judged_by))
+    if not found:
+        return Row("verdict", "info", f"it is not in snapshot {snapshot_id}", "a new snapshot, if the group exists")
+    (verdict,) = found
+    since = "" if verdict.idle_since is None else f"; idle since {verdict.idle_since:%Y-%m-%d %H:%M:%S} UTC"
+    evidence = f"{verdict.verdict} in snapshot {snapshot_id}: {verdict.reason}{since}"
+    return Row("verdict", "info", evidence, _BY_VERDICT.get(verdict.verdict, ""))
+
+
+def _rows_of_plan(layout: Layout, plan_id: str | None, group_id: str, reading: Reading) -> Iterator[Row]:
+    from airflow_kafka_groups.maintenance.backup.file import find_backup
+    from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, decide
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan
+    from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
+    from airflow_kafka_groups.maintenance.storage import utc_now
+
+    if plan_id is None:
+        yield Row("plan", "keeps", "there is no plan", "make one: plan")
+        return
+    found = find_in_plan(layout, plan_id, group_id)
+    yield _row_of_plan(plan_id, found)
+    if not isinstance(found, PlannedGroup):
+        return
+    plan: DeletionPlan = load_plan(layout, plan_id)
+    if utc_now() >= plan.expires_at:
+        yield Row("plan", "keeps", f"it expired at {plan.expires_at.isoformat()}", "a new snapshot, verdict and plan")
+    backup = find_backup(layout, plan_id)
+    decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(group_id))
+    finding = "deletes" if decision.action is Action.DELETE else "keeps"
+    yield Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
+
+
+def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
+    if found is None:
+        return Row("plan", "keeps", f"plan {plan_id} does not name it", "a new snapshot, verdict and plan")
+    verdict = getattr(found, "verdict", None)
+    if verdict is None:
+        return Row("plan", "deletes", f"planned: {found.reason}", "exclude it at the approval, or by a pattern")
+    change = _BY_PLAN.get(verdict) or _BY_VERDICT.get(verdict, "")
+    return Row("plan", "keeps", f"kept ({verdict}): {found.reason}", change)
+
+
+def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
+    from airflow_kafka_groups.maintenance.deletion.audit import read_history
+
+    history = read_history(layout, cluster_id)
+    for run in history.of_group(group_id)[-_RUNS:]:
+        outcome = run.outcomes[group_id]
+        dry = " (dry run)" if run.begun.get("dry_run") else ""
+        evidence = f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+        yield Row("journal", "info", evidence, f"{run.path}")
+    reset = history.idle_resets(plan_id).get(group_id) if plan_id is not None else None
+    if reset is not None:
+        yield Row("journal", "keeps", f"{reset.reason}: this plan does not delete it", "a new plan judges it again")
+    elif (earlier := history.idle_resets().get(group_id)) is not None:
+        yield Row("journal", "info", f"{earlier.reason}: its idle time counts from then on")

@@ -1,0 +1,75 @@
+"""Measure how far groups are behind."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.commands.selection import add_group_arguments, chosen_groups, report_failures
+from airflow_kafka_groups.cli.connection import Cluster
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.hooks.arguments import optional, read_integer
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.lag import GroupLag
+    from airflow_kafka_groups.admin.results import GroupResults
+
+COLUMNS = ("group_id", "partitions", "lag", "lost")
+OF_PARTITIONS = ("group_id", "topic", "partition", "lag", "lost", "flag")
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_group_arguments(parser)
+    parser.add_argument("--partitions", action="store_true", help="one row for each partition instead of each group")
+    parser.add_argument(
+        "--max-lag", metavar="N", help="show groups that lag more, and exit with code 3 if there are any"
+    )
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show the groups, the largest lag first. A group whose lag is not known has none, and makes the exit code 3.
+
+    ``lag`` counts the records to read, and ``lost`` those that were removed unread.
+    """
+    most = optional(read_integer)("--max-lag", args.max_lag)
+
+    async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
+        return await admin.list_consumer_group_lag(await chosen_groups(admin, args))
+
+    found = Cluster(args).run(measure)
+    lags = sorted(found.succeeded.values(), key=lambda lag: (-(lag.behind or 0), lag.group_id))
+    unknown = [lag.group_id for lag in lags if lag.behind is None]
+    too_much = [lag for lag in lags if most is not None and (lag.behind is None or lag.behind > most)]
+    shown = lags if most is None else too_much
+    if args.partitions:
+        out.write(Table("partitions", OF_PARTITIONS, [row for lag in shown for row in _of_partitions(lag)]))
+    else:
+        out.write(Table("groups", COLUMNS, list(_of_groups(shown))))
+    report_failures(found.failed)
+    if unknown:
+        say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")
+    return ExitCode.INCOMPLETE if too_much or unknown or found.failed else ExitCode.DONE
+
+
+def _of_groups(lags: Sequence[GroupLag]) -> Iterator[tuple[Any, ...]]:
+    for lag in lags:
+        behind, messages = lag.behind, lag.messages
+        lost = None if behind is None or messages is None else behind - messages
+        yield lag.group_id, lag.committed_partitions, messages, lost
+
+
+def _of_partitions(lag: GroupLag) -> Iterator[tuple[Any, ...]]:
+    for where, of_partition in lag.partitions.items():
+        yield (
+            lag.group_id,
+            where.topic,
+            where.partition,
+            of_partition.messages,
+            of_partition.lost,
+            of_partition.flag.value,
+        )

@@ -1,0 +1,42 @@
+"""Show the committed offsets of groups."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.cli.commands.selection import add_group_arguments, chosen_groups, report_failures
+from airflow_kafka_groups.cli.connection import Cluster
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.models import GroupOffsets
+
+COLUMNS = ("group_id", "topic", "partition", "offset", "leader_epoch", "metadata")
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_group_arguments(parser)
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show one row for each partition with a commit. A group that cannot be read makes the exit code 3."""
+
+    async def read(admin: AdminClient) -> GroupResults[GroupOffsets]:
+        return await admin.list_consumer_group_offsets(await chosen_groups(admin, args))
+
+    found = Cluster(args).run(read)
+    rows = [
+        (group_id, topic.topic, partition, offset, None if epoch < 0 else epoch, metadata)
+        for group_id, offsets in found.succeeded.items()
+        for topic in offsets.topics
+        for partition, offset, epoch, metadata in topic.rows()
+        if offset >= 0
+    ]
+    out.write(Table("offsets", COLUMNS, rows))
+    report_failures(found.failed)
+    return ExitCode.INCOMPLETE if found.failed else ExitCode.DONE

@@ -1,0 +1,115 @@
+"""Plan a clean-up from the verdicts in the storage. Nothing is deleted."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.hooks.arguments import read_integer, read_number
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.settings import ConnectionSettings
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
+KEPT = ("group_id", "why", "reason")
+_NUMBERS: dict[str, tuple[Callable[[str, Any], float], str]] = {
+    "min_idle_seconds": (read_number, "how long a group must have been empty and unmoved (default: a week)"),
+    "min_observations": (partial(read_integer, minimum=2), "complete snapshots that show it so (default: 2)"),
+    "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
+    "max_share": (partial(read_number, maximum=1), "largest share of all groups in the plan (default: 0.5)"),
+    "max_plan_age_seconds": (read_number, "age of the snapshot at which the plan expires (default: a day)"),
+    "max_gap_seconds": (read_number, "longest gap that the job may have bridged; 0: any (default)"),
+}
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    add_pattern_arguments(parser)
+    parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest complete one)")
+    for name, (_, help_text) in _NUMBERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="N", help=help_text)
+    parser.add_argument(
+        "--require-commit-log", action="store_true", help="plan only if the job read the log of commits"
+    )
+    parser.add_argument(
+        "--allow-hidden-topics", action="store_true", help="plan even if topics may be hidden from this user"
+    )
+    parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
+    from airflow_kafka_groups.contracts.evidence import recorded_sentence
+    from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
+    from airflow_kafka_groups.maintenance.report.write import make_report
+
+    cluster = Cluster(args)
+    settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
+    policy = _policy(args, settings)
+    judged = _require_verdicts(args, layout, cluster.storage_path, policy.min_idle_seconds)
+    plan, path = plan_snapshot(layout, policy, floors, snapshot_id=judged, lease_group_id=settings.lease_group_id)
+    report, _ = make_report(layout, plan)
+    rows: list[tuple[Any, ...]]
+    if args.kept:
+        rows = [(group.group_id, group.verdict, group.reason) for group in plan.kept]
+    else:
+        rows = [(g.group_id, g.idle_seconds, g.lag, g.partitions, g.reason) for g in plan.groups]
+    summary = {
+        "plan_id": plan.plan_id,
+        "digest": plan.digest,
+        "path": str(path),
+        "report": report,
+        "snapshot_id": plan.snapshot_id,
+        "expires_at": plan.expires_at.isoformat(),
+        "evidence": recorded_sentence(plan.evidence),
+        "counts": dict(plan.counts),
+        "warnings": list(plan.warnings),
+    }
+    out.write(Table("kept", KEPT, rows) if args.kept else Table("groups", PLANNED, rows), summary)
+    if plan.groups:
+        say(f"Next: back the groups up (backup --plan-id {plan.plan_id} --digest …), then: apply {plan.plan_id}")
+    return ExitCode.DONE
+
+
+def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolicy:
+    from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+    numbers: dict[str, Any] = {
+        name: read(f"--{name.replace('_', '-')}", getattr(args, name))
+        for name, (read, _) in _NUMBERS.items()
+        if getattr(args, name) is not None
+    }
+    return PlanPolicy(
+        include=tuple(args.include or ("*",)),
+        exclude=tuple(args.exclude or ()),
+        protected=(*DEFAULT_PROTECTED, *settings.protected_groups),
+        allow_hidden_topics=args.allow_hidden_topics,
+        require_commit_log=args.require_commit_log,
+        **numbers,
+    )
+
+
+def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_idle_seconds: float) -> str:
+    """Return the snapshot to plan from. Raises ``SnapshotError`` that says how it is judged, if it is not."""
+    from airflow_kafka_groups.exceptions import SnapshotError
+    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
+
+    snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
+    if not layout.verdict_summary(snapshot_id).exists():
+        raise SnapshotError(
+            f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
+            f"python -m airflow_kafka_groups.spark.jobs.judge_staleness --base {base} --cluster {layout.cluster} "
+            f"--snapshot-id {snapshot_id} --min-idle-seconds {min_idle_seconds:g}"
+        )
+    return snapshot_id

@@ -1,0 +1,202 @@
+"""How a command reaches its cluster and its files: the options, and what they stand for.
+
+Airflow is imported for ``--conn-id`` only, and by the commands that must know the site's limits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.cli.registry import ArgumentTarget
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.hooks.settings import ConnectionSettings
+    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+T = TypeVar("T")
+
+_WAYS = ("conn_id", "config", "bootstrap_servers")
+_SECRETS = ("password", "secret", "key.pem", "oauthbearer.config")
+_OTHERS_MAY_READ = 0o077
+
+
+def add_connection_arguments(parser: ArgumentTarget) -> None:
+    """Add the three ways to name a cluster."""
+    parser.add_argument("--conn-id", metavar="ID", help="an Airflow connection of the type kafka_groups or kafka")
+    parser.add_argument(
+        "--config", metavar="FILE", help="a file of librdkafka properties (name=value); secrets belong here"
+    )
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers that need no login and no TLS")
+
+
+def add_storage_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments that say where the cluster's files are."""
+    add_connection_arguments(parser)
+    parser.add_argument(
+        "--storage-path",
+        metavar="PATH",
+        help="folder above all clusters, or its URL (default: that of KAFKA_GROUPS_DEFAULTS)",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster's folder (default: the connection's id)")
+
+
+class Cluster:
+    """The cluster that a command's options name.
+
+    :param args: the parsed options.
+
+    Raises ``ConfigurationError`` unless exactly one connection is given.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        given = [name for name in _WAYS if getattr(args, name) is not None]
+        if len(given) != 1:
+            ways = "--conn-id, --config or --bootstrap-servers"
+            raise ConfigurationError("connection", None, f"give exactly one of {ways}")
+        self._args = args
+
+    @cached_property
+    def hook(self) -> KafkaGroupsHook:
+        """The hook of ``--conn-id``."""
+        # Outside of a task, Airflow reads connections from its database only in a process that says it may.
+        os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+        return KafkaGroupsHook(self._args.conn_id)
+
+    @cached_property
+    def settings(self) -> ConnectionSettings:
+        """The settings of the connection. Raises ``ConfigurationError`` naming what is wrong with them."""
+        args = self._args
+        if args.conn_id is not None:
+            return self.hook.settings
+        from airflow_kafka_groups.hooks.settings import OFFICIAL_CONN_TYPE, read_connection
+
+        if args.config is not None:
+            name, properties = str(args.config), read_properties(Path(args.config))
+        else:
+            name, properties = "--bootstrap-servers", {"bootstrap.servers": args.bootstrap_servers}
+        fields: Any = {"conn_id": name, "conn_type": OFFICIAL_CONN_TYPE, "extra": json.dumps(properties)}
+        return read_connection(SimpleNamespace(**fields, host=None, login=None, password=None, port=None))
+
+    def client(self) -> GuardedAdminClient:
+        """Build a client, under the connection's restrictions; use it in ``async with``."""
+        if self._args.conn_id is not None:
+            return self.hook.get_conn()
+        from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+
+        return GuardedAdminClient(self._client_config(), self.settings)
+
+    def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
+        """Run an async function with a connected client, and close the client."""
+        import asyncio
+
+        client = self.client()
+
+        async def main() -> T:
+            async with client as admin:
+                return await function(admin)
+
+        return asyncio.run(main())
+
+    def lease(self, *, command: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
+        """Build the lease of this cluster for ``async with``.
+
+        :param command: the command, as others see the holder.
+        :param wait_seconds: how long a lease that another run holds is waited for.
+        """
+        who = actor(command)
+        owner = f"the command {command!r} of {who['user']}, on {who['host']}"
+        if self._args.conn_id is not None:
+            return self.hook.lease(owner=owner, wait_seconds=wait_seconds)
+        from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
+
+        group_id = self.settings.lease_group_id
+        return deletion_lease(self._client_config(), group_id=group_id, owner=owner, wait_seconds=wait_seconds)
+
+    @cached_property
+    def storage_path(self) -> str:
+        """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
+        from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
+
+        found: str | None = self._args.storage_path or default_storage()
+        if found is None:
+            raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
+        return found
+
+    def layout(self) -> Layout:
+        """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
+        from airflow_kafka_groups.hooks.storage import open_layout
+
+        if self._args.cluster is None and self._args.conn_id is None:
+            raise ConfigurationError("--cluster", None, "name the cluster's folder: with --conn-id, it is that id")
+        return open_layout(self.storage_path, self._args.cluster, str(self._args.conn_id))
+
+    def floors(self) -> SiteFloors:
+        """Return the site's limits: those of Airflow's configuration and of the connection.
+
+        Raises ``ConfigurationError`` for a limit that cannot be read, and for another storage than the site's.
+        """
+        from airflow_kafka_groups.hooks.floors import site_floors
+
+        return site_floors(self.settings, self.storage_path)
+
+    def _client_config(self) -> Any:
+        from airflow_kafka_groups.cluster.config import ClientConfig
+        from airflow_kafka_groups.hooks.tokens import airflow_token_source
+
+        settings = self.settings
+        return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
+
+
+def actor(command: str) -> dict[str, str]:
+    """Return who runs a command, as the journal records it."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = str(os.getuid())
+    return {"command": f"airflow-kafka-groups {command}", "user": user, "host": socket.gethostname()}
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Read a file of properties: ``name=value`` in each line; ``#`` begins a comment line.
+
+    :param path: the file.
+
+    Raises ``ConfigurationError`` naming the line, never a value, and for a file that cannot be read.
+    """
+    try:
+        content = path.read_text(encoding="utf-8")
+        readable = path.stat().st_mode & _OTHERS_MAY_READ
+    except (OSError, UnicodeDecodeError) as exc:
+        why = getattr(exc, "strerror", None) or "it is no UTF-8 text"
+        raise ConfigurationError("--config", str(path), f"cannot be read: {why}") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(content.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, separator, value = (part.strip() for part in line.partition("="))
+        if not separator or not name:
+            raise ConfigurationError("--config", str(path), f"line {number} is not of the form name=value")
+        if name in found:
+            raise ConfigurationError("--config", str(path), f"line {number} sets {name} a second time")
+        found[name] = value
+    if readable and any(word in name for name in found for word in _SECRETS):
+        say(f"warning: other users may read {path}, which has secrets: chmod 600 {path}")
+    return found

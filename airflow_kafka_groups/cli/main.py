@@ -1,0 +1,76 @@
+"""Parsing of the command line, and the exit codes of what it runs.
+
+stdout is for data. Whatever else is printed while a command runs, by Airflow or another library, goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+
+from airflow_kafka_groups import __version__
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import Output, add_output_argument
+from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+
+PROGRAM = "airflow-kafka-groups"
+_EPILOG = "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code.
+
+    :param argv: the arguments. Default: those of the process.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    args = parse(arguments)
+    return run_command(args.command, args)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments. Exits with code 2 and a message for what cannot be parsed, as ``argparse`` does."""
+    chosen = next((name for name in arguments if not name.startswith("-")), None)
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Work with Kafka consumer groups in bulk: look at them, and remove stale ones safely.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        of_command = commands.add_parser(
+            name, help=command.help, description=f"{command.help}.", epilog=_EPILOG, allow_abbrev=False
+        )
+        if name == chosen:  # the others need not be imported
+            command.load().add_arguments(of_command)
+            add_output_argument(of_command)
+    return parser.parse_args(arguments)
+
+
+def run_command(name: str, args: argparse.Namespace) -> int:
+    """Run a command whose arguments are parsed, and return its exit code.
+
+    :param name: the command.
+    :param args: its arguments.
+    """
+    out = Output(args.output, sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            return COMMANDS[name].load().run(args, out)
+    except ConfigurationError as error:
+        say(f"error: {error}")
+        return ExitCode.BAD_USAGE
+    except BrokenPipeError:  # such as "| head": nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    except (KafkaGroupsError, OSError) as error:
+        say(f"error: {error}")
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        say("interrupted")
+        return ExitCode.INTERRUPTED

@@ -1,0 +1,35 @@
+"""What people read on stderr: messages, warnings and progress bars. A bar is drawn on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int, int], None]
+
+
+def say(text: str) -> None:
+    """Write a message for people."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress_bars() -> Iterator[Progress]:
+    """Provide a callback with (stage, done, total) that draws a bar for each stage; without a terminal, none."""
+    if not sys.stderr.isatty():
+        yield lambda stage, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        stages = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in stages:
+                stages[stage] = bars.add_task(stage, total=total)
+            bars.update(stages[stage], completed=done, total=total)
+
+        yield show

@@ -1,0 +1,125 @@
+"""The data that a command prints on stdout: as a table, JSON or CSV. Text for people goes to stderr."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.cli.registry import ArgumentTarget
+
+FORMATS = ("table", "json", "csv")
+_STYLED_ROWS = 500
+"""The longest table that is drawn for a terminal; a longer one is plain columns, which take a tenth of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of data.
+
+    :param name: the name of the rows in JSON beside a summary.
+    :param columns: the names of the columns: of the JSON fields, and of CSV's first line.
+    :param rows: the values: strings, numbers, ``None``, or JSON values.
+    """
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]] = field(default_factory=list)
+
+
+def add_output_argument(parser: ArgumentTarget) -> None:
+    """Add ``--output``."""
+    parser.add_argument("--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)")
+
+
+class Output:
+    """Writes a command's result.
+
+    :param format: one of ``FORMATS``.
+    :param stream: stdout.
+    """
+
+    def __init__(self, format: str, stream: IO[str]) -> None:
+        self.format = format
+        self._stream = stream
+
+    def write(self, table: Table, summary: Mapping[str, Any] | None = None) -> None:
+        """Write the rows; the summary is an object around them in JSON, and lines before them in a table.
+
+        CSV has the rows only.
+        """
+        match self.format:
+            case "json":
+                self._write_json(table, summary)
+            case "csv":
+                writer = csv.writer(self._stream, lineterminator="\n")
+                writer.writerow(table.columns)
+                writer.writerows([_text(value, "") for value in row] for row in table.rows)
+            case _:
+                self._write_table(table, summary)
+        self._stream.flush()
+
+    def _write_json(self, table: Table, summary: Mapping[str, Any] | None) -> None:
+        columns = table.columns
+        rows = [dict(zip(columns, row, strict=True)) for row in table.rows]
+        data = rows if summary is None else {**summary, table.name: rows}
+        json.dump(data, self._stream, indent=1, default=str)
+        self._stream.write("\n")
+
+    def _write_table(self, table: Table, summary: Mapping[str, Any] | None) -> None:
+        if summary:
+            width = max(map(len, summary)) + 2
+            self._stream.writelines(
+                f"{name:<{width}}{_printable(_text(value))}\n" for name, value in summary.items() if value != []
+            )
+            self._stream.write("\n" if table.rows else "")
+        if table.rows or summary is None:
+            cells = [[_printable(_text(value)) for value in row] for row in table.rows]
+            if self._stream.isatty() and len(cells) <= _STYLED_ROWS:
+                self._draw(table.columns, cells)
+            else:
+                self._stream.writelines(_aligned([[name.upper() for name in table.columns], *cells]))
+
+    def _draw(self, columns: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in columns:
+            drawn.add_column(name, overflow="fold")
+        for row in cells:
+            drawn.add_row(*map(Text, row))
+        Console(file=self._stream).print(drawn)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    line = "  ".join(f"{{:<{width}}}" for width in widths)
+    return (line.format(*row).rstrip() + "\n" for row in rows)
+
+
+def _text(value: Any, nothing: str = "-") -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value) if value is not True and value is not False else "yes" if value else "no"
+    if value is None or value == []:
+        return nothing
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_text, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(item)}" for name, item in value.items())
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value)
+
+
+def _printable(text: str) -> str:
+    """Escape control characters, which a group's name may contain and a terminal would obey."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

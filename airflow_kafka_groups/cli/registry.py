@@ -1,0 +1,72 @@
+"""The commands by name. A module is imported when its command is used, so that the command line starts quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    import argparse
+
+    from airflow_kafka_groups.cli.output import Output
+
+
+class ExitCode(IntEnum):
+    """The exit codes of all commands, documented in docs/command-line.md."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_USAGE = 2
+    INCOMPLETE = 3
+    INTERRUPTED = 130
+
+
+class ArgumentTarget(Protocol):
+    """What arguments are added to: a parser of ``argparse``, or the list for Airflow's command line."""
+
+    def add_argument(self, *flags: str, **settings: Any) -> Any:
+        """Add an argument."""
+
+
+class CommandModule(Protocol):
+    """The functions of a command's module."""
+
+    def add_arguments(self, parser: ArgumentTarget) -> None:
+        """Add the command's arguments."""
+
+    def run(self, args: argparse.Namespace, out: Output) -> ExitCode:
+        """Run the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command.
+
+    :param module: the name of its module in ``commands``.
+    :param help: one line for the overview.
+    """
+
+    module: str
+    help: str
+
+    def load(self) -> CommandModule:
+        """Import the command's module."""
+        return cast("CommandModule", import_module(f"airflow_kafka_groups.cli.commands.{self.module}"))
+
+
+COMMANDS: Mapping[str, Command] = {
+    "list": Command("list_groups", "List the groups of the cluster"),
+    "describe": Command("describe", "Describe groups with their members"),
+    "offsets": Command("offsets", "Show the committed offsets of groups"),
+    "lag": Command("lag", "Measure how far groups are behind"),
+    "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
+    "explain": Command("explain", "Explain why a group would be deleted or kept"),
+    "backup": Command("backup", "Back up the committed offsets of groups"),
+    "apply": Command("apply", "Delete the groups of a plan (a dry run without --yes)"),
+    "restore": Command("restore", "Restore offsets of a backup (a dry run without --yes)"),
+    "doctor": Command("doctor", "Examine a connection, its storage and this machine"),
+    "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
+}

@@ -1,0 +1,36 @@
+"""Planning a clean-up from what is in the storage: the verdicts on a snapshot, the journal and the site's floors."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
+from airflow_kafka_groups.maintenance.floors import SiteFloors
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now
+
+
+def plan_snapshot(
+    layout: Layout, policy: PlanPolicy, floors: SiteFloors, *, snapshot_id: str | None, lease_group_id: str
+) -> tuple[DeletionPlan, StoragePath]:
+    """Make a plan within the site's floors, and write it; return it with its path.
+
+    :param snapshot_id: the judged snapshot; ``None`` for the newest complete one.
+    :param lease_group_id: the lease of the connection; others on the cluster are a warning.
+
+    Raises ``PlanError``, ``SnapshotError``, ``JournalError`` or ``StorageError``; no plan is written then.
+    """
+    bounded, bound = floors.bind(policy)
+    judged = snapshot_id or latest_manifest(layout).snapshot_id
+    snapshot = SnapshotReader(layout, judged)
+    cluster_id = snapshot.manifest.kafka_cluster_id
+    history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
+    verdicts = load_verdicts(layout, judged)
+    now = utc_now()
+    leases = history.leases(now - RECENT) if history is not None else ()
+    others = other_leases([*(verdict.group_id for verdict in verdicts), *leases], lease_group_id)
+    plan = make_plan(verdicts, snapshot, bounded, now, history=history, notes=(*bound, *floors.warnings(), *others))
+    return plan, save_plan(layout, plan)

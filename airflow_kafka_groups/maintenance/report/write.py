@@ -1,0 +1,27 @@
+"""Writing the report of a plan from its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
+from airflow_kafka_groups.maintenance.report.html import render_report, write_report
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+
+
+def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
+    """Write the report of a plan and its runs so far; return its path and the runs' records."""
+    records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
+    files = _files(layout, plan, list(records))
+    page = render_report(plan, list(records.values()), files=files, now=utc_now())
+    return str(write_report(layout, plan.plan_id, page)), list(records.values())
+
+
+def _files(layout: Layout, plan: DeletionPlan, audits: Sequence[str]) -> dict[str, str]:
+    paths = {"plan": layout.plan(plan.plan_id), "backup": layout.backup_manifest(plan.plan_id)}
+    if plan.snapshot_id != NAMED_BY_HAND:
+        paths["snapshot"] = layout.manifest(plan.snapshot_id)
+    files = {name: str(path) for name, path in paths.items() if path.exists()}
+    return files | {f"record {number}": path for number, path in enumerate(audits, start=1)}

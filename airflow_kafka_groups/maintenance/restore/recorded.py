@@ -1,0 +1,78 @@
+"""Changes of offsets with their record: the previous offsets before anything is written, the results afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.paths import CHANGES
+from airflow_kafka_groups.maintenance.restore.changes import (
+    Change,
+    ChangeResult,
+    CommitAdmin,
+    apply_changes,
+    counts_of,
+)
+from airflow_kafka_groups.maintenance.storage import (
+    Layout,
+    Progress,
+    StoragePath,
+    ignore_progress,
+    utc_now,
+    write_listing,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedChanges:
+    """The results of the changes, and the file that has them."""
+
+    results: list[ChangeResult]
+    path: StoragePath
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of groups by outcome."""
+        return counts_of(self.results)
+
+
+async def change_recorded(
+    admin: CommitAdmin,
+    layout: Layout,
+    what: str,
+    propose: Callable[[], Awaitable[list[Change]]],
+    *,
+    protects: Callable[[str], bool],
+    dry_run: bool,
+    may_be_absent: bool = False,
+    progress: Progress = ignore_progress,
+) -> RecordedChanges:
+    """Propose changes, record the previous offsets, apply the changes, and record the results.
+
+    :param what: the kind of change, for the record: ``restore``, ``reset``, ``alter``.
+    :param propose: returns the changes.
+    :param protects: whether the connection protects a group; such a group is kept.
+    :param dry_run: change nothing.
+    :param may_be_absent: change groups that do not exist, too.
+    :param progress: called with (stage, done, total).
+
+    Raises what ``propose`` raises, and ``MaintenanceError`` or ``OSError`` before anything is changed if the previous
+    offsets cannot be recorded.
+    """
+    run_id = new_id(utc_now())
+    head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
+    changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
+    if not dry_run:  # recorded before anything is written, so that the change can be undone
+        proposed = (change.to_json() for change in changes)
+        write_listing(layout.root / CHANGES, f"{run_id}-before.json", head, "groups", proposed)
+    results = await apply_changes(admin, changes, dry_run=dry_run, may_be_absent=may_be_absent, progress=progress)
+    found = (result.to_json() for result in results)
+    end = {**head, "counts": counts_of(results)}
+    path = write_listing(layout.root / CHANGES, f"{run_id}-result.json", end, "groups", found)
+    return RecordedChanges(results=results, path=path)
+
+
+def _kept_if(change: Change, protected: bool) -> Change:
+    return replace(change, kept="the connection protects it", after={}) if protected else change

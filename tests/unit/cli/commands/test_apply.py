@@ -1,0 +1,208 @@
+"""Applying a plan: a dry run by default, and no way around what the site demands."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.commands import apply
+from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.lease import FakeLease
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators.scene import CLUSTER
+
+pytestmark = pytest.mark.safety
+
+
+def yes(planned: dict[str, Any]) -> tuple[str, ...]:
+    return ("apply", planned["plan_id"], "--digest", planned["digest"], "--yes")
+
+
+def test_without_yes_nothing_is_deleted(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    code, found, said = stored("apply", backed_up["plan_id"])
+    assert (code, admin.deleted) == (0, [])
+    assert (found["dry_run"], found["counts"]["would_delete"]) == (True, 2)
+    assert [item["group_id"] for item in found["outcomes"]] == ["a", "b"]
+    assert f"apply {backed_up['plan_id']} --digest {backed_up['digest']} --yes" in said
+
+
+def test_yes_deletes_with_lease_journal_and_report(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, leases: FakeLease, tmp_path: Path
+) -> None:
+    code, found, said = stored(*yes(backed_up))
+    assert (code, sorted(admin.deleted)) == (0, ["a", "b"])
+    assert found["verification"]["gone"] == 2
+    assert found["lease"]["group_id"]
+    layout = Layout(tmp_path, CLUSTER)
+    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+    assert run.begun["actor"]["command"] == "airflow-kafka-groups apply"
+    assert run.begun["actor"]["user"]
+    assert set(run.intents) == {"a", "b"}
+    assert f"restore {backed_up['plan_id']}" in said
+    assert "Report: " in said
+
+
+def test_a_second_try_deletes_nothing_again(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    stored(*yes(backed_up))
+    admin.groups["a"] = type(admin.groups["live"])()
+    code, found, _ = stored(*yes(backed_up))
+    assert (code, sorted(admin.deleted)) == (3, ["a", "b"])
+    assert {item["group_id"]: item["code"] for item in found["outcomes"]}["a"] == "deleted_before"
+
+
+def test_yes_needs_the_digest_of_the_plan_that_was_seen(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli
+) -> None:
+    code, found, said = stored("apply", backed_up["plan_id"], "--yes")
+    assert (code, found) == (2, None)
+    assert "--digest" in said
+    code, _, said = stored("apply", backed_up["plan_id"], "--yes", "--digest", "0" * 64)
+    assert (code, admin.deleted) == (1, [])
+    assert "its digest differs" in said
+
+
+def test_without_a_backup_nothing_is_deleted(admin: FakeAdmin, planned: dict[str, Any], stored: Cli) -> None:
+    code, _, said = stored(*yes(planned))
+    assert (code, admin.deleted) == (2, [])
+    assert "back up the plan first" in said
+
+
+@pytest.mark.parametrize(
+    ("floor", "value", "named"),
+    [
+        ("DRY_RUN_ONLY", "True", "dry_run_only"),
+        ("MIN_IDLE_SECONDS", "9999999", "min_idle_seconds"),
+        ("MAX_GROUPS", "1", "max_groups"),
+        ("APPROVE_ABOVE", "1", "more than 1 have to be approved"),
+    ],
+)
+def test_no_floor_is_undercut(
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    stored: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    floor: str,
+    value: str,
+    named: str,
+) -> None:
+    monkeypatch.setenv(f"AIRFLOW__KAFKA_GROUPS__{floor}", value)
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+    code, found, said = stored(*yes(backed_up))
+    assert (code, found, admin.deleted) == (1, None, [])
+    assert named in said
+
+
+def test_another_storage_than_the_sites_is_refused(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", "/elsewhere")
+    for arguments in (yes(backed_up), ("backup",), ("restore", backed_up["plan_id"]), ("explain", "a"), ("plan",)):
+        code, found, said = stored(*arguments)
+        assert (code, found) == (2, None)
+        assert "/elsewhere" in said
+
+
+def test_an_approval_counts_only_as_it_was_given_in_airflow(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    code, _, said = stored(*yes(backed_up), "--approval-rule", "always")
+    assert (code, admin.deleted) == (1, [])
+    assert "is not approved" in said
+    layout = Layout(tmp_path, CLUSTER)
+    plan, task = load_plan(layout, backed_up["plan_id"]), {"task": "approve"}
+    seal_question(layout, plan, task, utc_now())
+    code, _, said = stored(*yes(backed_up))
+    assert (code, admin.deleted) == (1, []), "somebody was asked and has not answered, whatever the rule is"
+    seal_answer(
+        layout,
+        plan,
+        asked_by=task,
+        approved=True,
+        person={"id": "ada", "name": "ada"},
+        responded_at=utc_now().isoformat(),
+        confirmed=2,
+        excluded=["b"],
+    )
+    code, found, _ = stored(*yes(backed_up), "--approval-rule", "always")
+    assert (code, admin.deleted) == (3, ["a"])
+    assert {item["group_id"]: item["code"] for item in found["outcomes"]} == {"a": "safe", "b": "excluded"}
+
+
+def test_a_read_only_connection_and_a_protected_group_are_refused(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"%s": %s}}'
+    for extra, code in ((("read_only", "true"), 2), (("protected_groups", '["b"]'), 1)):
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", fields % extra)
+        assert stored(*yes(backed_up))[0] == code
+    assert admin.deleted == []
+
+
+def test_the_stop_variable_keeps_the_groups(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "incident")
+    code, found, _ = stored(*yes(backed_up))
+    assert (code, admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
+
+
+def test_an_interrupt_keeps_what_is_left_and_is_recorded(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def client(self: KafkaGroupsHook) -> FakeAdmin:
+        signal.raise_signal(signal.SIGINT)
+        return admin
+
+    monkeypatch.setattr(KafkaGroupsHook, "get_conn", client)
+    before = signal.getsignal(signal.SIGINT)
+    code, found, said = stored(*yes(backed_up))
+    assert (code, admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
+    assert "interrupted" in said
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_interrupt_ends_the_process() -> None:
+    observer = apply._Observer(None, lambda stage, done, total: None)
+    observer.interrupt()
+    assert observer.why_stop() == "it was interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        observer.interrupt()
+
+
+def test_a_lease_that_another_run_holds_ends_it(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, leases: FakeLease
+) -> None:
+    leases.refused = LeaseNotAcquiredError("lease", "another clean-up")
+    code, found, said = stored(*yes(backed_up), "--lease-wait-seconds", "0")
+    assert (code, found, admin.deleted) == (1, None, [])
+    assert "another clean-up" in said
+    (asked,) = leases.asked
+    assert "the command 'apply' of" in asked["owner"]
+    assert stored(*yes(backed_up), "--no-lease")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--lease-wait-seconds", "-1"),
+        ("--groups-per-second", "fast"),
+        ("--bytes-per-second", "-5"),
+        ("--approve-above", "1.5"),
+    ],
+)
+def test_bad_numbers_are_bad_usage(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, arguments: tuple[str, str]
+) -> None:
+    code, found, said = stored(*yes(backed_up), *arguments)
+    assert (code, found, admin.deleted) == (2, None, [])
+    assert arguments[0] in said

@@ -1,0 +1,73 @@
+"""The command that examines everything: its findings, its exit code, and what it leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.commands import doctor
+from airflow_kafka_groups.doctor import airflow_settings, spark
+from airflow_kafka_groups.exceptions import AuthenticationFailedError
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from tests.fakes.admin import FakeAdmin
+from tests.unit.cli.commands.conftest import Cli
+
+NEW = ApiVersions({2: (0, 6), 9: (1, 9), 10: (0, 6), 15: (0, 6), 16: (0, 5), 42: (0, 2)})
+
+
+@pytest.fixture(autouse=True)
+def _sound(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin.api_versions, admin.operations = {1: NEW, 2: NEW}, frozenset({"read", "describe", "delete"})
+    monkeypatch.setenv("AIRFLOW__CORE__TEST_CONNECTION", "Enabled")
+    monkeypatch.setattr(spark, "_examine_java", lambda report: report.ok("Java", "here"))
+    monkeypatch.setattr(spark, "_examine_connector", lambda version, report: report.ok("Kafka connector", "here"))
+    monkeypatch.setattr(airflow_settings, "_EXTRAS", ())
+
+
+def checks(found: list[dict[str, Any]]) -> dict[str, str]:
+    return {row["check"]: row["status"] for row in found}
+
+
+def test_everything_is_examined_and_nothing_is_changed(stored: Cli, admin: FakeAdmin, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    code, found, _ = stored("doctor")
+    assert set(found[0]) == set(doctor.COLUMNS)
+    assert {"brokers", "groups", "delete groups", "offsets retention", "exclusive creation", "Airflow"} <= set(
+        checks(found)
+    )
+    assert {status for status in checks(found).values()} <= {"ok", "unknown"}, found
+    assert code == 0
+    assert (admin.deleted, sorted(tmp_path.rglob("*"))) == ([], before)
+
+
+def test_a_warning_has_the_exit_code_3_and_a_remedy(stored: Cli) -> None:
+    code, found, _ = stored("doctor", "--min-idle-seconds", "99999999")
+    (retention,) = [row for row in found if row["check"] == "offsets retention"]
+    assert (code, retention["status"]) == (3, "warning")
+    assert "offsets.retention.minutes" in retention["remedy"]
+
+
+def test_a_failure_has_the_exit_code_1(stored: Cli, admin: FakeAdmin) -> None:
+    admin.sees_topics = False
+    code, found, _ = stored("doctor")
+    assert (code, checks(found)["all topics"]) == (1, "failed")
+
+
+def test_a_cluster_that_cannot_be_reached_does_not_hide_the_rest(
+    stored: Cli, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: admin)
+    code, found, _ = stored("doctor")
+    assert (code, checks(found)["connection"]) == (1, "failed")
+    assert "wrong password" in found[0]["text"]
+    assert checks(found)["storage"] == "ok"
+
+
+def test_without_a_storage_the_rest_is_examined(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS", raising=False)
+    code, found, _ = cli("doctor")
+    assert (code, checks(found)["storage"]) == (0, "unknown")

@@ -1,0 +1,110 @@
+"""Explaining one group: every guard that keeps it has a row, and what would change it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.commands import explain
+from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
+from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators import scene
+
+
+def of(found: dict[str, Any], check: str) -> list[dict[str, str]]:
+    return [row for row in found["checks"] if row["check"] == check]
+
+
+def test_a_group_that_would_be_deleted(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    code, found, _ = stored("explain", "a")
+    assert (code, found["would_be_deleted"], found["kept_by"]) == (0, True, [])
+    assert found["plan_id"] == backed_up["plan_id"]
+    assert [tuple(row) for row in found["checks"]] == [explain.COLUMNS] * len(found["checks"])
+    assert "stale" in of(found, "verdict")[0]["evidence"]
+    assert of(found, "recheck")[0]["finding"] == "deletes"
+
+
+def test_a_plan_without_a_backup_keeps_it(admin: FakeAdmin, planned: dict[str, Any], stored: Cli) -> None:
+    _, found, _ = stored("explain", "a")
+    assert (found["would_be_deleted"], found["kept_by"]) == (False, ["recheck"])
+    assert of(found, "recheck")[0]["what_would_change_it"] == "back the plan up"
+
+
+def test_a_group_that_the_plan_keeps(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    _, found, _ = stored("explain", "live")
+    assert (found["would_be_deleted"], found["kept_by"]) == (False, ["plan"])
+    assert "kept (live)" in of(found, "plan")[0]["evidence"]
+    assert "stop its consumers" in of(found, "plan")[0]["what_would_change_it"]
+
+
+def test_a_group_that_moved(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
+    _, found, _ = stored("explain", "a")
+    assert (found["would_be_deleted"], found["kept_by"]) == (False, ["recheck"])
+    assert "changed since it was judged" in of(found, "recheck")[0]["evidence"]
+
+
+def test_a_group_that_nobody_knows(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    _, found, _ = stored("explain", "nobody")
+    assert found["kept_by"] == ["plan"]
+    assert "does not name it" in of(found, "plan")[0]["evidence"]
+
+
+def test_without_a_plan(admin: FakeAdmin, stored: Cli) -> None:
+    admin.groups = {"a": FakeGroup()}
+    _, found, _ = stored("explain", "a")
+    assert (found["plan_id"], found["kept_by"]) == (None, ["plan"])
+    assert "no snapshot" in of(found, "verdict")[0]["evidence"]
+
+
+def test_what_was_deleted_and_came_back_is_kept_by_the_journal(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli
+) -> None:
+    assert stored("apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes")[0] == 0
+    _, found, _ = stored("explain", "a")
+    assert found["kept_by"] == ["recheck", "journal"]
+    assert of(found, "recheck")[0]["evidence"] == "it does not exist any more"
+    admin.groups["a"] = FakeGroup()
+    _, found, _ = stored("explain", "a")
+    assert found["kept_by"] == ["journal"]
+    assert ": deleted:" in of(found, "journal")[0]["evidence"]
+    assert Path(of(found, "journal")[0]["what_would_change_it"] or "/nowhere").name != "nowhere"
+
+
+def test_the_site_and_the_connection_keep_it(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__DRY_RUN_ONLY", "True")
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__APPROVE_ABOVE", "0")
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+    connection = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"protected_groups": ["a"]}}'
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", connection)
+    _, found, _ = stored("explain", "a")
+    assert found["kept_by"] == ["connection", "site"]
+    assert any("need an approval" in row["evidence"] for row in of(found, "site"))
+
+
+def test_explain_and_apply_agree_on_every_group(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 9})
+    would = {group_id: stored("explain", group_id)[1]["would_be_deleted"] for group_id in ("a", "b")}
+    _, found, _ = stored("apply", backed_up["plan_id"])
+    assert would == {item["group_id"]: item["outcome"] == "would_delete" for item in found["outcomes"]}
+
+
+def test_another_plan_may_be_asked_for(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    newer = scene.plan(tmp_path, max_share=1, exclude=["a"])
+    assert stored("explain", "a")[1]["plan_id"] == max(newer["plan_id"], backed_up["plan_id"])
+    _, found, _ = stored("explain", "a", "--plan-id", newer["plan_id"])
+    assert "excluded" in of(found, "plan")[0]["evidence"]
+
+
+def test_every_verdict_has_its_remedy() -> None:
+    assert set(explain._BY_VERDICT) == set(VerdictName)
+    assert set(explain._BY_PLAN) == set(KeptName)

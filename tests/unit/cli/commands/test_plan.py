@@ -1,0 +1,127 @@
+"""Planning and backing up from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.commands import backup, plan
+from airflow_kafka_groups.maintenance.backup.file import load_backup
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators import scene
+
+CLUSTER = scene.CLUSTER
+
+
+@pytest.fixture
+def judged(admin: FakeAdmin, tmp_path: Path) -> str:
+    """Return a snapshot in which a and b are stale."""
+    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
+    return snapshot_id
+
+
+def test_a_plan_is_written_and_shown(judged: str, stored: Cli, tmp_path: Path) -> None:
+    code, found, said = stored("plan", "--max-share", "1")
+    assert (code, found["snapshot_id"], found["counts"]["planned"]) == (0, judged, 2)
+    assert [tuple(group) for group in found["groups"]] == [plan.PLANNED] * 2
+    saved = load_plan(Layout(tmp_path, CLUSTER), found["plan_id"])
+    assert saved.digest == found["digest"]
+    assert Path(found["report"]).is_file()
+    assert found["plan_id"] in said
+
+
+def test_what_a_plan_keeps_is_shown_with_the_reason(judged: str, stored: Cli) -> None:
+    _, found, _ = stored("plan", "--max-share", "1", "--exclude", "a", "--kept")
+    assert [tuple(group) for group in found["kept"]] == [plan.KEPT] * 2
+    assert {group["group_id"]: group["why"] for group in found["kept"]} == {"a": "excluded", "live": "live"}
+
+
+def test_the_options_are_the_policy(judged: str, stored: Cli, tmp_path: Path) -> None:
+    numbers = {"min_idle_seconds": 60.0, "min_observations": 3, "max_groups": 1, "max_share": 1.0}
+    words = [word for name, value in numbers.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    _, found, _ = stored("plan", *words, "--include", "a", "--include", "b", "--allow-hidden-topics")
+    policy = load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).policy
+    assert {name: getattr(policy, name) for name in numbers} == numbers
+    assert (policy.include, policy.allow_hidden_topics) == (("a", "b"), True)
+    assert found["counts"]["over_cap"] == 1
+
+
+def test_the_sites_floors_bind_it(judged: str, stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__MAX_GROUPS", "1")
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+    _, found, _ = stored("plan", "--max-share", "1")
+    assert found["counts"]["planned"] == 1
+    assert "the site's max_groups of 1 counts instead of 500" in found["warnings"]
+
+
+def test_without_verdicts_it_says_how_to_get_them(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
+    code, found, said = stored("plan")
+    assert (code, found) == (1, None)
+    assert "run the snapshot first" in said
+    admin.groups = {"a": FakeGroup()}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    code, found, said = stored("plan")
+    assert (code, found) == (1, None)
+    assert f"--snapshot-id {snapshot_id} --min-idle-seconds 604800" in said
+    assert f"judge_staleness --base {tmp_path} --cluster {CLUSTER}" in said
+
+
+@pytest.mark.parametrize(
+    "words", [("--max-share", "2"), ("--min-observations", "1"), ("--max-groups", "0"), ("--min-idle-seconds", "week")]
+)
+def test_a_number_that_cannot_be_is_bad_usage(judged: str, stored: Cli, tmp_path: Path, words: tuple[str, str]) -> None:
+    code, found, said = stored("plan", *words)
+    assert (code, found) == (2, None)
+    assert words[0] in said
+    assert not (tmp_path / CLUSTER / "plans").exists()
+
+
+def test_the_storage_is_that_of_the_dags(
+    judged: str, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code, _, said = cli("plan", "--cluster", CLUSTER)
+    assert code == 2
+    assert "--storage-path" in said
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"storage_path": str(tmp_path)}))
+    assert cli("plan", "--cluster", CLUSTER)[0] == 0
+
+
+def test_a_plans_groups_are_backed_up(planned: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
+    code, found, _ = stored("backup", "--plan-id", planned["plan_id"], "--digest", planned["digest"])
+    assert (code, found["plan_id"]) == (0, planned["plan_id"])
+    assert [tuple(group.values()) for group in found["groups"]] == [("a", "backed_up", ""), ("b", "backed_up", "")]
+    assert [tuple(group) for group in found["groups"]] == [backup.COLUMNS] * 2
+    assert set(load_backup(Layout(tmp_path, CLUSTER), planned["plan_id"]).entries) == {"a", "b"}
+
+
+def test_groups_are_backed_up_by_name_and_by_pattern(admin: FakeAdmin, stored: Cli) -> None:
+    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
+    code, found, said = stored("backup", "a", "gone", "a")
+    assert (code, {group["group_id"]: group["result"] for group in found["groups"]}) == (
+        3,
+        {"a": "backed_up", "gone": "left_out"},
+    )
+    assert "1 group(s) were not backed up" in said
+    _, found, _ = stored("backup", "--include", "re:[ab]", "--exclude", "b")
+    assert [group["group_id"] for group in found["groups"]] == ["a"]
+    _, found, _ = stored("backup")
+    assert len(found["groups"]) == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--plan-id", "x"), ("--digest", "x"), ("a", "--include", "b"), ("a", "--plan-id", "x", "--digest", "y")],
+)
+def test_a_backup_is_of_one_thing(admin: FakeAdmin, stored: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, found, _ = stored("backup", *words)
+    assert (code, found) == (2, None)
+    assert list(tmp_path.iterdir()) == []

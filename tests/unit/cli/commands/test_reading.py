@@ -1,0 +1,123 @@
+"""The commands that only read: list, describe, offsets, lag."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from airflow_kafka_groups.cli.commands import describe, lag, list_groups, offsets, selection
+from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.cli.commands.conftest import Cli
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {
+        "b": FakeGroup({T0: 5, T1: 10}),
+        "a": FakeGroup({U0: 9}, members=2),
+        "share": FakeGroup(type=GroupType.SHARE, protocol_type="share"),
+    }
+
+
+def test_list_is_sorted_and_filtered(cli: Cli) -> None:
+    code, found, _ = cli("list")
+    assert (code, [group["group_id"] for group in found]) == (0, ["a", "b", "share"])
+    assert tuple(found[0]) == list_groups.COLUMNS
+    assert (found[0]["state"], found[0]["type"]) == ("Stable", "classic")
+    assert [group["group_id"] for group in cli("list", "--include", "*a*", "--exclude", "a")[1]] == ["share"]
+
+
+def test_list_refuses_states_and_patterns_that_cannot_be(cli: Cli) -> None:
+    for words in (("--state", "sleeping"), ("--type", "big"), ("--include", "re:(")):
+        code, found, said = cli("list", *words)
+        assert (code, found) == (2, None)
+        assert words[1] in said
+
+
+def test_an_incomplete_list_is_printed_and_reported(cli: Cli, admin: FakeAdmin) -> None:
+    admin.missing_brokers = {2: broker_error("COORDINATOR_LOAD_IN_PROGRESS")}
+    code, found, said = cli("list")
+    assert (code, len(found)) == (3, 3)
+    assert "groups may be missing: 2" in said
+    for command in ("offsets", "lag"):
+        assert cli(command)[:2] == (1, None), "short is not empty"
+
+
+def test_describe_has_a_row_for_each_member(cli: Cli) -> None:
+    code, found, _ = cli("describe", "a", "b")
+    assert (code, [group["group_id"] for group in found]) == (0, ["a", "a", "b"])
+    assert tuple(found[0]) == describe.COLUMNS
+    assert found[2]["member_id"] is None
+
+
+def test_a_group_that_does_not_exist_is_dead(cli: Cli) -> None:
+    code, found, _ = cli("describe", "gone")
+    assert (code, found[0]["state"], found[0]["type"]) == (3, GroupState.DEAD.value, None)
+
+
+def test_an_assignment_is_short() -> None:
+    from airflow_kafka_groups.models import MemberDescription
+
+    member = MemberDescription(member_id="m", client_id="c", host="h", assignment=(U0, T1, T0))
+    assert describe._assignment(member) == ["t[0,1]", "u[0]"]
+
+
+def test_offsets_has_a_row_for_each_commit(cli: Cli) -> None:
+    code, found, _ = cli("offsets")
+    assert code == 0
+    assert tuple(found[0]) == offsets.COLUMNS
+    rows = [(row["group_id"], row["topic"], row["partition"], row["offset"]) for row in found]
+    assert rows == [("a", "u", 0, 9), ("b", "t", 0, 5), ("b", "t", 1, 10)]
+    assert {row["group_id"] for row in cli("offsets", "b")[1]} == {"b"}
+    assert cli("offsets", "--include", "x*")[:2] == (0, [])
+
+
+def test_a_group_that_cannot_be_read_is_named(cli: Cli, admin: FakeAdmin) -> None:
+    admin.offset_errors = {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}
+    code, found, said = cli("offsets")
+    assert (code, {row["group_id"] for row in found}) == (3, {"b"})
+    assert "error: 'a'" in said
+
+
+def test_names_and_patterns_exclude_each_other(cli: Cli) -> None:
+    assert cli("offsets", "b", "--include", "a")[:2] == (2, None)
+
+
+def test_lag_is_sorted_by_size(cli: Cli) -> None:
+    code, found, _ = cli("lag")
+    assert (code, [tuple(row.values()) for row in found]) == (0, [("b", 2, 5, 0), ("a", 1, 1, 0)])
+    assert tuple(found[0]) == lag.COLUMNS
+    _, found, _ = cli("lag", "b", "--partitions")
+    assert tuple(found[0]) == lag.OF_PARTITIONS
+    assert [(row["partition"], row["lag"], row["flag"]) for row in found] == [(0, 5, "ok"), (1, 0, "ok")]
+
+
+def test_too_much_lag_is_an_exit_code(cli: Cli) -> None:
+    code, found, _ = cli("lag", "--max-lag", "4")
+    assert (code, [row["group_id"] for row in found]) == (3, ["b"])
+    assert cli("lag", "--max-lag", "5")[:2] == (0, [])
+    assert cli("lag", "--max-lag", "-1")[:2] == (2, None)
+
+
+def test_a_lag_that_is_not_known_is_no_small_one(cli: Cli, admin: FakeAdmin) -> None:
+    admin.groups["c"] = FakeGroup({T0: 99})
+    code, found, said = cli("lag")
+    assert (code, {row["group_id"]: row["lag"] for row in found}["c"]) == (3, None)
+    assert "first 'c'" in said
+    assert [row["group_id"] for row in cli("lag", "--max-lag", "1000")[1]] == ["c"]
+
+
+def test_many_failures_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    selection.report_failures({f"g{number:02}": broker_error("NOT_COORDINATOR") for number in range(25)})
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "error: 5 more groups could not be read"
+
+
+def test_patterns_are_all_by_default() -> None:
+    assert selection.filter_of(argparse.Namespace(include=None, exclude=None)).selects("anything")

@@ -1,0 +1,44 @@
+"""docs/command-line.md is true of the program: its commands, options, examples and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.cli.main import PROGRAM, parse
+from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
+
+PAGE = (Path(__file__).parents[3] / "docs/command-line.md").read_text()
+BLOCKS = "".join(re.findall(r"```shell\n(.*?)```", PAGE, re.DOTALL))
+EXAMPLES = [line for line in BLOCKS.splitlines() if line.startswith(PROGRAM) and "--help" not in line]
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_example_can_be_parsed(line: str) -> None:
+    assert parse(shlex.split(line)[1:]).command in COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_and_its_options_are_named(name: str) -> None:
+    assert any(line.startswith(f"{PROGRAM} {name} ") for line in EXAMPLES)
+    parser = argparse.ArgumentParser()
+    COMMANDS[name].load().add_arguments(parser)
+    options = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+    assert [option for option in options if option not in PAGE and option != "--help"] == []
+
+
+def test_no_option_is_named_that_does_not_exist() -> None:
+    known = {"--help", "--output"}
+    for command in COMMANDS.values():
+        parser = argparse.ArgumentParser()
+        command.load().add_arguments(parser)
+        known |= {flag for action in parser._actions for flag in action.option_strings}
+    assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) <= known
+
+
+def test_the_exit_codes_are_the_programs() -> None:
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.M)] == list(ExitCode)

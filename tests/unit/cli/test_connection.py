@@ -1,0 +1,147 @@
+"""How a command finds its cluster: three ways, one parser, and no secret on the way."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments, read_properties
+from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+SECRET = "s3cr3t-and-n0thing-else"
+SASL = f"""# a comment
+bootstrap.servers = b1:9092, b2
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+
+sasl.username=ada
+sasl.password={SECRET}=
+read_only=true
+protected_groups=connect-*,billing
+floors={{"max_groups": 7}}
+"""
+
+
+def cluster(*words: str) -> Cluster:
+    parser = argparse.ArgumentParser()
+    add_storage_arguments(parser)
+    return Cluster(parser.parse_args(words))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "client.properties"
+    path.write_text(SASL)
+    path.chmod(0o600)
+    return path
+
+
+def test_a_file_is_a_connection_with_all_its_restrictions(config: Path) -> None:
+    found = cluster("--config", str(config)).settings
+    assert found.properties["sasl.password"] == f"{SECRET}="
+    assert (found.read_only, found.protected_groups, found.floors) == (
+        True,
+        ("connect-*", "billing"),
+        {"max_groups": 7},
+    )
+    assert SECRET not in repr(found)
+    client = cluster("--config", str(config)).client()
+    with pytest.raises(ConfigurationError, match="read-only"):
+        asyncio.run(client.delete_consumer_groups(["a"]))
+
+
+def test_servers_alone_are_a_connection_too() -> None:
+    found = cluster("--bootstrap-servers", "b1:9092").settings
+    assert dict(found.properties) == {"bootstrap.servers": "b1:9092"}
+
+
+def test_an_airflow_connection_is_read_by_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", '{"conn_type": "kafka_groups", "host": "b1"}')
+    found = cluster("--conn-id", "prod", "--storage-path", "/data")
+    assert found.settings.conn_id == "prod"
+    assert found.layout().cluster == "prod"
+    with pytest.raises(ConfigurationError, match="there is no such connection"):
+        cluster("--conn-id", "no_such").client()
+
+
+@pytest.mark.parametrize("words", [(), ("--conn-id", "a", "--bootstrap-servers", "b")])
+def test_exactly_one_way_is_given(words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError, match="exactly one of --conn-id, --config or --bootstrap-servers"):
+        cluster(*words)
+
+
+def test_files_need_a_folder_and_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS", raising=False)
+    with pytest.raises(ConfigurationError, match="--cluster"):
+        cluster("--bootstrap-servers", "b1", "--storage-path", "/data").layout()
+    with pytest.raises(ConfigurationError, match="--storage-path"):
+        cluster("--bootstrap-servers", "b1", "--cluster", "prod").layout()
+    with pytest.raises(ConfigurationError, match="absolute"):
+        cluster("--bootstrap-servers", "b1", "--cluster", "prod", "--storage-path", "data").layout()
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (f"bootstrap.servers=b\nsasl.password {SECRET}\n", "line 2 is not"),
+        (f"sasl.password=x\nsasl.password={SECRET}\n", "line 2 sets sasl.password a second time"),
+        (f"={SECRET}\n", "line 1 is not"),
+        (b"\xff\xfe", "no UTF-8"),
+        (None, "No such file"),
+    ],
+)
+def test_a_bad_file_is_named_without_its_secrets(tmp_path: Path, content: str | bytes | None, named: str) -> None:
+    path = tmp_path / "client.properties"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigurationError, match=named) as raised:
+        read_properties(path)
+    assert SECRET not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_a_file_with_a_secret_that_others_may_read_is_a_warning(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_properties(config)
+    assert capsys.readouterr().err == ""
+    config.chmod(0o644)
+    read_properties(config)
+    assert f"chmod 600 {config}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("SASL_SSL", "NO_SUCH"),
+        ("SCRAM-SHA-512", "OAUTHBEARER"),
+        ("read_only=true", "readonly=true"),
+        ("protected_groups=connect-*,billing", "protected_groups=re:("),
+        ("b1:9092, b2", "127.0.0.1:1"),
+        ("floors={", "floors={{"),
+    ],
+)
+def test_no_error_has_a_secret(
+    config: Path, tmp_path: Path, change: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(SASL.replace(*change))
+    assert main(["list", "--config", str(config)]) in (1, 2)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err
+    assert SECRET not in printed.err
+
+
+def test_who_runs_a_command_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(actor("apply")) == {"command", "user", "host"}
+
+    def nobody() -> Any:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert actor("apply")["user"].isdecimal()

@@ -1,0 +1,176 @@
+"""The command line as a program: what it imports, where it prints, and which exit codes it has."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups import __main__, __version__
+from airflow_kafka_groups.cli import registry
+from airflow_kafka_groups.cli.main import main, parse
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import COMMANDS, Command, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    printed = capsys.readouterr().out
+    assert "--output" in printed
+    assert "Exit codes" in printed
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert [name for name in COMMANDS if name not in printed] == []
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"airflow-kafka-groups {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["no-such"], ["copy-dags"], ["copy-dags", "x", "--no-such"]])
+def test_what_cannot_be_parsed_is_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == ExitCode.BAD_USAGE
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "usage:" in printed.err
+
+
+def test_an_option_is_not_abbreviated() -> None:
+    with pytest.raises(SystemExit):
+        parse(["copy-dags", "folder", "--forc"])
+
+
+def test_help_starts_fast() -> None:
+    code = (
+        "import sys; from airflow_kafka_groups.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = ('airflow', 'kio', 'aiokafka', 'pyarrow', 'rich', 'asyncio', 'airflow_kafka_groups.admin')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_module_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["airflow_kafka_groups", "--version"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(__main__.__file__, run_name="__main__")
+    assert left.value.code == 0
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return a command ``test`` whose ``run`` a test replaces."""
+    module = SimpleNamespace(add_arguments=lambda parser: None, run=lambda args, out: ExitCode.DONE)
+    monkeypatch.setitem(registry.COMMANDS, "test", Command("test", "Test"))
+    monkeypatch.setattr(Command, "load", lambda self: module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("--group", "x", "is not known"), 2),
+        (KafkaGroupsError("the broker refused"), 1),
+        (PermissionError("no access"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_errors_become_exit_codes_and_one_line(
+    command: SimpleNamespace, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
+) -> None:
+    def run(args: argparse.Namespace, out: Output) -> ExitCode:
+        raise error
+
+    command.run = run
+    assert main(["test"]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert str(error) in printed.err
+
+
+def test_what_a_library_prints_is_no_data(command: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(args: argparse.Namespace, out: Output) -> ExitCode:
+        print("noise of a library")
+        out.write(Table("rows", ("a",), [(1,)]))
+        return ExitCode.INCOMPLETE
+
+    command.run = run
+    assert main(["test", "-o", "csv"]) == 3
+    printed = capsys.readouterr()
+    assert printed.out == "a\n1\n"
+    assert printed.err == "noise of a library\n"
+
+
+def test_a_reader_that_leaves_early_is_no_traceback() -> None:
+    code = (
+        "import sys; from airflow_kafka_groups.cli import main, registry\n"
+        "class M:\n"
+        " add_arguments = staticmethod(lambda parser: None)\n"
+        " run = staticmethod(lambda args, out: out._stream.writelines('x' * 100_000 for _ in range(100)))\n"
+        "registry.COMMANDS['test'] = registry.Command('test', 'Test')\n"
+        "registry.Command.load = lambda self: M\n"
+        "sys.exit(main.main(['test']))"
+    )
+    reader, writer = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    os.read(reader, 10)
+    os.close(reader)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (1, "")
+
+
+def test_airflows_parser_gets_the_same_arguments() -> None:
+    from airflow_kafka_groups.cli.airflow_cli import get_cli_commands
+
+    (group,) = get_cli_commands()
+    commands: Any = {command.name: command for command in group.subcommands}
+    assert (group.name, list(commands)) == ("kafka-groups", list(COMMANDS))
+    for name, command in commands.items():
+        parser = argparse.ArgumentParser()
+        for argument in command.args:
+            argument.add_to_parser(parser)
+        names = {action.dest for action in parser._actions}
+        with pytest.raises(SystemExit) as left:
+            parse([name, "--no-such-option", *["x"] * 3])
+        assert left.value.code == 2
+        assert "output" in names
+
+
+def test_a_command_of_airflow_ends_with_the_exit_code(tmp_path: Path) -> None:
+    from airflow_kafka_groups.cli.airflow_cli import get_cli_commands
+
+    (group,) = get_cli_commands()
+    (command,) = (command for command in group.subcommands if command.name == "copy-dags")
+    parser = argparse.ArgumentParser()
+    for argument in command.args:
+        argument.add_to_parser(parser)
+    (tmp_path / "lag_alert.py").write_text("# mine\n")
+    with pytest.raises(SystemExit) as left:
+        command.func(parser.parse_args([str(tmp_path), "--only", "lag_alert"]))
+    assert left.value.code == ExitCode.INCOMPLETE

@@ -1,0 +1,77 @@
+"""What stdout has: rows as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.output import FORMATS, Output, Table
+
+ROWS = Table("groups", ("group_id", "lag", "ok", "why"), [("a", 5, True, None), ("b,c", None, False, ["x", "y"])])
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def written(form: str, table: Table = ROWS, summary: Any = None, stream: StringIO | None = None) -> str:
+    stream = StringIO() if stream is None else stream
+    Output(form, stream).write(table, summary)
+    return stream.getvalue()
+
+
+def test_json_is_a_list_of_objects() -> None:
+    assert json.loads(written("json")) == [
+        {"group_id": "a", "lag": 5, "ok": True, "why": None},
+        {"group_id": "b,c", "lag": None, "ok": False, "why": ["x", "y"]},
+    ]
+
+
+def test_a_summary_is_around_the_list() -> None:
+    found = json.loads(written("json", summary={"plan_id": "p", "at": datetime(2026, 1, 1, tzinfo=UTC)}))
+    assert (found["plan_id"], len(found["groups"])) == ("p", 2)
+
+
+def test_csv_has_a_head_and_the_rows_only() -> None:
+    rows = list(csv.reader(StringIO(written("csv", summary={"plan_id": "p"}))))
+    assert rows == [["group_id", "lag", "ok", "why"], ["a", "5", "yes", ""], ["b,c", "", "no", "x; y"]]
+
+
+def test_a_table_is_aligned() -> None:
+    assert written("table").splitlines() == [
+        "GROUP_ID  LAG  OK   WHY",
+        "a         5    yes  -",
+        "b,c       -    no   x; y",
+    ]
+
+
+def test_a_summary_stands_above_the_table() -> None:
+    lines = written("table", summary={"plan_id": "p", "counts": {"found": 3, "stale": 1}, "warnings": []}).splitlines()
+    assert lines[:4] == ["plan_id   p", "counts    found 3, stale 1", "", "GROUP_ID  LAG  OK   WHY"]
+    assert written("table", Table("groups", ("a",)), {"plan_id": "p"}) == "plan_id  p\n"
+
+
+def test_nothing_is_a_head_only() -> None:
+    nothing = Table("groups", ("a", "b"))
+    assert [written(form, nothing) for form in FORMATS] == ["A  B\n", "[]\n", "a,b\n"]
+
+
+def test_a_terminal_gets_a_drawn_table_while_it_is_short() -> None:
+    assert "─" in written("table", stream=Terminal())
+    long = Table("groups", ("group_id",), [(str(number),) for number in range(501)])
+    assert "─" not in written("table", long, stream=Terminal())
+
+
+@pytest.mark.parametrize("stream", [StringIO, Terminal])
+def test_a_name_cannot_command_the_terminal(stream: type[StringIO]) -> None:
+    table = Table("groups", ("group_id",), [("\x1b[2Jgone",), ("[red]x[/red]",)])
+    shown = written("table", table, stream=stream())
+    assert "\x1b[2J" not in shown
+    assert "\\x1b[2Jgone" in shown
+    assert "[red]x[/red]" in shown
