@@ -104,6 +104,18 @@ def test_a_topic_with_another_id_is_skipped_however_long_its_log_is() -> None:
     assert change.kept is not None
 
 
+@pytest.mark.parametrize("end", [(0, 29), (1, 30), (0, 31)])
+def test_each_topic_has_bounds_of_its_own(end: tuple[int, int]) -> None:
+    """The first topic's logs were shorter than the second one's: by its bounds, nothing would have been recreated."""
+    where = TopicPartition("u", 0)
+    group = BackedUpGroup(
+        entry=ENTRY,
+        offsets=GroupOffsets.from_mapping("a", {**SAVED, where: OffsetAndMetadata(20)}),
+        bounds=([0, 0, 0], [10, 6, 30]),
+    )
+    assert (where in propose(ends={**ENDS, where: end}, group=group).after) is (end[1] >= 30)
+
+
 @pytest.fixture
 async def restorable(tmp_path: Path) -> tuple[FakeAdmin, Layout, str]:
     admin = FakeAdmin(log=(0, 10))
