@@ -20,6 +20,7 @@ from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.live import LiveConsumer, committing
+from tests.lab.spark_archive import quick_options
 from tests.lab.spark_jars import connector_jars
 from tests.lab.topics import create_topics, produce
 from tests.records import records
@@ -35,6 +36,7 @@ MOVING, EXCLUDED, GUARDED = f"{PREFIX}moving", f"{PREFIX}team-a", f"{PREFIX}guar
 KEPT = [*LIVE, MOVING, EXCLUDED, GUARDED]
 IDLE_SECONDS = 3
 ANN = {"id": "42", "name": "Ann"}
+SPARK = {"spark.driver.extraJavaOptions": quick_options()}
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +63,10 @@ def parse() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def dags() -> dict[str, Any]:
-    return parse()
+def dags() -> Iterator[dict[str, Any]]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": SPARK}))
+        yield parse()
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, bootstrap: str, **extra: Any) -> None:
@@ -210,7 +214,7 @@ def test_a_consumer_that_commits_the_same_offset_is_kept_where_the_log_of_commit
     seed_groups(bootstrap, [dead], {(topic, 0): 5})
     connect(monkeypatch, bootstrap)
     jars = ",".join(str(jar) for jar in connector_jars())
-    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": {"spark.jars": jars}}))
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": {**SPARK, "spark.jars": jars}}))
     parsed = parse()
     conf = {"storage_path": str(tmp_path), "cluster": "lab", "include": [f"{prefix}*"], "max_share": 1.0}
     conf |= {"min_idle_seconds": IDLE_SECONDS, "dry_run": False, "require_approval": False, "commit_log": "required"}

@@ -14,6 +14,7 @@ import pytest
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
+from tests.lab.spark_archive import quick_options
 from tests.lab.spark_jars import connector_jars
 from tests.spark.kafka import committed, fill
 
@@ -58,6 +59,7 @@ def dag(cluster: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "events").mkdir()
     conf = {
         "spark.jars": ",".join(map(str, connector_jars())),
+        "spark.driver.extraJavaOptions": quick_options(),
         "spark.submit.pyFiles": str(transform),
         "spark.ui.enabled": "true",
         "spark.ui.showConsoleProgress": "false",

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from tests.lab.spark_archive import quick_options
+
 DAGS = Path(__file__).parents[2] / "dags"
 
 
@@ -29,7 +30,7 @@ def airflow_environment(home: Path) -> dict[str, str]:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "SPARK_LOCAL_IP": "127.0.0.1",
         # A short job on little data is over before the optimising compiler has paid for itself.
-        "KAFKA_GROUPS_DEFAULTS": json.dumps({"spark_conf": {"spark.driver.extraJavaOptions": JVM_OPTIONS}}),
+        "KAFKA_GROUPS_DEFAULTS": json.dumps({"spark_conf": {"spark.driver.extraJavaOptions": quick_options()}}),
     }
 
 

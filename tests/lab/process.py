@@ -21,7 +21,7 @@ _LOG_OPTIONS = (
 )
 
 # An archive that another Java has made is not used, and nothing is said about it.
-_QUIET_ARCHIVE = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+QUIET_ARCHIVE = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class JavaProgram:
     def command(self) -> list[str]:
         """Return the command line; raises LabError when there is no usable Java."""
         archive = class_archive(self.libs)
-        archived = (f"-XX:SharedArchiveFile={archive}", *_QUIET_ARCHIVE) if archive.exists() else ()
+        archived = (f"-XX:SharedArchiveFile={archive}", *QUIET_ARCHIVE) if archive.exists() else ()
         options = (*archived, *self.options, *_LOG_OPTIONS)
         return [find_java(), *options, "-cp", f"{self.libs}/*", self.main_class, *self.arguments]
 

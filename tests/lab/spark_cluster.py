@@ -30,13 +30,13 @@ from tests.lab.ports import HOST, free_ports
 from tests.lab.process import LabProcess
 from tests.lab.reaper import Reaper
 from tests.lab.service import Service
+from tests.lab.spark_archive import quick_options
 
 START_TIMEOUT_S = 120.0
 SUBMIT_TIMEOUT_S = 240.0
 _POLL_S = 0.2
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ARROW = ("pyarrow", "numpy", "numpy.libs")
 PANDAS = (*ARROW, "pandas", "pandas.libs", "dateutil", "pytz", "tzdata", "six.py")
 _SETTINGS = {
@@ -139,7 +139,7 @@ class SparkCluster(Service):
         """
         chosen = {**self._settings(), **(settings or {})}
         for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
-            chosen[name] = f"{QUICK} {chosen.get(name, '')}".strip()
+            chosen[name] = f"{quick_options()} {chosen.get(name, '')}".strip()
         confs = [part for name, value in chosen.items() for part in ("--conf", f"{name}={value}")]
         command = [
             str(spark_home() / "bin" / "spark-submit"),
@@ -183,7 +183,7 @@ class SparkCluster(Service):
             "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": QUICK,
+            "SPARK_DAEMON_JAVA_OPTS": quick_options(),
         }
 
     def _run_daemon(self, name: str, main_class: str, port: int, page: int, *arguments: object) -> None:

@@ -62,13 +62,14 @@ LANES = (
         load=0.5,
     ),
     Lane(name="classes", commands=((_PYTHON, "-m", "tests.lab.class_archive"),), needs=("setup", "jars")),
+    Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark_archive"),), needs=("setup",)),
     *_BROWSER,
     _tests("spark", needs=("classes",)),
     # It waits more than it works, and some of its tests watch session time-outs: all others give way to it.
     _tests("brokers", needs=("classes",), load=0.5, nice=0),
-    _tests("airflow", needs=("classes",)),
-    _tests("browser", needs=("classes", *(lane.name for lane in _BROWSER))),
-    _tests("submit", needs=("classes",)),
+    _tests("airflow", needs=("classes", "spark-classes")),
+    _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER))),
+    _tests("submit", needs=("classes", "spark-classes")),
     Lane(name="oldest-setup", commands=(("make", "build/airflow-3.2/.installed"),), needs=("setup",), load=0.5),
     Lane(
         name="oldest",

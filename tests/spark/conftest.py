@@ -25,7 +25,12 @@ SETTINGS = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # No query of a test runs often enough to earn back the compiler's time. Jobs that are submitted (`clusters`,
+    # `test_spark_submit`, Airflow's tests) run generated code, as in production.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # With one compiler a JVM reserves 48 MB for compiled code, throws it out when they are full, and compiles it again.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
 }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.transport.private_folder import PREFIX
+from tests.lab.spark_archive import quick_options
 
 pytestmark = [
     pytest.mark.spark,
@@ -63,7 +64,9 @@ class Task:
             made.mkdir()
         (folder / "job.py").write_text(JOB)
         defaults = "spark.from.defaults yes\nspark.from.both the defaults\nspark.ui.enabled false\n"
-        (conf / "spark-defaults.conf").write_text(defaults + "spark.driver.memory 512m\n")
+        (conf / "spark-defaults.conf").write_text(
+            f"{defaults}spark.driver.memory 512m\nspark.driver.extraJavaOptions {quick_options()}\n"
+        )
         extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
         login = {"conn_type": "kafka_groups", "host": "b1:9092", "login": "me", "password": OF_KAFKA, "extra": extra}
         environment = {

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.spark.bundle import application_path, write_bundle
+from tests.lab.spark_archive import quick_options
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
 
@@ -29,6 +30,7 @@ def submit(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     own = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     quick = ["--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2", "--driver-memory", "1g"]
+    quick += ["--driver-java-options", quick_options()]
     return subprocess.run(
         [program, "--master", "local[2]", *quick, *arguments],
         cwd=cwd,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.demo.airflow_runs import JVM_OPTIONS
 from tests.demo.workload import DemoWorkload
 from tests.lab.cluster import KafkaCluster
+from tests.lab.spark_archive import quick_options
 from tests.ui.airflow_server import ROOT, AirflowServer
 
 FOLDER = ROOT / "build" / "ui"
@@ -69,6 +69,6 @@ def _environment(storage: Path) -> dict[str, str]:
         "exclude": ["payments-critical-*"],
         "min_idle_seconds": MIN_IDLE_SECONDS,
         "max_share": 0.9,
-        "spark_conf": {"spark.driver.extraJavaOptions": JVM_OPTIONS},
+        "spark_conf": {"spark.driver.extraJavaOptions": quick_options()},
     }
     return {"KAFKA_GROUPS_DEFAULTS": json.dumps(defaults)}
