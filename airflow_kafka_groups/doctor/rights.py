@@ -115,11 +115,14 @@ async def examine_retention(
         why = next(iter(found.errors.values()), "no broker answered")
         report.unknown("offsets retention", f"{unknown}: {why}.", remedy)
         return
-    days = f"{found.minutes / 1440:,.1f}".removesuffix(".0")
-    text = f"Brokers keep the offsets of a group without members for {days} days, the idle time is "
-    text += f"{min_idle_seconds / 86_400:,.1f} days."
+    kept, idle = _days(found.minutes * 60), _days(min_idle_seconds)
+    text = f"Brokers keep the offsets of a group without members for {kept} days, the idle time is {idle} days."
     if found.minutes * 60 <= min_idle_seconds:
         text += " Brokers forget most idle groups before they become stale."
         report.warn("offsets retention", text, "Raise offsets.retention.minutes, or lower min_idle_seconds.")
     else:
         report.ok("offsets retention", text)
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86_400:,.1f}".removesuffix(".0")

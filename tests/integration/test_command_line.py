@@ -66,6 +66,31 @@ def lab(kafka41: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Comm
     return CommandLine(tmp_path_factory.mktemp("cli"), kafka41.bootstrap)
 
 
+def test_doctor_finds_a_real_cluster_sound(lab: CommandLine) -> None:
+    checks = {row["check"]: row for row in lab("doctor", "--storage-path", str(lab.storage), code=3)}
+    sound = {
+        "brokers",
+        "API versions",
+        "groups",
+        "clock",
+        "all topics",
+        "read offsets",
+        "delete groups",
+        "restore groups",
+    }
+    sound |= {"lease", "log of commits", "storage", "exclusive creation", "listing"}
+    assert {name: checks[name]["status"] for name in sound} == dict.fromkeys(sound, "ok")
+    assert "3 brokers, with the APIs of Kafka 4.1" in checks["brokers"]["text"]
+    assert checks["Test button"]["status"] == "warning", "Airflow's default"
+
+
+def test_doctor_says_which_server_does_not_answer(lab: CommandLine) -> None:
+    done = lab.run("doctor", "--bootstrap-servers", "127.0.0.1:9", "--output", "json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found[0]["check"], found[0]["status"]) == (1, "connection", "failed")
+    assert "127.0.0.1:9" in found[0]["text"]
+
+
 def test_the_groups_are_read(lab: CommandLine, kafka41: KafkaCluster) -> None:
     listed = lab("list", "--include", "cli.*")
     assert [group["group_id"] for group in listed] == sorted(GROUPS)
