@@ -20,6 +20,7 @@ from airflow_kafka_groups.hooks.arguments import (
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf
+from airflow_kafka_groups.operators.support.spark_connection import connection_extra, deploy_mode, submit_hook
 from airflow_kafka_groups.transport.private_folder import private_folder
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         connection has settings that Kafka's Java client does not support; ``"off"`` never passes it (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
+    Without a Spark connection the job runs on this machine, unless YARN is configured (``HADOOP_CONF_DIR``).
+
     Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
     ``cluster`` the file is shipped by ``--files``, so the place where Spark uploads files must be private.
     """
@@ -129,11 +132,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> None:
         """Write the file, submit the job, wait, and delete the file."""
-        try:
-            from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-        except ImportError as exc:
-            remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]"'
-            raise ConfigurationError("application", self.application, remedy) from exc
         application = self.application
         if not application.endswith((".py", ".jar")):
             application = str(JOBS / f"{application}.py")
@@ -147,16 +145,16 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
                 arguments.get("conf"),
                 arguments.get("properties_file"),
                 folder,
-                spark_binary=arguments.get("spark_binary") or _connection_extra(arguments).get("spark-binary"),
+                spark_binary=arguments.get("spark_binary") or connection_extra(arguments).get("spark-binary"),
                 env_vars=arguments.get("env_vars"),
             )
             path = self._properties(folder / "kafka.properties")
             if path is not None:
-                shipped = _deploy_mode(arguments) == "cluster"
+                shipped = deploy_mode(arguments) == "cluster"
                 if shipped:
                     arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
                 given += ["--kafka-properties", path.name if shipped else str(path)]
-            self._submitted = SparkSubmitHook(**arguments, application_args=given)
+            self._submitted = submit_hook(arguments, given)
             self._submitted.submit(application)
 
     def _properties(self, path: Path) -> Path | None:
@@ -214,20 +212,3 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
             failed = {group_id: KafkaGroupsError(f"not committed: {why}") for group_id, why in summary["kept"].items()}
             raise GroupsFailedError(failed, 1)
         return {**summary, "targets": processed.targets}
-
-
-def _deploy_mode(arguments: Mapping[str, Any]) -> str:
-    """Return the deploy mode of the arguments or of the Spark connection."""
-    return str(arguments.get("deploy_mode") or _connection_extra(arguments).get("deploy-mode") or "client")
-
-
-def _connection_extra(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the extra of the Spark connection; nothing if it does not exist: the hook then uses YARN."""
-    from airflow.sdk import BaseHook
-    from airflow.sdk.exceptions import AirflowNotFoundException
-
-    try:
-        extra = BaseHook.get_connection(str(arguments.get("conn_id") or "spark_default")).extra_dejson
-    except AirflowNotFoundException:
-        return {}
-    return dict(extra)

@@ -1,0 +1,80 @@
+"""The Spark connection of a job; without one, Spark runs on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+LOCAL = "local[*]"
+_YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_logger = logging.getLogger(__name__)
+
+
+def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> Any:
+    """Build the ``SparkSubmitHook`` of a job.
+
+    Airflow's hook goes to YARN when the connection does not exist, which fails where no YARN is configured. There the
+    job runs on this machine, and the log says so.
+
+    :param arguments: arguments of ``SparkSubmitHook``.
+    :param application_args: the job's own arguments.
+
+    Raises ``ConfigurationError`` if Airflow's Spark provider is not installed.
+    """
+    try:
+        from airflow.providers.apache.spark.hooks import spark_submit
+    except ImportError as exc:
+        remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]"'
+        raise ConfigurationError("spark", None, remedy) from exc
+    hook = spark_submit.SparkSubmitHook
+    if _connection(arguments) is None and not any(os.environ.get(name) for name in _YARN):
+        _logger.warning(
+            "There is no Spark connection %r, so the job runs on this machine (%s). Create the connection to run it "
+            "on a cluster",
+            _conn_id(arguments),
+            LOCAL,
+        )
+        hook = _on_this_machine(hook)
+    return hook(**arguments, application_args=application_args)
+
+
+def deploy_mode(arguments: Mapping[str, Any]) -> str:
+    """Return the deploy mode of the arguments or of the Spark connection."""
+    return str(arguments.get("deploy_mode") or connection_extra(arguments).get("deploy-mode") or "client")
+
+
+def connection_extra(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the extra of the Spark connection; nothing if it does not exist."""
+    connection = _connection(arguments)
+    return {} if connection is None else dict(connection.extra_dejson)
+
+
+def _conn_id(arguments: Mapping[str, Any]) -> str:
+    return str(arguments.get("conn_id") or "spark_default")
+
+
+def _connection(arguments: Mapping[str, Any]) -> Any:
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return BaseHook.get_connection(_conn_id(arguments))
+    except AirflowNotFoundException:
+        return None
+
+
+def _on_this_machine(hook: Any) -> Any:
+    from airflow.sdk import Connection
+
+    class LocalSparkHook(hook):  # type: ignore[misc]  # Airflow's hook is only known when it is imported
+        """Airflow's hook with a connection that nobody has to create."""
+
+        @classmethod
+        def get_connection(cls, conn_id: str) -> Any:
+            return Connection(conn_id=conn_id, conn_type="spark", host=LOCAL)
+
+    return LocalSparkHook

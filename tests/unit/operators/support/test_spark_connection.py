@@ -1,0 +1,47 @@
+"""Where a job runs: by its connection, by YARN's configuration, or on this machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+from airflow_kafka_groups.operators.support.spark_connection import connection_extra, deploy_mode, submit_hook
+
+
+@pytest.fixture(autouse=True)
+def _no_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def master(arguments: dict[str, str]) -> str:
+    hook: SparkSubmitHook = submit_hook(arguments, ["--group", "g"])
+    command = hook._build_spark_submit_command("job.py")
+    assert command[-3:] == ["job.py", "--group", "g"]
+    return str(command[command.index("--master") + 1])
+
+
+def test_without_a_connection_the_job_runs_on_this_machine_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    assert master({}) == "local[*]"
+    assert "no Spark connection 'spark_default'" in caplog.text
+    assert master({"conn_id": "nowhere"}) == "local[*]"
+    assert connection_extra({"conn_id": "nowhere"}) == {}
+    assert deploy_mode({"conn_id": "nowhere"}) == "client"
+
+
+@pytest.mark.parametrize("name", ["HADOOP_CONF_DIR", "YARN_CONF_DIR"])
+def test_where_yarn_is_configured_airflow_s_default_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "/etc/hadoop")
+    assert master({}) == "yarn"
+
+
+def test_a_connection_decides(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    extra = {"deploy-mode": "cluster"}
+    spark = {"conn_type": "spark", "host": "spark://m", "port": 7077, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_MINE", json.dumps(spark))
+    assert master({"conn_id": "mine"}) == "spark://m:7077"
+    assert deploy_mode({"conn_id": "mine"}) == "cluster"
+    assert deploy_mode({"conn_id": "mine", "deploy_mode": "client"}) == "client"
+    assert "no Spark connection" not in caplog.text
