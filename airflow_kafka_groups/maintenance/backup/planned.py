@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import io
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
@@ -176,24 +176,22 @@ def write_and_verify(layout: Layout, backup: Backup, table: GroupTable) -> Backu
     data = _parquet(table, backup)
     path = new_data_path(layout, backup.plan_id)
     create_file(path, data)
-    written = read_file(path) or b""
-    _require_same(backup.entries.values(), entries_of(path, written, backup).values(), str(path))
     manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
+    del data  # what is read back is as large
+    _require_same(backup.entries, entries_of(path, read_file(path) or b"", backup), str(path))
     try:
         create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
     except FileExistsAlreadyError:
         # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
         return load_backup(layout, backup.plan_id)
     read_back = load_backup(layout, backup.plan_id)
-    _require_same(backup.entries.values(), read_back.entries.values(), read_back.path)
+    _require_same(backup.entries, read_back.entries, read_back.path)
     return read_back
 
 
-def _require_same(memory: Iterable[BackupEntry], file: Iterable[BackupEntry], path: str) -> None:
-    wanted = {entry.group_id: entry for entry in memory}
-    found = {entry.group_id: entry for entry in file}
+def _require_same(wanted: Mapping[str, BackupEntry], found: Mapping[str, BackupEntry], path: str) -> None:
     if wanted != found:
-        differ = [group_id for group_id in wanted | found if wanted.get(group_id) != found.get(group_id)]
+        differ = [group_id for group_id in {**wanted, **found} if wanted.get(group_id) != found.get(group_id)]
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
 
 
