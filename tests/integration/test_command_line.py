@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import os
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,17 @@ import pytest
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
+from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
 from airflow_kafka_groups.maintenance.storage import Layout
+from tests.dags.airflow_env import prepare_airflow
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import create_topics, produce
-from tests.unit.operators.scene import CLUSTER, judge
+
+prepare_airflow()  # before airflow is imported
+
+from tests.unit.operators.scene import CLUSTER, judge  # noqa: E402
 
 TOPIC = "command-line"
 STALE = ["cli.stale.a", "cli.stale.b"]
@@ -42,6 +49,11 @@ class CommandLine:
             "AIRFLOW_CONN_LAB": json.dumps({"conn_type": "kafka_groups", "host": bootstrap}),
         }
 
+    def stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Run the commands in this process from now on: many starts of Airflow take minutes on a busy machine."""
+        monkeypatch.setenv("AIRFLOW_CONN_LAB", self.environment["AIRFLOW_CONN_LAB"])
+        monkeypatch.setattr(self, "run", self._run_here)
+
     def __call__(self, *words: str, code: int = 0) -> Any:
         """Run a command with the connection of Airflow; return what stdout has as JSON."""
         done = self.run(*words, "--conn-id", "lab", "--output", "json")
@@ -55,6 +67,13 @@ class CommandLine:
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "-m", "airflow_kafka_groups", *words]
         return subprocess.run(program, capture_output=True, text=True, env=self.environment, check=False)
+
+    def _run_here(self, *words: str) -> subprocess.CompletedProcess[str]:
+        from airflow_kafka_groups.cli.main import main
+
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            code = main(words)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -84,22 +103,24 @@ def test_doctor_finds_a_real_cluster_sound(lab: CommandLine) -> None:
     assert checks["Test button"]["status"] == "warning", "Airflow's default"
 
 
-def test_doctor_says_which_server_does_not_answer(lab: CommandLine) -> None:
+def test_doctor_says_which_server_does_not_answer(lab: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.stay(monkeypatch)
     done = lab.run("doctor", "--bootstrap-servers", "127.0.0.1:9", "--output", "json")
     found = json.loads(done.stdout)
     assert (done.returncode, found[0]["check"], found[0]["status"]) == (1, "connection", "failed")
     assert "127.0.0.1:9" in found[0]["text"]
 
 
-def test_the_groups_are_read(lab: CommandLine, kafka41: KafkaCluster) -> None:
-    listed = lab("list", "--include", "cli.*")
-    assert [group["group_id"] for group in listed] == sorted(GROUPS)
-    (described,) = lab("describe", "cli.live")
-    assert (described["state"], described["type"]) == ("Empty", "classic")
+def test_the_groups_are_read(lab: CommandLine, kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     done = lab.run("offsets", *STALE, "--bootstrap-servers", kafka41.bootstrap, "-o", "csv")
     assert done.stderr == ""
     offsets = {(row["group_id"], row["partition"], row["offset"]) for row in csv.DictReader(StringIO(done.stdout))}
     assert offsets == {(name, partition, offset) for name in STALE for partition, offset in (("0", "3"), ("1", "4"))}
+    lab.stay(monkeypatch)
+    listed = lab("list", "--include", "cli.*")
+    assert [group["group_id"] for group in listed] == sorted(GROUPS)
+    (described,) = lab("describe", "cli.live")
+    assert (described["state"], described["type"]) == ("Empty", "classic")
     lags = lab("lag", "--include", "cli.*")
     assert {row["group_id"]: row["lag"] for row in lags} == dict.fromkeys(GROUPS, 7)
     assert lab("lag", "--include", "cli.*", "--max-lag", "6", code=3) == lags
@@ -116,10 +137,17 @@ def test_reading_imports_no_airflow(lab: CommandLine, kafka41: KafkaCluster) -> 
 
 
 @pytest.mark.safety
-async def test_a_clean_up_from_plan_to_restore(lab: CommandLine, kafka41: KafkaCluster) -> None:
+def test_a_clean_up_from_plan_to_restore(
+    lab: CommandLine, kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.stay(monkeypatch)
     layout = Layout(lab.storage, CLUSTER)
-    async with connection_client(config_of(kafka41)) as admin:
-        snapshot = await take_snapshot(admin, layout)
+
+    async def snapshot_of_all() -> SnapshotSummary:
+        async with connection_client(config_of(kafka41)) as admin:
+            return await take_snapshot(admin, layout)
+
+    snapshot = asyncio.run(snapshot_of_all())
     judge(lab.storage, snapshot.snapshot_id, stale=STALE)
     plan = lab.stored("plan", "--include", "cli.*", "--max-share", "1")
     assert sorted(group["group_id"] for group in plan["groups"]) == STALE
@@ -148,7 +176,7 @@ async def test_a_clean_up_from_plan_to_restore(lab: CommandLine, kafka41: KafkaC
     kept = lab.stored("apply", plan["plan_id"], "--digest", plan["digest"], "--yes", code=3)
     assert kept["kept_reasons"] == {"deleted_before": 2}
 
-    lab.environment["AIRFLOW__KAFKA_GROUPS__DRY_RUN_ONLY"] = "True"
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__DRY_RUN_ONLY", "True")
     assert lab.stored("apply", plan["plan_id"], "--digest", plan["digest"], "--yes", code=1) is None
 
 
