@@ -6,9 +6,9 @@ deletes them again. No other group is changed.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, CronTriggerTimetable
 
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
@@ -19,8 +19,7 @@ from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 with DAG(
     dag_id="backup_and_restore_drill",
     description="Back up the offsets of Kafka consumer groups and test the restore.",
-    schedule="@weekly",
-    start_date=datetime(2026, 1, 1),
+    schedule=CronTriggerTimetable("@weekly", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SCOPE, "include", "exclude", "drill_groups"),

@@ -6,11 +6,11 @@ previous one's output; the report is always written.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, chain
+from airflow.sdk import DAG, CronTriggerTimetable, chain
 
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
@@ -28,8 +28,7 @@ from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 with DAG(
     dag_id="cleanup_stale_groups",
     description="Find stale Kafka consumer groups, back up their offsets and delete them.",
-    schedule="@daily",
-    start_date=datetime(2026, 1, 1),
+    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(),

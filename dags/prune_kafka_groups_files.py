@@ -5,9 +5,9 @@ The newest of each kind are always kept, and so are files that this package did 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, CronTriggerTimetable
 
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, dry_run_argument, scope_arguments
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
@@ -19,8 +19,7 @@ LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 with DAG(
     dag_id="prune_kafka_groups_files",
     description="Remove old snapshots, plans, backups and reports of Kafka consumer groups.",
-    schedule="@daily",
-    start_date=datetime(2026, 1, 1),
+    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SCOPE, *LIMITS, "dry_run"),

@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,18 @@ def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:
         assert after in cleanup.get_task(before).downstream_task_ids
     snapshot = dags["snapshot_group_offsets"]
     assert [task.task_id for task in snapshot.topological_sort()] == CLEANUP[:2]
+
+
+@pytest.mark.parametrize("name", ["cleanup_stale_groups", "prune_kafka_groups_files", "backup_and_restore_drill"])
+def test_unpausing_a_dag_that_changes_something_starts_no_run(name: str, dags: dict[str, Any]) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.timetables.base import TimeRestriction
+
+    timetable = DagSerialization.from_dict(DagSerialization.to_dict(dags[name])).timetable
+    never = TimeRestriction(dags[name].start_date, None, catchup=False)
+    first = timetable.next_dagrun_info(last_automated_data_interval=None, restriction=never)
+    assert first is not None
+    assert first.run_after > datetime.now(UTC), "the schedule begins with its next time"
 
 
 def test_defaults_are_safe(dags: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import unquote
 
 import httpx
 
@@ -116,22 +115,6 @@ class AirflowServer:
         self.request("PATCH", f"/dags/{dag_id}", {"is_paused": False})
         run = self.request("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
         return str(run["dag_run_id"])
-
-    def end_other_runs(self, dag_id: str, run_url: str) -> None:
-        """Remove the DAG's other runs until this one is at work: the schedule starts one when a DAG is unpaused."""
-        mine = unquote(run_url).rpartition("/")[2]
-        place = f"/dags/{dag_id}/dagRuns"
-
-        def is_alone_at_work() -> bool:
-            runs = {run["dag_run_id"]: run["state"] for run in self.request("GET", place)["dag_runs"]}
-            state = runs.pop(mine, "queued")
-            for run_id, other in runs.items():
-                if other in ("queued", "running"):
-                    self.request("PATCH", f"{place}/{run_id}", {"state": "failed"})
-                self._client.delete(f"/api/v2{place}/{run_id}")  # it may be refused as long as a task is at work
-            return state != "queued" and not runs
-
-        self.until(is_alone_at_work, f"did not start {mine}")
 
     def wait_for_run(self, dag_id: str, run_id: str) -> None:
         """Wait until a run has succeeded; raises LabError when it has not."""
