@@ -20,7 +20,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT
 from airflow_kafka_groups.contracts.ids import ID, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.report.html import HEAD
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 
 class FileKind(StrEnum):
@@ -124,8 +124,13 @@ def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool
     :param now: the current time.
     :param dry_run: only report what would be removed.
 
-    Raises ``OSError`` from the storage. Files removed before the error are gone, and another run continues.
+    Raises ``StorageError``. Files removed before the error are gone, and another run continues.
     """
+    with storage_errors("pruned", layout.root):
+        return _prune(layout, limits, now, dry_run)
+
+
+def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) -> PruneReport:
     removed: dict[str, tuple[str, ...]] = {}
     kept: dict[str, int] = {}
     foreign: dict[str, str] = {}

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
+from airflow_kafka_groups.maintenance.file_pruning import FileKind, PruningLimits
+from airflow_kafka_groups.maintenance.file_pruning import prune as prune_files
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.fakes.refusing_path import RefusingPath
 from tests.unit.operators import scene
 
 SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "listing": 0}
@@ -171,3 +175,11 @@ def test_the_former_module_still_has_the_operator() -> None:
     assert former is PruneFilesOperator
     with pytest.raises(AttributeError, match="Nothing"):
         _ = retention.Nothing
+
+
+def test_an_error_of_the_storage_is_reported_as_one(years: tuple[Path, list[set[str]]]) -> None:
+    storage, _ = years
+    base: Any = RefusingPath(storage, "exists")
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 1})
+    with pytest.raises(StorageError, match="could not be pruned: BotoError: AccessDenied"):
+        prune_files(Layout(base, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=True)
