@@ -200,12 +200,17 @@ class RealJudge:
 
 
 def _run_of(history: History, deleted: Deleted) -> RunRecord | None:
-    """Return the run with the latest intent before a deletion; that of a consumer's own group only if it is near."""
+    """Return the run with the latest intent before a deletion that it may have sent.
+
+    Of two runs at once, the later intent may be that of the run which then sent nothing. A run is taken for that of a
+    consumer's own group only if it is near.
+    """
     runs = [(run.intents[deleted.group_id].timestamp(), run) for run in history.runs if deleted.group_id in run.intents]
     earlier = [(at, run) for at, run in runs if at <= deleted.at + TOLERANCE_S]
     if not earlier:
         return None
-    at, run = max(earlier, key=lambda item: item[0])
+    sent = [(at, run) for at, run in earlier if deleted.group_id in run.possibly_deleted()]
+    at, run = max(sent or earlier, key=lambda item: item[0])
     return None if deleted.group_id.startswith(LIVE) and deleted.at - at > 2 * WINDOW_S else run
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.campaign.real.campaign import RealSummary, run_real, site
-from tests.campaign.real.offsets_log import Commit, GroupTruth, Value, decode
+from tests.campaign.real.judging import _run_of
+from tests.campaign.real.offsets_log import Commit, Deleted, GroupTruth, Value, decode
 from tests.campaign.real.records import RealRecord, code_digest, read_records, write_record
 from tests.campaign.real.story import STORAGES, VERSIONS, RealStory, real_story
 
@@ -42,6 +46,24 @@ def test_runs_of_this_code_are_counted_after_an_interruption(tmp_path: Path) -> 
     assert summary.to_json()["runs_by"] == {"disk": 2, "kafka 4.3.1": 2}
     assert list(read_records(tmp_path / "none", "new", range(5))) == []
     assert len(code_digest()) == 16
+
+
+def test_a_deletion_is_that_of_the_run_which_sent_it() -> None:
+    """Two runs at once: the one with the later intent found that it was overtaken, and sent nothing."""
+
+    def run(at: float, *, sent: bool) -> Any:
+        when = {"g": datetime.fromtimestamp(at, UTC)}
+        return SimpleNamespace(intents=when, possibly_deleted=lambda: when if sent else {})
+
+    sent, overtaken, later = run(10.0, sent=True), run(10.1, sent=False), run(20.0, sent=True)
+    deleted = Deleted("g", 10.2, {})
+    for runs, expected in (
+        ([overtaken, sent, later], sent),
+        ([sent, overtaken], sent),
+        ([overtaken, later], overtaken),  # that is a lie of its journal
+        ([later], None),
+    ):
+        assert _run_of(SimpleNamespace(runs=runs), deleted) is expected  # type: ignore[arg-type]
 
 
 def test_a_story_is_the_same_each_time_and_has_every_kind_of_fault() -> None:
