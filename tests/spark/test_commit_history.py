@@ -32,13 +32,14 @@ from tests.spark.histories import expect, hour
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 PREFIX = "commithistory-"
+HIDDEN = "hidden-commithistory-"
 TOPIC = "commithistory-t"
 PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
 
 
-def rows_of(folder: Path) -> list[dict[str, Any]]:
+def rows_of(folder: Path, prefix: str = PREFIX) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(folder, coerce_int96_timestamp_unit="us").to_pylist()
-    return [row for row in rows if row["group_id"].startswith(PREFIX)]
+    return [row for row in rows if row["group_id"].startswith(prefix)]
 
 
 def test_decoded_commits_are_those_that_the_admin_client_gives(
@@ -118,11 +119,11 @@ def test_nothing_is_claimed_of_what_an_open_transaction_hides(
 ) -> None:
     """A commit after it is in no table: a plan that requires the log must not take this for having read it."""
     create_topics(kafka41.bootstrap, {f"{TOPIC}-tx": 2})
-    group_id = f"{PREFIX}hidden-{uuid4().hex}"  # its partition of the log is its own again when the test is repeated
+    group_id = f"{HIDDEN}{uuid4().hex}"  # its partition of the log is its own again when the test is repeated
     with open_transaction(kafka41.bootstrap, group_id, {(f"{TOPIC}-tx", 0): 1}) as commit:
         commit_offsets(kafka41.bootstrap, {group_id: {(f"{TOPIC}-tx", 1): 5}})
         summary = read(spark, kafka41, tmp_path)
-        assert group_id not in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups")}
+        assert group_id not in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups", HIDDEN)}
         assert summary["read_until"] is None
         assert "open transaction" in summary["warnings"][0]
         found = read_folder(spark, str(tmp_path / "out"), summary["kafka_cluster_id"])
@@ -130,7 +131,7 @@ def test_nothing_is_claimed_of_what_an_open_transaction_hides(
         assert "open transaction" in found.evidence.not_read
         commit()
     assert read(spark, kafka41, tmp_path)["read_until"] is not None
-    assert group_id in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups")}
+    assert group_id in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups", HIDDEN)}
 
 
 def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:
