@@ -132,7 +132,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "nothing is verified": ((service, "verify_deleted", _all_gone),),
     "lost answers are believed": ((chunks, "of_deletion", _optimistic),),
     "the plan trusts the judge": ((make_plan, "_keep_by_verdict", _trusting),),
-    "newer snapshots are not looked at": ((service, "in_use_since", _no_mapping),),
     "the plan does not look at the snapshot": ((make_plan, "_doubt", _nothing),),
 }
 

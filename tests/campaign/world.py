@@ -186,7 +186,7 @@ class World:
                 self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: a try found it alive at {at:.0f}")
             elif task.plan is None:
                 continue
-            elif by == "snapshot" and task.plan.judged_at - MIN_IDLE + TOLERANCE < at:  # also one after the judged
+            elif by == "snapshot" and task.plan.judged_at - MIN_IDLE + TOLERANCE < at <= task.plan.judged_at:
                 self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: seen alive by a snapshot at {at:.0f}")
             elif by != "snapshot" and self.clock - at < MIN_IDLE - TOLERANCE:
                 self.violated("live_deleted", f"{group_id} at {self.clock:.0f}: found alive by a run at {at:.0f}")
