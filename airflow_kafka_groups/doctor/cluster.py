@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cluster.products import recognize
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.doctor.finding import Report, counted
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.deletion.lease import other_leases
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin.results import GroupListings
     from airflow_kafka_groups.protocol.api_versions import ApiVersions
 
-OFFSETS_TOPIC = "__consumer_offsets"
 SKEW_SECONDS = 5.0
 """Clocks that differ by less are in step: the shortest limits of this package are three times as long."""
 

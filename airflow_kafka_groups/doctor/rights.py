@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.admin.client.access import describe_access
-from airflow_kafka_groups.doctor.cluster import OFFSETS_TOPIC
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.doctor.finding import Report, counted
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 

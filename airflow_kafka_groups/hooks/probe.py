@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cluster.products import recognize
 from airflow_kafka_groups.doctor.finding import counted
+from airflow_kafka_groups.doctor.rights import SAMPLE_GROUPS
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.protocol.api_versions import ApiVersions
 
-SAMPLE_GROUPS = 50
 _HIDDEN_TOPICS = (
     " Brokers leave topics that this user may not describe out of a group's offsets, and so out of backups: allow "
     "Describe on all topics."

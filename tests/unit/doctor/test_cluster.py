@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from airflow_kafka_groups.admin.client.listing import ClusterDescription
-from airflow_kafka_groups.doctor.cluster import OFFSETS_TOPIC, examine_cluster
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.doctor.cluster import examine_cluster
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.exceptions import ConnectionFailedError, KafkaGroupsError
 from airflow_kafka_groups.models import Broker, ListedOffset, TopicPartition
@@ -110,7 +111,7 @@ async def test_the_product_is_named(
 
 @pytest.fixture
 def newest(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Give the offsets topic partitions with these newest timestamps in seconds, or errors."""
+    """Return a function that sets the newest timestamp (or the error) of each partition of the offsets topic."""
 
     def put(*times: float | KafkaGroupsError) -> None:
         async def authorized_operations(topics: object) -> MetadataAnswer:
