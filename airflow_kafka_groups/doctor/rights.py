@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 SAMPLE_GROUPS = 50
 _ACLS = (
-    "Add the ACLs of the table in docs/airflow.md: Describe, Read and Delete on groups, Describe and Read on topics."
+    "Add the ACLs of the table in docs/howto/connection.md: Describe, Read and Delete on groups, Describe and Read on "
+    "topics."
 )
 
 

@@ -1,4 +1,4 @@
-"""What docs/airflow.md shows is what runs here."""
+"""What the pages show is what runs here."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics, produce
+from tests.pages import PAGES, shown_parts
 from tests.records import records
 
 EXAMPLES = Path(__file__).parent / "examples" / "kafka_groups_examples.py"
-DOCS = ROOT / "docs" / "airflow.md"
 SOURCES = [*sorted(EXAMPLES.parent.glob("*.py")), *sorted((ROOT / "dags").glob("*.py"))]
 
 
@@ -31,12 +31,12 @@ def marked_parts() -> dict[str, str]:
 
 
 def test_every_marked_part_is_in_the_docs_as_it_is() -> None:
-    shown = dict(re.findall(r"<!-- START (\w+) -->\n```python\n(.*?)\n```\n<!-- END \1 -->", DOCS.read_text(), re.S))
-    assert shown == marked_parts()
+    shown, marked = shown_parts(), marked_parts()
+    assert {name: shown.get(name) for name in marked} == marked
 
 
 def test_every_operator_and_sensor_is_in_the_docs() -> None:
-    text = DOCS.read_text()
+    text = "".join(page.read_text() for page in PAGES)
     for folder in ("operators", "sensors"):
         for path in (ROOT / "airflow_kafka_groups" / folder).glob("*.py"):
             for name in re.findall(r"^class ([A-Z]\w+(?:Operator|Sensor))\b", path.read_text(), re.M):

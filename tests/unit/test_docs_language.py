@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+from tests.pages import PAGES, ROOT, name_of
+
 WORDS = re.compile(
     r"\b(anew|likewise|in the midst|thus|but for|by hand|at hand|without a word|(?:is|are|be|was|were) told"
     r"|a text|texts|a whole|the whole|as a whole|doomed|under way|half way|of one's own|unless told|spelt|misspelt)\b",
@@ -21,7 +21,7 @@ def prose(page: Path) -> str:
     return NOT_PROSE.sub("", page.read_text())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_uses_the_usual_words(page: Path) -> None:
     found = [match[0] for match in WORDS.finditer(" ".join(prose(page).split()))]
     assert not found, "write: recreated, complete, reported, manually, without an error, in flight …"

@@ -156,7 +156,7 @@ def test_every_operator_sensor_and_trigger_is_shown(name: str) -> None:
     runs = [*(ROOT / "dags").glob("*.py"), *(ROOT / "tests/dags/examples").glob("*.py")]
     word = re.compile(rf"\b{name}(\(|\.partial\()")
     assert any(word.search(file.read_text()) for file in runs), "in no DAG and no example"
-    assert any(re.search(rf"\b{name}\b", file.read_text()) for file in (ROOT / "docs").glob("*.md")), "in no page"
+    assert any(re.search(rf"\b{name}\b", file.read_text()) for file in (ROOT / "docs").rglob("*.md")), "in no page"
 
 
 def dotted(module: str) -> str:

@@ -1,4 +1,4 @@
-"""DAGs that start by what becomes of groups: shown in docs/airflow.md, run by test_watching.py."""
+"""DAGs that start by what becomes of groups: shown in docs/howto/watch.md, run by test_watching.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/airflow.md: parsed and run by test_examples.py, shown by their marks."""
+"""The examples of docs/howto: parsed and run by test_examples.py, shown by their marks."""
 
 from __future__ import annotations
 
