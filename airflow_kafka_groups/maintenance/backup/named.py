@@ -14,7 +14,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import Backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, write_and_verify
+from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, to_parquet, write_and_verify
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
@@ -82,7 +82,9 @@ async def backup_named(
         not_backed_up=not_backed_up,
         topic_ids=topic_ids,
     )
-    return await asyncio.to_thread(write_and_verify, layout, backup, table)
+    data = await asyncio.to_thread(to_parquet, table, backup)
+    del table  # what is read back needs as much memory again
+    return await asyncio.to_thread(write_and_verify, layout, backup, data)
 
 
 def _why_not(listing: GroupListing | None) -> str | None:

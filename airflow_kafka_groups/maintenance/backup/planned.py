@@ -106,7 +106,9 @@ async def backup_groups(
         not_backed_up=not_backed_up,
         topic_ids=topic_ids,
     )
-    return require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, table), plan)
+    data = await asyncio.to_thread(to_parquet, table, backup)
+    del table, planned  # what is read back needs as much memory again
+    return require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, data), plan)
 
 
 def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
@@ -167,17 +169,17 @@ async def add_topics(admin: BackupAdmin, table: GroupTable) -> Mapping[str, str]
     return topic_ids
 
 
-def write_and_verify(layout: Layout, backup: Backup, table: GroupTable) -> Backup:
+def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     """Write the rows, read them back, compare each group with memory, and only then create the manifest.
+
+    :param data: the rows, as ``to_parquet`` returns them.
 
     Returns what is to be used: this backup as it was read back, or the one of another try that was faster. Raises
     ``BackupError`` when the file does not read back as it was written, and ``StorageError``.
     """
-    data = _parquet(table, backup)
     path = new_data_path(layout, backup.plan_id)
     create_file(path, data)
     manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
-    del data  # what is read back is as large
     _require_same(backup.entries, entries_of(path, read_file(path) or b"", backup), str(path))
     try:
         create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
@@ -195,7 +197,8 @@ def _require_same(wanted: Mapping[str, BackupEntry], found: Mapping[str, BackupE
         raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
 
 
-def _parquet(table: GroupTable, backup: Backup) -> bytes:
+def to_parquet(table: GroupTable, backup: Backup) -> bytes:
+    """Return the rows of a backup as the Parquet file that is stored."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -7,7 +7,8 @@ Afterwards the offsets are read back and compared.
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,6 +34,8 @@ from airflow_kafka_groups.models import (
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 Ends = Mapping[TopicPartition, tuple[int, int] | str]
 _CHUNK_GROUPS = 1_000
+_CHUNKS_AT_ONCE = 2
+"""While brokers write one chunk, the next is read and judged."""
 
 
 class CommitAdmin(GroupAdmin, Protocol):
@@ -75,8 +78,8 @@ class Change:
         """Return the change as JSON values: a record that allows undoing it."""
         return {
             "group_id": self.group_id,
-            "before": _rows(self.before),
-            "after": _rows(self.after),
+            "before": _columns(self.before),
+            "after": _columns(self.after),
             "skipped": {name_of(where): reason for where, reason in self.skipped.items()},
             "kept": self.kept,
         }
@@ -123,10 +126,20 @@ async def apply_changes(
     :param may_be_absent: also write groups that do not exist, which creates them. Default false: such a group is kept.
     """
     results: list[ChangeResult] = []
-    for start in range(0, len(changes), _CHUNK_GROUPS):
-        chunk = changes[start : start + _CHUNK_GROUPS]
-        results += await _apply_chunk(admin, chunk, dry_run, may_be_absent)
-        progress("commit", len(results), len(changes))
+    under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
+    try:
+        for start in range(0, len(changes), _CHUNK_GROUPS):
+            chunk = changes[start : start + _CHUNK_GROUPS]
+            under_way.append(asyncio.create_task(_apply_chunk(admin, chunk, dry_run, may_be_absent)))
+            last = start + _CHUNK_GROUPS >= len(changes)
+            while under_way and (last or len(under_way) == _CHUNKS_AT_ONCE):
+                results += await under_way[0]
+                under_way.popleft()
+                progress("commit", len(results), len(changes))
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
     return results
 
 
@@ -267,26 +280,16 @@ def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int
     )
 
 
-def _rows(commits: Commits) -> list[dict[str, Any]]:
-    if isinstance(commits, GroupOffsets):
-        return [
-            {
-                "topic": topic.topic,
-                "partition": partition,
-                "offset": offset,
-                "leader_epoch": epoch if epoch >= 0 else None,
-                "metadata": metadata,
-            }
-            for topic in commits.topics
-            for partition, offset, epoch, metadata in topic.rows()
-        ]
+def _columns(commits: Commits) -> list[dict[str, Any]]:
+    """Return the offsets of each topic, column by column: a record can have millions of them."""
+    offsets = commits if isinstance(commits, GroupOffsets) else GroupOffsets.from_mapping("", commits)
     return [
         {
-            "topic": where.topic,
-            "partition": where.partition,
-            "offset": value.offset,
-            "leader_epoch": value.leader_epoch,
-            "metadata": value.metadata,
+            "topic": topic.topic,
+            "partitions": topic.partitions.tolist(),
+            "offsets": topic.offsets.tolist(),
+            "leader_epochs": topic.leader_epochs.tolist(),
+            "metadata": topic.metadata,
         }
-        for where, value in commits.items()
+        for topic in offsets.topics
     ]

@@ -23,9 +23,9 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     apply_changes,
     commits_in,
     committed_of,
-    log_ends,
 )
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, recreated_topics
+from airflow_kafka_groups.maintenance.restore.current_logs import current_logs
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_group
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
 from airflow_kafka_groups.models import GroupState
 
@@ -100,11 +100,8 @@ async def rehearse_restore(
         raise MaintenanceError(
             f"scratch groups exist already, or their state is unknown: {found.present or found.unclear}"
         )
-    ends = await log_ends(admin, (where for group in chosen for where in group.offsets))
-    recreated = await recreated_topics(admin, backup)
-    changes = [
-        replace(propose_group(group, {}, ends, False, recreated), group_id=name) for name, group in scratch.items()
-    ]
+    logs = await current_logs(admin, backup, (where for group in chosen for where in group.offsets))
+    changes = [replace(propose_group(group, {}, logs, False), group_id=name) for name, group in scratch.items()]
     try:
         outcomes = {
             result.group_id: result

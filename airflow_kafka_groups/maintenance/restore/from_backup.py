@@ -9,15 +9,16 @@ at the time of the backup), or if the offset is outside the log, where it would 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import le
 from typing import cast
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.maintenance.backup.file import Backup, open_backup
+from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
-from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, Ends, commits_in, committed_of, log_ends
+from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in, committed_of
+from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
@@ -46,15 +47,14 @@ async def propose_restore(
     if unknown := [group_id for group_id in wanted if group_id not in groups]:
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}
-    ends = await log_ends(admin, _partitions(groups[group_id].offsets for group_id in wanted))
-    recreated = await recreated_topics(admin, backup)
+    logs = await current_logs(admin, backup, _partitions(groups[group_id].offsets for group_id in wanted))
     changes = []
     for group_id in wanted:
         read = now[group_id]
         if read.error is not None or read.value is None:
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
         else:
-            changes.append(propose_group(groups[group_id], commits_in(read.value), ends, overwrite, recreated))
+            changes.append(propose_group(groups[group_id], commits_in(read.value), logs, overwrite))
     return changes
 
 
@@ -67,26 +67,12 @@ def _partitions(offsets: Iterable[GroupOffsets]) -> list[TopicPartition]:
     return [TopicPartition(topic, partition) for topic in sorted(found) for partition in sorted(found[topic])]
 
 
-async def recreated_topics(admin: BackupAdmin, backup: Backup) -> dict[str, str]:
-    """Return the topics whose id differs from the backup's, with a message each. Topics without an id are ignored."""
-    if not backup.topic_ids:
-        return {}
-    here = await admin.topic_ids(backup.topic_ids)
-    return {
-        topic: f"the topic was recreated: its id is {here[topic]} and was {before}"
-        for topic, before in backup.topic_ids.items()
-        if here.get(topic, before) != before
-    }
-
-
-def propose_group(
-    group: BackedUpGroup, before: Commits, ends: Ends, overwrite: bool, recreated: Mapping[str, str]
-) -> Change:
+def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:
     """Return the change that a restore would commit for one group.
 
     :param before: its current committed offsets.
-    :param ends: the current log starts and ends.
-    :param recreated: recreated topics, with the message.
+    :param logs: the topics' logs as they are now.
+    :param overwrite: also reset a group that has committed other offsets since.
     """
     group_id = group.entry.group_id
     saved = group.offsets  # each of a backup's partitions has a commit
@@ -96,7 +82,7 @@ def propose_group(
             before=before,
             kept=f"it was used since the backup: {where.topic}[{where.partition}] is at {before[where].offset}",
         )
-    skipped = _skipped(group, ends, recreated)
+    skipped = _skipped(group, logs)
     after: Commits = cast("Commits", saved)  # as columns, if it is all of them: a backup can have millions
     if skipped:
         after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
@@ -113,38 +99,33 @@ def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:
     return None
 
 
-def _skipped(group: BackedUpGroup, ends: Ends, recreated: Mapping[str, str]) -> dict[TopicPartition, str]:
+def _skipped(group: BackedUpGroup, logs: CurrentLogs) -> dict[TopicPartition, str]:
     """Return the partitions that cannot be restored, with the reason."""
-    if _all_restorable(group, ends, recreated):
+    if _all_restorable(group, logs):
         return {}
     skipped = {}
     rows = ((topic.topic, row[0], row[1]) for topic in group.offsets.topics for row in topic.rows())
     for (topic, partition, offset), old_start, old_end in zip(rows, *group.bounds, strict=True):
-        where = (topic, partition)  # it equals the TopicPartition of which ``ends`` knows
-        found = ends.get(where, "the log start and end are unknown")  # type: ignore[call-overload]
-        reason = recreated.get(topic) or _why_skipped(found, offset, old_start, old_end)
-        if reason is not None:
-            skipped[TopicPartition(topic, partition)] = reason
+        where = TopicPartition(topic, partition)
+        if (reason := logs.why_skipped(where, offset, old_start, old_end)) is not None:
+            skipped[where] = reason
     return skipped
 
 
-def _all_restorable(group: BackedUpGroup, ends: Ends, recreated: Mapping[str, str]) -> bool:
-    """Return whether none of the group's partitions is skipped: ``_why_skipped`` of all of them, by column."""
+def _all_restorable(group: BackedUpGroup, logs: CurrentLogs) -> bool:
+    """Return whether none of the group's partitions is skipped: ``CurrentLogs.why_skipped`` of all, by column."""
     first = 0
     for topic in group.offsets.topics:
-        if topic.topic in recreated:
+        now = logs.columns(topic.topic, topic.partitions)
+        if now is None:
             return False
-        # The pairs equal the TopicPartition of which ``ends`` knows.
-        found = [ends.get((topic.topic, partition)) for partition in topic.partitions]  # type: ignore[call-overload]
-        if set(map(type, found)) != {tuple}:
-            return False
-        starts, stops = zip(*found, strict=True)
-        old_starts, old_stops = (column[first : first + len(found)] for column in group.bounds)
+        starts, stops = now
+        old_starts, old_stops = (column[first : first + len(starts)] for column in group.bounds)
         offsets = topic.offsets
         for less, more in ((old_stops, stops), (old_starts, starts), (starts, offsets), (offsets, stops)):
             if not all(map(le, less, more)):
                 return False
-        first += len(found)
+        first += len(starts)
     return True
 
 
@@ -152,16 +133,3 @@ def _was_committed_since(now: OffsetAndMetadata, saved: OffsetAndMetadata) -> bo
     """Return whether a commit is another one than the backup's: of another offset or metadata, or a newer epoch."""
     epochs = [-1 if value.leader_epoch is None else value.leader_epoch for value in (now, saved)]
     return (now.offset, now.metadata) != (saved.offset, saved.metadata) or epochs[0] > epochs[1]
-
-
-def _why_skipped(found: tuple[int, int] | str, offset: int, old_start: int, old_end: int) -> str | None:
-    """Return why an offset cannot be restored. The log's former start and end are -1 where they are not known."""
-    if isinstance(found, str):
-        return found
-    start, end = found
-    if end < old_end or start < old_start:
-        shown = [None if known < 0 else known for known in (old_start, old_end)]
-        return f"the topic was recreated: its log is {start} to {end} and was {shown[0]} to {shown[1]}"
-    if not start <= offset <= end:
-        return f"offset {offset} is outside the log, {start} to {end}"
-    return None

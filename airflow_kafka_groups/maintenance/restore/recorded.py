@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -66,11 +67,11 @@ async def change_recorded(
     changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
     if not dry_run:  # recorded before anything is written, so that the change can be undone
         proposed = (change.to_json() for change in changes)
-        write_listing(layout.root / CHANGES, f"{run_id}-before.json", head, "groups", proposed)
+        await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{run_id}-before.json", head, "groups", proposed)
     results = await apply_changes(admin, changes, dry_run=dry_run, may_be_absent=may_be_absent, progress=progress)
     found = (result.to_json() for result in results)
     end = {**head, "counts": counts_of(results)}
-    path = write_listing(layout.root / CHANGES, f"{run_id}-result.json", end, "groups", found)
+    path = await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{run_id}-result.json", end, "groups", found)
     return RecordedChanges(results=results, path=path)
 
 

@@ -72,7 +72,7 @@ def test_what_was_there_is_on_record_before_it_is_changed(admin: FakeAdmin, tmp_
     found = reset(tmp_path, to="latest")
     planned, result = records(tmp_path)
     assert planned["groups"][0]["before"] == [
-        {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": 3, "metadata": ""}
+        {"topic": "t", "partitions": [0], "offsets": [5], "leader_epochs": [3], "metadata": None}
     ]
     assert result["counts"] == found["counts"]
     assert Path(found["result_path"]).exists()
@@ -190,7 +190,7 @@ def test_offsets_of_a_topic_are_forgotten_and_on_record(admin: FakeAdmin, tmp_pa
     assert admin.groups["a"].positions == {U0: 3}
     (record,) = records(tmp_path)
     assert Path(found["record_path"]).exists()
-    assert record["groups"][0]["before"][0]["offset"] == 5
+    assert record["groups"][0]["before"][0]["offsets"] == [5]
 
 
 def test_doubt_about_one_group_forgets_nothing(admin: FakeAdmin, tmp_path: Path) -> None:

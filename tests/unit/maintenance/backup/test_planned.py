@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, re
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry, groups_of
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
-from airflow_kafka_groups.maintenance.restore.from_backup import recreated_topics
+from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
@@ -251,7 +251,7 @@ async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch
     admin = cluster()
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
-    honest = backup_module._parquet
+    honest = backup_module.to_parquet
 
     def lying(columns: Any, backup: Any) -> bytes:
         table = pq.read_table(pa.BufferReader(honest(columns, backup)))
@@ -261,7 +261,7 @@ async def test_storage_that_changes_a_row_is_noticed(tmp_path: Path, monkeypatch
         pq.write_table(table.set_column(place, "committed_offset", changed), sink)
         return bytes(sink.getvalue())
 
-    monkeypatch.setattr(backup_module, "_parquet", lying)
+    monkeypatch.setattr(backup_module, "to_parquet", lying)
     with pytest.raises(BackupError, match="do not match their fingerprint"):
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert not (tmp_path / "prod" / "backups" / f"{plan.plan_id}.json").exists()
@@ -271,7 +271,7 @@ async def test_a_backup_that_lacks_a_group_is_noticed(tmp_path: Path, monkeypatc
     admin = cluster()
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
-    honest = backup_module._parquet
+    honest = backup_module.to_parquet
 
     def short(columns: Any, backup: Any) -> bytes:
         table = pq.read_table(pa.BufferReader(honest(columns, backup)))
@@ -279,7 +279,7 @@ async def test_a_backup_that_lacks_a_group_is_noticed(tmp_path: Path, monkeypatc
         pq.write_table(table.filter(pa.compute.equal(table["group_id"], "a")), sink)
         return bytes(sink.getvalue())
 
-    monkeypatch.setattr(backup_module, "_parquet", short)
+    monkeypatch.setattr(backup_module, "to_parquet", short)
     with pytest.raises(BackupError, match="2 rows instead of 4"):
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
 

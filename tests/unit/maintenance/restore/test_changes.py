@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,
     ChangeOutcome,
@@ -209,6 +211,44 @@ async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypa
     assert admin.groups["g1"].positions == {T0: 5}
 
 
+async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.changes._CHUNK_GROUPS", 1)
+    names = ["a", "b", "c"]
+    admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
+    write, waiting = admin.alter_consumer_group_offsets, asyncio.Event()
+
+    async def slow(offsets: Any) -> Any:
+        if "a" in offsets:
+            await waiting.wait()
+        return await write(offsets)
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", slow)
+    changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
+    applying = asyncio.create_task(apply_changes(admin, changes, dry_run=False))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert [admin.groups[name].positions[T0] for name in names] == [5, 7, 5], "the third waits until the first is done"
+    assert set(admin.asked("describe")) == {"a", "b"}
+    waiting.set()
+    assert [result.group_id for result in await applying] == names
+    assert all(group.offsets == AFTER for group in admin.groups.values())
+
+
+async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.changes._CHUNK_GROUPS", 1)
+    names = ["a", "b", "c", "d"]
+    admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
+
+    async def broken(offsets: Any) -> Any:
+        raise MaintenanceError("no")
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", broken)
+    with pytest.raises(MaintenanceError, match="no"):
+        await apply_changes(admin, [Change(group_id=name, before=BEFORE, after=AFTER) for name in names], dry_run=False)
+    assert set(admin.asked("describe")) <= {"a", "b"}
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_the_ends_of_a_log_are_two_numbers_or_a_reason() -> None:
     admin = cluster()
     gone, empty, strange = (TopicPartition("x", index) for index in range(3))
@@ -226,8 +266,8 @@ def test_the_record_of_a_change_is_enough_to_take_it_back() -> None:
     change = Change(group_id="a", before=BEFORE, after=AFTER, skipped={T1: "no log"})
     assert change.to_json() == {
         "group_id": "a",
-        "before": [{"topic": "t", "partition": 0, "offset": 5, "leader_epoch": EPOCH, "metadata": ""}],
-        "after": [{"topic": "t", "partition": 0, "offset": 7, "leader_epoch": None, "metadata": ""}],
+        "before": [{"topic": "t", "partitions": [0], "offsets": [5], "leader_epochs": [EPOCH], "metadata": None}],
+        "after": [{"topic": "t", "partitions": [0], "offsets": [7], "leader_epochs": [-1], "metadata": None}],
         "skipped": {"t[1]": "no log"},
         "kept": None,
     }

@@ -10,6 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry
 from airflow_kafka_groups.maintenance.restore.changes import Change, Ends
+from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, propose_restore
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
@@ -36,7 +37,7 @@ def propose(
         where: SAVED.get(where, OffsetAndMetadata(offset))._replace(offset=offset)
         for where, offset in (before or {}).items()
     }
-    return propose_group(group, commits, ends, overwrite, remade or {})
+    return propose_group(group, commits, CurrentLogs(ends, remade or {}), overwrite)
 
 
 def test_a_group_that_has_nothing_gets_all_of_it_back_as_it_was() -> None:
@@ -51,15 +52,15 @@ def test_half_a_restore_may_be_completed(before: dict[TopicPartition, int]) -> N
 
 @pytest.mark.parametrize("commit", [OffsetAndMetadata(5, "newer", 3), OffsetAndMetadata(5, "note", 4)])
 def test_the_same_offset_with_newer_metadata_or_epoch_was_committed_since(commit: OffsetAndMetadata) -> None:
-    change = propose_group(GROUP, {T0: commit}, ENDS, False, {})
+    change = propose_group(GROUP, {T0: commit}, CurrentLogs(ENDS, {}), False)
     assert change.kept is not None
     assert "used since the backup" in change.kept
-    assert propose_group(GROUP, {T0: commit}, ENDS, True, {}).after == SAVED
+    assert propose_group(GROUP, {T0: commit}, CurrentLogs(ENDS, {}), True).after == SAVED
 
 
 @pytest.mark.parametrize("epoch", [2, None])
 def test_an_epoch_that_is_not_newer_does_not_count(epoch: int | None) -> None:
-    assert propose_group(GROUP, {T0: OffsetAndMetadata(5, "note", epoch)}, ENDS, False, {}).after == SAVED
+    assert propose_group(GROUP, {T0: OffsetAndMetadata(5, "note", epoch)}, CurrentLogs(ENDS, {}), False).after == SAVED
 
 
 @pytest.mark.parametrize("before", [{T0: 6}, {T0: 4}, {T0: 5, TopicPartition("u", 0): 1}])

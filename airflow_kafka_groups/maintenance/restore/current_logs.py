@@ -1,0 +1,83 @@
+"""The topics' logs as they are at a restore, compared with the backup's.
+
+An offset is restored only into the log that it was committed for, and only where that log still has it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+
+from airflow_kafka_groups.maintenance.backup.file import Backup
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin
+from airflow_kafka_groups.maintenance.restore.changes import Ends, log_ends
+from airflow_kafka_groups.models import TopicPartition
+
+_Columns = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class CurrentLogs:
+    """The logs as they are now.
+
+    :param ends: (log start, log end) of each partition, or why they are not known.
+    :param recreated: the topics that are not the backup's, with a message each.
+    """
+
+    def __init__(self, ends: Ends, recreated: Mapping[str, str]) -> None:
+        self._ends = ends
+        self._recreated = recreated
+        self._known: dict[tuple[str, bytes], _Columns | None] = {}
+
+    def columns(self, topic: str, partitions: array[int]) -> _Columns | None:
+        """Return the log starts and the log ends of partitions, or ``None`` unless all of them are known.
+
+        Thousands of groups have the same partitions, so each combination is looked up once.
+        """
+        key = topic, partitions.tobytes()
+        if key not in self._known:
+            self._known[key] = self._columns(topic, partitions)
+        return self._known[key]
+
+    def _columns(self, topic: str, partitions: array[int]) -> _Columns | None:
+        found = [self._ends.get(TopicPartition(topic, partition)) for partition in partitions]
+        bounds = [each for each in found if isinstance(each, tuple)]
+        if topic in self._recreated or not found or len(bounds) < len(found):
+            return None
+        return tuple(start for start, _ in bounds), tuple(end for _, end in bounds)
+
+    def why_skipped(self, where: TopicPartition, offset: int, old_start: int, old_end: int) -> str | None:
+        """Return why an offset cannot be restored, ``None`` if it can.
+
+        :param old_start: the log start at the time of the backup, -1 if it is not known.
+        :param old_end: the log end at that time, -1 if it is not known.
+        """
+        if where.topic in self._recreated:
+            return self._recreated[where.topic]
+        found = self._ends.get(where, "the log start and end are unknown")
+        if isinstance(found, str):
+            return found
+        start, end = found
+        if end < old_end or start < old_start:
+            shown = [None if known < 0 else known for known in (old_start, old_end)]
+            return f"the topic was recreated: its log is {start} to {end} and was {shown[0]} to {shown[1]}"
+        if not start <= offset <= end:
+            return f"offset {offset} is outside the log, {start} to {end}"
+        return None
+
+
+async def current_logs(admin: BackupAdmin, backup: Backup, partitions: Iterable[TopicPartition]) -> CurrentLogs:
+    """Ask the brokers for the logs of partitions, and for the ids of the backup's topics."""
+    ends = await log_ends(admin, partitions)
+    return CurrentLogs(ends, await recreated_topics(admin, backup))
+
+
+async def recreated_topics(admin: BackupAdmin, backup: Backup) -> dict[str, str]:
+    """Return the topics whose id differs from the backup's, with a message each. Topics without an id are ignored."""
+    if not backup.topic_ids:
+        return {}
+    here = await admin.topic_ids(backup.topic_ids)
+    return {
+        topic: f"the topic was recreated: its id is {here[topic]} and was {before}"
+        for topic, before in backup.topic_ids.items()
+        if here.get(topic, before) != before
+    }
