@@ -215,7 +215,7 @@ _EXTRA_FIELDS = {
     ),
     "floors": _field(
         "Limits of every clean-up",
-        'Limits that no DAG, parameter or run can exceed, as JSON, e.g. {"min_idle_seconds": 604800, "max_groups": 200, '
+        'Limits that no DAG or run can exceed, as JSON, e.g. {"min_idle_seconds": 604800, "max_groups": 200, '
         '"approve_above": 0}. Also: max_share, dry_run_only, named_deletions, storage_path. Empty: no limits.',
         type=["object", "null"],
     ),
@@ -241,7 +241,7 @@ _EXTRA_FIELDS = {
     ),
     "parallelism": _field(
         "Parallelism",
-        "Batches in flight at each broker. Empty: 3. A broker before 3.0 takes one group per request: 64 times as many.",
+        "Batches in flight at each broker. Empty: 3. Brokers before 3.0 take one group per request: 64 times as many.",
         type=["integer", "null"],
         minimum=1,
         maximum=64,

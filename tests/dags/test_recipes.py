@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -22,12 +23,18 @@ CLEANUP = "cleanup_stale_groups"
 
 @pytest.fixture(scope="module")
 def dags() -> dict[str, Any]:
-    from airflow.dag_processing.dagbag import DagBag
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.utils.db import initdb
 
     initdb()
-    bag = DagBag(dag_folder=str(RECIPES))
-    assert bag.import_errors == {}
+    parsed = DagBag(dag_folder=str(RECIPES))
+    assert parsed.import_errors == {}
+    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]  # Airflow's own
+    bag = DagBag(dag_folder=os.devnull)
+    for dag in parsed.dags.values():
+        bag.bag_dag(dag)
+    sync_bag_to_db(bag, "dags-folder", None)
     return dict(bag.dags)
 
 
