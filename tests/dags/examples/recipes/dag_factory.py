@@ -21,7 +21,7 @@ CLUSTERS: dict[str, dict[str, Any]] = {  # by the id of their connection
 def dags_of(conn_id: str, policy: dict[str, Any]) -> None:
     """Make a cluster's DAGs: a snapshot each hour, and the shipped clean-up each day with the cluster's own policy."""
     always: dict[str, Any] = {"start_date": datetime(2026, 1, 1), "catchup": False, "tags": ["kafka", conn_id]}
-    scope = {"kafka_groups_conn_id": conn_id, "cluster": conn_id, "storage_path": STORAGE}
+    scope: dict[str, Any] = {"kafka_groups_conn_id": conn_id, "cluster": conn_id, "storage_path": STORAGE}
     with DAG(dag_id=f"snapshot_{conn_id}", schedule="@hourly", max_active_runs=1, **always):
         ListGroupOffsetsOperator(task_id="list_offsets", **scope)
     with DAG(dag_id=f"cleanup_{conn_id}", schedule="@daily", **always):
