@@ -63,7 +63,9 @@ def offsets(group_id: str) -> dict[tuple[str, int], int]:
 
     read = KafkaGroupsHook("prod").list_consumer_group_offsets([group_id])
     read.raise_for_errors()
-    return {(at.topic, at.partition): value.offset for at, value in read.succeeded[group_id].items() if value is not None}
+    return {
+        (at.topic, at.partition): value.offset for at, value in read.succeeded[group_id].items() if value is not None
+    }
 
 
 def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
