@@ -76,6 +76,7 @@ def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
         "lag_to_slack",
         "switch_to_green",
         "weekly_cleanup",
+        "my_cleanup",
         *(f"{kind}_{cluster}" for kind in ("snapshot", "cleanup") for cluster in ("prod", "staging")),
     }
 
@@ -91,6 +92,28 @@ def test_whoever_triggers_the_clean_up_uses_parameters_that_it_has(dags: dict[st
         for key, value in task.conf.items():
             shipped.params.get_param(key).resolve(value)  # raises for a value that the form would refuse
     assert dags["weekly_cleanup"].get_task("clean_up").conf["require_approval"] is True
+
+
+def test_the_readme_s_clean_up_is_wired_as_the_shipped_one(dags: dict[str, Any]) -> None:
+    """Same tasks in the same order, each with the shipped arguments; and it always asks."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    shipped = DagBag(dag_folder=str(ROOT / "dags" / f"{CLEANUP}.py")).dags[CLEANUP]
+    names = {"snapshot": "list_offsets", "judge": "judge_staleness"}
+    mine = dags["my_cleanup"]
+    order = [task.task_id for task in mine.topological_sort()]
+    assert order == ["snapshot", "judge", "plan", "backup", "approve", "delete"]
+    for task_id in order:
+        task, model = mine.get_task(task_id), shipped.get_task(names.get(task_id, task_id))
+        assert type(task) is type(model)
+        for field in ("kafka_groups_conn_id", "storage_path", "cluster", "plan_id", "plan_digest"):
+            assert getattr(task, field, None) == getattr(model, field, None), field
+    arguments = shipped.get_task("judge_staleness").application_args
+    assert mine.get_task("judge").application_args == [
+        str(word).replace("list_offsets", "snapshot") for word in arguments
+    ]
+    assert mine.get_task("delete").approval_rule == "always"
+    assert mine.get_task("delete").retries == 0
 
 
 @pytest.mark.airflow
