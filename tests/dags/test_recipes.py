@@ -104,11 +104,12 @@ def test_the_readme_s_clean_up_is_wired_as_the_shipped_one(dags: dict[str, Any])
     order = [task.task_id for task in mine.topological_sort()]
     assert order == ["snapshot", "judge", "plan", "backup", "approve", "delete"]
     for task_id in order:
-        task, model = mine.get_task(task_id), shipped.get_task(names.get(task_id, task_id))
-        assert type(task) is type(model)
+        task, like = mine.get_task(task_id), shipped.get_task(names.get(task_id, task_id))
+        assert type(task) is type(like)
         for field in ("kafka_groups_conn_id", "storage_path", "cluster", "plan_id", "plan_digest"):
-            assert getattr(task, field, None) == getattr(model, field, None), field
-    arguments = shipped.get_task("judge_staleness").application_args
+            assert getattr(task, field, None) == getattr(like, field, None), field
+    model: Any = shipped.get_task("judge_staleness")
+    arguments = model.application_args
     assert mine.get_task("judge").application_args == [
         str(word).replace("list_offsets", "snapshot") for word in arguments
     ]
