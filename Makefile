@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers docs clean check-tools test-oldest test-yarn mutants
+.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers reference docs clean check-tools test-oldest test-yarn mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -104,11 +104,14 @@ bench-job: $(STAMP) ## Measure the whole job, step by step: 12,000, 60,000 and 2
 bench-spark: $(STAMP) ## Measure the Spark jobs on this machine, beside DuckDB and the core (about 15 minutes)
 	@$(BIN)/python -m tests.bench_spark
 
+reference: $(STAMP) ## Write docs/reference again, from the code
+	@$(BIN)/python -m tests.reference
+
 layers: $(STAMP) ## Draw the picture of the layers in docs/design.md again, from the imports
 	@$(BIN)/python -m tests.layers
 
 docs: $(STAMP) ## Build the documentation into build/site
-	@$(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
 
 clean: ## Remove everything that was made (the fetched jars too)
 	@rm -rf build $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

@@ -166,19 +166,10 @@ _EXTRA_FIELDS = {
     "sasl_mechanism": _field(
         "SASL mechanism",
         "How to log in; only with a SASL protocol.",
-        # Null in the type: not required. Without it the form cannot be saved while this is empty, and an empty text
+        # Null in the type: not required. Without it the form cannot be saved while this is empty, and an empty string
         # among the choices does not help. Null among the choices would be shown as the word.
         type=["string", "null"],
         enum=["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"],
-    ),
-    "read_only": _field(
-        "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
-    ),
-    "protected_groups": _field(
-        "Protected groups",
-        "One name or pattern a line (connect-*): these groups are never changed through this connection.",
-        type=["array", "null"],
-        items={"type": "string"},
     ),
     "oauth_token_url": _field(
         "OAuth token URL",
@@ -194,24 +185,45 @@ _EXTRA_FIELDS = {
     ),
     "ssl_ca_certificate": _field(
         "CA certificate",
-        "PEM text, or the path of a file on the worker. Empty: the system's authorities.",
+        "A PEM string, or the path of a file on the worker. Empty: the system's authorities.",
         type=["string", "null"],
         format="multiline",
     ),
     "ssl_certificate": _field(
         "Client certificate",
-        "PEM text, or the path of a file on the worker. For mutual TLS.",
+        "A PEM string, or the path of a file on the worker. For mutual TLS.",
         type=["string", "null"],
         format="multiline",
     ),
     "ssl_private_key": _field(
         "Client private key",
-        "PEM text, or the path of a file on the worker. For mutual TLS.",
+        "A PEM string, or the path of a file on the worker. For mutual TLS.",
         type=["string", "null"],
-        format="multiline",  # a password input drops the line breaks of a PEM text; the name masks it once saved
+        format="multiline",  # a password input drops the line breaks of a PEM string; the name masks it once saved
     ),
     "ssl_key_password": _field(
         "Private key password", "If the key is encrypted.", type=["string", "null"], format="password"
+    ),
+    "read_only": _field(
+        "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
+    ),
+    "protected_groups": _field(
+        "Protected groups",
+        "One name or pattern a line (connect-*): these groups are never changed through this connection.",
+        type=["array", "null"],
+        items={"type": "string"},
+    ),
+    "floors": _field(
+        "Limits of every clean-up",
+        'Limits that no DAG or run can exceed, as JSON, e.g. {"min_idle_seconds": 604800, "max_groups": 200, '
+        '"approve_above": 0}. Also: max_share, dry_run_only, named_deletions, storage_path. Empty: no limits.',
+        type=["object", "null"],
+    ),
+    "lease_group_prefix": _field(
+        "Prefix of the lease's group",
+        "A deletion joins the group <prefix>airflow-kafka-groups-lease, so that only one runs at a time; this user "
+        "needs READ on it. Give a prefix that its ACLs allow, the same to all who use the cluster.",
+        type=["string", "null"],
     ),
     "client_id": _field(
         "Client id", "Name of this client in the brokers' logs, quotas and metrics.", type=["string", "null"]
@@ -221,7 +233,7 @@ _EXTRA_FIELDS = {
     ),
     "api_timeout_seconds": _field(
         "Call timeout (s)",
-        "For a whole call, however many groups and retries it takes.",
+        "For a complete call, however many groups and retries it takes.",
         type="integer",
         minimum=1,
         maximum=86400,
@@ -229,22 +241,10 @@ _EXTRA_FIELDS = {
     ),
     "parallelism": _field(
         "Parallelism",
-        "Batches under way at each broker. Empty: 3. A broker before 3.0 takes one group a request: 64 times as many.",
+        "Batches in flight at each broker. Empty: 3. Brokers before 3.0 take one group per request: 64 times as many.",
         type=["integer", "null"],
         minimum=1,
         maximum=64,
-    ),
-    "lease_group_prefix": _field(
-        "Prefix of the lease's group",
-        "A deletion joins the group <prefix>airflow-kafka-groups-lease, so that only one runs at a time; this user "
-        "needs READ on it. Give a prefix that its ACLs allow, the same to all who use the cluster.",
-        type=["string", "null"],
-    ),
-    "floors": _field(
-        "Limits of every clean-up",
-        'What no DAG, param or conf undercuts, as JSON, e.g. {"min_idle_seconds": 604800, "max_groups": 200, '
-        '"approve_above": 0}. Also: max_share, dry_run_only, named_deletions, storage_path. Empty: no limits.',
-        type=["object", "null"],
     ),
     "properties": _field(
         "librdkafka properties",

@@ -19,7 +19,7 @@ from tests.pages import PAGES, shown_parts
 from tests.records import records
 
 EXAMPLES = Path(__file__).parent / "examples" / "kafka_groups_examples.py"
-SOURCES = [*sorted(EXAMPLES.parent.glob("*.py")), *sorted((ROOT / "dags").glob("*.py"))]
+SOURCES = [*sorted(EXAMPLES.parent.rglob("*.py")), *sorted((ROOT / "dags").glob("*.py"))]
 
 
 def marked_parts() -> dict[str, str]:

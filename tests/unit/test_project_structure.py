@@ -153,7 +153,7 @@ def tasks_and_triggers() -> list[str]:
 
 @pytest.mark.parametrize("name", tasks_and_triggers())
 def test_every_operator_sensor_and_trigger_is_shown(name: str) -> None:
-    runs = [*(ROOT / "dags").glob("*.py"), *(ROOT / "tests/dags/examples").glob("*.py")]
+    runs = [*(ROOT / "dags").glob("*.py"), *(ROOT / "tests/dags/examples").rglob("*.py")]
     word = re.compile(rf"\b{name}(\(|\.partial\()")
     assert any(word.search(file.read_text()) for file in runs), "in no DAG and no example"
     assert any(re.search(rf"\b{name}\b", file.read_text()) for file in (ROOT / "docs").rglob("*.md")), "in no page"

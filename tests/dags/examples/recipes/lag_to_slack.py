@@ -1,0 +1,31 @@
+"""Tell a Slack channel which groups lag: shown in docs/howto/recipes.md."""
+
+from __future__ import annotations
+
+# [START recipe_slack]
+import json
+import urllib.request
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk import DAG, BaseHook, task
+
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+
+with DAG(dag_id="lag_to_slack", schedule="*/10 * * * *", start_date=datetime(2026, 1, 1), catchup=False):
+    measure = ListGroupLagOperator(task_id="measure", kafka_groups_conn_id="prod", max_lag=100_000)
+
+    @task
+    def post(found: dict[str, Any]) -> None:
+        if not found["lagging"]:
+            return
+        lines = [f"• `{group}`: {lag:,} messages" for group, lag in found["lagging_groups"].items()]
+        text = f"{found['lagging']} of {found['groups']} Kafka groups lag:\n" + "\n".join(lines[:20])
+        webhook = BaseHook.get_connection("slack_webhook").password  # the complete URL is a secret
+        request = urllib.request.Request(
+            str(webhook), json.dumps({"text": text}).encode(), {"Content-Type": "application/json"}
+        )
+        urllib.request.urlopen(request, timeout=30).close()
+
+    post(measure.output)  # type: ignore[arg-type]  # XComs are dicts at run time
+# [END recipe_slack]

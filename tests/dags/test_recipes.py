@@ -1,0 +1,208 @@
+"""The recipes of docs/howto/recipes.md: each parses, and does on a real Kafka what the page promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.dags.airflow_env import ROOT
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import list_groups, seed_groups
+from tests.lab.topics import create_topics, produce
+
+RECIPES = Path(__file__).parent / "examples" / "recipes"
+CLEANUP = "cleanup_stale_groups"
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, Any]:
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.utils.db import initdb
+
+    initdb()
+    parsed = DagBag(dag_folder=str(RECIPES))
+    assert parsed.import_errors == {}
+    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]  # Airflow's own
+    bag = DagBag(dag_folder=os.devnull)
+    for dag in parsed.dags.values():
+        bag.bag_dag(dag)
+    sync_bag_to_db(bag, "dags-folder", None)
+    return dict(bag.dags)
+
+
+@pytest.fixture
+def bootstrap(kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name in ("PROD", "STAGING"):
+        connection = {"conn_type": "kafka_groups", "host": kafka41.bootstrap}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(connection))
+    return kafka41.bootstrap
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    name = f"recipes-{uuid4().hex[:8]}"
+    create_topics(bootstrap, {name: 2})
+    produce(bootstrap, {(name, 0): 20, (name, 1): 10})
+    return name
+
+
+def states(run: Any) -> dict[str, str]:
+    return {task.task_id: str(task.state) for task in run.get_task_instances()}
+
+
+def offsets(group_id: str) -> dict[tuple[str, int], int]:
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+    read = KafkaGroupsHook("prod").list_consumer_group_offsets([group_id])
+    read.raise_for_errors()
+    return {
+        (at.topic, at.partition): value.offset for at, value in read.succeeded[group_id].items() if value is not None
+    }
+
+
+def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
+    assert set(dags) == {
+        "nightly_batch",
+        "delete_preview_groups",
+        "nightly_offsets_backup",
+        "lag_to_slack",
+        "switch_to_green",
+        "weekly_cleanup",
+        "my_cleanup",
+        *(f"{kind}_{cluster}" for kind in ("snapshot", "cleanup") for cluster in ("prod", "staging")),
+    }
+
+
+def test_whoever_triggers_the_clean_up_uses_parameters_that_it_has(dags: dict[str, Any]) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    shipped = DagBag(dag_folder=str(ROOT / "dags" / f"{CLEANUP}.py")).dags[CLEANUP]
+    for name in ("weekly_cleanup", "cleanup_prod", "cleanup_staging"):
+        task = dags[name].get_task("clean_up")
+        assert task.trigger_dag_id == CLEANUP
+        assert set(task.conf) <= set(shipped.params)
+        for key, value in task.conf.items():
+            shipped.params.get_param(key).resolve(value)  # raises for a value that the form would refuse
+    assert dags["weekly_cleanup"].get_task("clean_up").conf["require_approval"] is True
+
+
+def test_the_readme_s_clean_up_is_wired_as_the_shipped_one(dags: dict[str, Any]) -> None:
+    """Same tasks in the same order, each with the shipped arguments; and it always asks."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    shipped = DagBag(dag_folder=str(ROOT / "dags" / f"{CLEANUP}.py")).dags[CLEANUP]
+    names = {"snapshot": "list_offsets", "judge": "judge_staleness"}
+    mine = dags["my_cleanup"]
+    order = [task.task_id for task in mine.topological_sort()]
+    assert order == ["snapshot", "judge", "plan", "backup", "approve", "delete"]
+    for task_id in order:
+        task, like = mine.get_task(task_id), shipped.get_task(names.get(task_id, task_id))
+        assert type(task) is type(like)
+        for field in ("kafka_groups_conn_id", "storage_path", "cluster", "plan_id", "plan_digest"):
+            assert getattr(task, field, None) == getattr(like, field, None), field
+    model: Any = shipped.get_task("judge_staleness")
+    arguments = model.application_args
+    assert mine.get_task("judge").application_args == [
+        str(word).replace("list_offsets", "snapshot") for word in arguments
+    ]
+    assert mine.get_task("delete").approval_rule == "always"
+    assert mine.get_task("delete").retries == 0
+
+
+@pytest.mark.airflow
+def test_a_batch_starts_when_its_group_has_read_everything(dags: dict[str, Any], bootstrap: str, topic: str) -> None:
+    dag = dags["nightly_batch"]
+    sensor = dag.get_task("caught_up")
+    sensor.deferrable = False
+    seed_groups(bootstrap, ["orders-sink"], {(topic, 0): 20, (topic, 1): 9})
+    assert not sensor.poke({}), "one record is left"
+    seed_groups(bootstrap, ["orders-sink"], {(topic, 0): 20, (topic, 1): 10})
+    assert states(dag.test()) == {"caught_up": "success", "batch": "success"}
+
+
+@pytest.mark.airflow
+def test_only_the_groups_of_the_merged_preview_are_deleted(
+    dags: dict[str, Any], bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    dag = dags["delete_preview_groups"]
+    delete = dag.get_task("delete")
+    delete.storage_path, delete.observe_seconds = str(tmp_path), 1
+    mine, others = ["preview.pr-7.api", "preview.pr-7.sink"], ["preview.pr-77.api", "preview-pr-7"]
+    seed_groups(bootstrap, [*mine, *others], {(topic, 0): 5})
+    run = dag.test(run_conf={"preview": "pr-7"})
+    assert set(states(run).values()) == {"success"}
+    left = set(list_groups(bootstrap))
+    assert left.isdisjoint(mine)
+    assert left.issuperset(others)
+    assert states(dag.test(run_conf={"preview": "pr-7"}))["delete"] == "skipped", "there are none any more"
+
+
+@pytest.mark.airflow
+def test_all_groups_are_backed_up_but_consoles(
+    dags: dict[str, Any], bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    seed_groups(bootstrap, ["console-consumer-1", f"{topic}.kept"], {(topic, 0): 5})
+    dag = dags["nightly_offsets_backup"]
+    dag.get_task("backup").storage_path = str(tmp_path)
+    assert states(dag.test()) == {"backup": "success"}
+    import pyarrow.parquet as pq
+
+    (data,) = (tmp_path / "prod" / "backups").glob("*.parquet")
+    groups = set(pq.read_table(data, columns=["group_id"]).column(0).to_pylist())
+    assert f"{topic}.kept" in groups
+    assert "console-consumer-1" not in groups
+
+
+@pytest.mark.airflow
+def test_green_begins_where_blue_has_stopped(dags: dict[str, Any], bootstrap: str, topic: str, tmp_path: Path) -> None:
+    seed_groups(bootstrap, ["checkout-blue"], {(topic, 0): 13, (topic, 1): 4})
+    dag = dags["switch_to_green"]
+    dag.get_task("blue_has_stopped").deferrable = False
+    dag.get_task("green_begins_there").storage_path = str(tmp_path)
+    assert set(states(dag.test()).values()) == {"success"}
+    assert offsets("checkout-green") == offsets("checkout-blue") == {(topic, 0): 13, (topic, 1): 4}
+
+
+class Slack(BaseHTTPRequestHandler):
+    """What an incoming webhook is to its caller."""
+
+    posted: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        self.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.mark.parametrize("lagging", [{}, {"orders": 250_000, "clicks": 120_000}])
+def test_slack_is_told_of_groups_that_lag_and_of_nothing_else(
+    dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch, lagging: dict[str, int]
+) -> None:
+    Slack.posted = []
+    server = HTTPServer(("127.0.0.1", 0), Slack)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/services/T0/B0/x"
+        monkeypatch.setenv("AIRFLOW_CONN_SLACK_WEBHOOK", json.dumps({"conn_type": "http", "password": url}))
+        found = {"lagging": len(lagging), "groups": 500, "lagging_groups": lagging}
+        dags["lag_to_slack"].get_task("post").python_callable(found)
+    finally:
+        server.shutdown()
+        server.server_close()
+    if not lagging:
+        assert Slack.posted == []
+    else:
+        (message,) = Slack.posted
+        assert message["text"].splitlines()[0] == "2 of 500 Kafka groups lag:"
+        assert "`orders`: 250,000 messages" in message["text"]

@@ -1,0 +1,52 @@
+"""Tables, and docstrings as Markdown. Pure."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+NOTE = "<!-- Generated from the code by `make reference`; a test compares. -->"
+
+
+def page(title: str, introduction: str, *sections: str) -> str:
+    """Return a complete page."""
+    return "\n\n".join([f"# {title}", NOTE, introduction.strip(), *(section.strip() for section in sections)]) + "\n"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table. A cell may have several lines and bars."""
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    lines += [f"| {' | '.join(cell(text) for text in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def cell(text: str) -> str:
+    """Return text on one line, as a table's cell. ``<`` outside of code would begin an HTML tag."""
+    parts = " ".join(text.replace("|", "\\|").split()).split("`")
+    parts[::2] = [part.replace("<", "&lt;") for part in parts[::2]]
+    return "`".join(parts)
+
+
+def code(value: object) -> str:
+    """Return a value as JSON, marked as code; ``None`` is empty."""
+    return "" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def from_docstring(text: str) -> str:
+    """Return the text with Markdown's marks instead of those of reStructuredText."""
+    return re.sub(r"``(.+?)``", r"`\1`", text)
+
+
+def summary(thing: object) -> str:
+    """Return what a docstring says before its parameters."""
+    text = inspect.cleandoc(thing.__doc__ or "")
+    return from_docstring(re.split(r"^:param ", text, maxsplit=1, flags=re.MULTILINE)[0].strip())
+
+
+def parameters(thing: object) -> dict[str, str]:
+    """Return what a docstring says about each parameter, in its order."""
+    text = inspect.cleandoc(thing.__doc__ or "")
+    found = re.findall(r"^:param (\w+):(.*?)(?=^:param |\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    return {name: from_docstring(" ".join(said.split())) for name, said in found}

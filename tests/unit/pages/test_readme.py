@@ -1,0 +1,50 @@
+"""README.md: short, with one picture, and with figures that the benchmarks have."""
+
+from __future__ import annotations
+
+import re
+
+from tests.pages import DOCS, ROOT
+
+README = (ROOT / "README.md").read_text()
+BENCHMARKS = (DOCS / "benchmarks.md").read_text()
+TARGETS = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", README)
+
+
+def test_every_link_and_picture_exists() -> None:
+    files = [target for target in TARGETS if "://" not in target]
+    assert len(files) > 20
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_it_begins_with_a_sentence_and_a_picture() -> None:
+    assert README.index("![") < 600
+    assert len(README.split()) < 700
+
+
+def test_it_names_the_two_commands() -> None:
+    (block,) = re.findall(r"```shell\n(make .*?)```", README, re.DOTALL)
+    assert [line.split("#")[0].strip() for line in block.splitlines()] == ["make demo", "make test"]
+
+
+def test_the_example_has_fifteen_lines_below_its_imports() -> None:
+    code = re.findall(r"<!-- START readme_dag -->\n```python\n(.*?)```", README, re.DOTALL)[0]
+    assert len(code.partition("\narguments")[2].splitlines()) <= 15
+
+
+def test_the_figure_beside_kafka_consumer_groups_is_the_benchmark_s() -> None:
+    header = "| groups | `ListGroupLagOperator` | `kafka-consumer-groups --describe --all-groups` |"
+    row = BENCHMARKS.partition(header)[2].splitlines()[2]
+    groups, ours, theirs = (cell.strip() for cell in row.strip("| ").split("|")[:3])
+    for page in (README, (DOCS / "comparison.md").read_text()):
+        text = " ".join(page.split())
+        assert groups in text
+        assert ours.split(",")[0] in text
+        assert theirs in text
+
+
+def test_links_from_files_beside_the_readme_exist() -> None:
+    for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md"):
+        text = (ROOT / name).read_text()
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+            assert "://" in target or "@" in target or (ROOT / target).is_file(), f"{name}: {target}"

@@ -1,0 +1,89 @@
+"""docs/troubleshooting.md: every exception has an entry with cause and remedy, and every message exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from tests.pages import DOCS, ROOT
+
+PACKAGE = ROOT / "airflow_kafka_groups"
+PAGE = (DOCS / "troubleshooting.md").read_text()
+HEADER = "| message | cause | remedy |\n|---|---|---|\n"
+ENTRIES = {
+    name: text.partition("\n## ")[0].partition(HEADER)[2].strip().splitlines()
+    for name, text in re.findall(r"^### `(\w+)`\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+}
+CODES = {"BrokerError"}
+"""Their messages are Kafka's names of error codes."""
+
+
+def exceptions() -> Iterator[str]:
+    """Return the names of all public exceptions that the package defines."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Error") and not node.name.startswith("_"):
+                yield node.name
+
+
+@cache
+def strings() -> str:
+    """Return all strings of the package but docstrings; those of f-strings have a NUL for what differs."""
+    found: list[str] = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if id(node) in docstrings:
+                continue
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(str(p.value) if isinstance(p, ast.Constant) else "\0" for p in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def exists(message: str) -> bool:
+    """Whether one string of the package has all parts of a message in their order."""
+    pattern = r"[^\n]*".join(re.escape(part.strip()) for part in message.split("…"))
+    return re.search(pattern, strings()) is not None
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    found = []
+    for name, lines in ENTRIES.items():
+        for line in lines:
+            message, cause, remedy = (cell.strip() for cell in line.strip("|").split(" | "))
+            found.append((name, message, cause, remedy))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(set(exceptions())))
+def test_every_public_exception_has_an_entry(name: str) -> None:
+    assert name in ENTRIES, "write an entry: what it says, why, and what to do"
+    assert ENTRIES[name]
+
+
+def test_every_entry_is_for_an_exception_that_exists() -> None:
+    assert set(exceptions()) == set(ENTRIES)
+
+
+@pytest.mark.parametrize(("name", "message", "cause", "remedy"), rows())
+def test_every_row_has_a_message_of_the_package_a_cause_and_a_remedy(
+    name: str, message: str, cause: str, remedy: str
+) -> None:
+    assert len(cause) > 10
+    assert remedy
+    if message.startswith("`"):
+        assert (name in CODES and re.fullmatch(r"`[A-Z_]+`", message)) or exists(message.strip("`"))
+    else:
+        assert re.fullmatch(r"\*\(.+\)\*", message), "a message in backticks, or what it is about in brackets"
+
+
+def test_a_message_that_nothing_says_is_noticed() -> None:
+    assert not exists("this is said … nowhere")
+    assert exists("there is no such connection. Create it in the UI")
