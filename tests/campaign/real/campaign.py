@@ -43,6 +43,7 @@ class RealSummary:
     found: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     failing: dict[int, list[str]] = field(default_factory=dict)
+    not_run: dict[int, str] = field(default_factory=dict)
     by: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
@@ -63,6 +64,16 @@ class RealSummary:
         if record.problems:
             self.failing[record.seed] = record.problems
 
+    def merge(self, later: RealSummary) -> None:
+        """Count other runs as well; what could not be run before was tried again in them."""
+        self.runs += later.runs
+        self.deleted += later.deleted
+        for mine, theirs in ((self.found, later.found), (self.injected, later.injected), (self.by, later.by)):
+            mine.update(theirs)
+        self.failing |= later.failing
+        self.not_run = later.not_run
+        self.seconds += later.seconds
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
         return {
@@ -74,6 +85,7 @@ class RealSummary:
             "runs_by": dict(sorted(self.by.items())),
             "faults": dict(sorted(self.injected.items())),
             "failing_seeds": sorted(self.failing)[:20],
+            "not_run": {str(seed): why for seed, why in sorted(self.not_run.items())},
             "seconds": round(self.seconds, 1),
         }
 
@@ -140,7 +152,7 @@ def run_real(
     record: Callable[[RealRecord], None] = lambda record: None,
     without: str | None = None,
 ) -> RealSummary:
-    """Run the stories of many seeds, several at once, and count.
+    """Run the stories of many seeds, several at once, and count. Those that could not be run are ``not_run``.
 
     :param told: called with a line about each run, and with all that happened in one that breaks an invariant.
     :param record: called with each run's record.
@@ -152,9 +164,12 @@ def run_real(
         since = time.monotonic()
         try:
             run, judge = place.run(story, without)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # whatever it was, it is named
+            # A story's own seeding may meet the faults of those beside it. What was not done proves nothing.
             told(f"seed {story.seed}: could not be run: {type(error).__name__}: {error}")
-            raise
+            with lock:
+                summary.not_run[story.seed] = f"{type(error).__name__}: {error}"
+            return
         with lock:
             done = _recorded(run, judge, code, time.monotonic() - since)
             summary.add(done)

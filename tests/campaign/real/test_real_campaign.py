@@ -27,11 +27,25 @@ def test_no_real_run_breaks_an_invariant() -> None:
     with site() as place:
         summary = run_real(range(RUNS), place, told=print)
         assert summary.broken == {}, f"python -m tests.campaign.real --runs 1 --seed {min(summary.failing, default=0)}"
-        assert summary.runs == RUNS
+        assert (summary.runs, summary.not_run) == (RUNS, {})
         assert set(summary.by) == {*STORAGES, *(f"kafka {version}" for version in VERSIONS)}
         assert summary.deleted > 10 * RUNS, "a campaign that deletes nothing shows nothing"
         assert summary.found["restores_compared"] > RUNS
         assert summary.injected["kill"] > 0
+
+
+def test_what_could_not_be_run_is_tried_again_and_named() -> None:
+    def record(seed: int) -> RealRecord:
+        return RealRecord(seed, "new", "4.3.1", "disk", 3, 1.5, Counter(restores_compared=2), Counter(kill=1))
+
+    first, second = RealSummary(), RealSummary()
+    first.add(record(1))
+    first.not_run[2] = "ConnectionResetError: reset"
+    assert first.to_json()["not_run"] == {"2": "ConnectionResetError: reset"}
+    second.add(record(2))
+    first.merge(second)
+    whole = first.to_json()
+    assert (whole["runs"], whole["deleted"], whole["restores_compared"], whole["not_run"]) == (2, 6, 4, {})
 
 
 def test_runs_of_this_code_are_counted_after_an_interruption(tmp_path: Path) -> None:
