@@ -122,6 +122,10 @@ class KafkaCluster(Service):
         """Return the process ids of everything that runs for this cluster."""
         return tuple(process.pid for process in self._everything() if process.is_running())
 
+    def pid(self, node_id: int) -> int:
+        """Return the process id of one broker."""
+        return self._processes[node_id].pid
+
     def address(self, node_id: int) -> str:
         """Return ``host:port`` of one broker, as clients connect to it."""
         return self._node(node_id).address

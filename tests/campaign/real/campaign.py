@@ -82,6 +82,7 @@ class RealSummary:
             "deleted": self.deleted,
             **{name: self.found[name] for name in INVARIANTS},
             "restores_compared": self.found["restores_compared"],
+            "confirmed_then_lost": self.found["confirmed_then_lost"],
             "runs_by": dict(sorted(self.by.items())),
             "faults": dict(sorted(self.injected.items())),
             "failing_seeds": sorted(self.failing)[:20],

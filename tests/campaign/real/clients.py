@@ -29,6 +29,8 @@ RECORDS, PARTITIONS = 400, 4
 LIVE = "live."
 """The prefix of the groups of consumers that live as long as their cluster. Every run sees them."""
 _TICK_S = 0.3
+LOSS_S = 3.0
+"""Followers fetch every half a second at the latest, or as soon as a busy machine lets them."""
 
 
 class Clients:
@@ -126,6 +128,7 @@ class RealCluster:
     def __init__(self, version: str) -> None:
         self.kafka = KafkaCluster(version=version, brokers=3, config={"group.min.session.timeout.ms": 1_000})
         self._faults = threading.Lock()
+        self._changes_of_leaders: list[tuple[float, float]] = []
 
     def __enter__(self) -> Self:
         self.kafka.start()
@@ -155,7 +158,7 @@ class RealCluster:
 
     def restart_broker(self, number: int) -> None:
         """Kill a broker, leave it away for a moment, start it again, and give it its partitions back."""
-        with self._faults:
+        with self._faults, self._leaders_change():
             node_id = self.kafka.brokers[number % len(self.kafka.brokers)]
             self.kafka.kill(node_id)
             time.sleep(0.5)
@@ -165,5 +168,22 @@ class RealCluster:
     def elect(self) -> None:
         """Let the preferred leaders of all partitions be elected."""
         admin = AdminClient(quiet(self.bootstrap))
-        with contextlib.suppress(KafkaException):
+        with contextlib.suppress(KafkaException), self._leaders_change():
             admin.elect_leaders(ElectionType.PREFERRED, None).result(30)
+
+    @contextlib.contextmanager
+    def _leaders_change(self) -> Iterator[None]:
+        began = time.time()
+        try:
+            yield
+        finally:
+            self._changes_of_leaders.append((began, time.time()))
+
+    def may_lose(self, confirmed: float) -> bool:
+        """Return whether a deletion that was confirmed about this time may have been lost with its leader.
+
+        Kafka before 4.0 waits for no replica before it confirms one (``tests/integration/test_lost_deletion.py``).
+        """
+        return self.kafka.version < "4" and any(
+            began - LOSS_S <= confirmed <= ended + LOSS_S for began, ended in self._changes_of_leaders
+        )

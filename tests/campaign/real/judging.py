@@ -168,8 +168,14 @@ class RealJudge:
                 if outcome.outcome is not Outcome.DELETED:
                     continue
                 since = by.intents[group_id].timestamp() if group_id in by.intents else float("inf")
-                times = [deleted.at for deleted in truths.get(group_id, GroupTruth()).deletions]
-                if not any(at >= since - TOLERANCE_S or outcome.code == "confirmed" for at in times):
+                truth = truths.get(group_id, GroupTruth())
+                times = [deleted.at for deleted in truth.deletions]
+                if any(at >= since - TOLERANCE_S or outcome.code == "confirmed" for at in times):
+                    continue
+                # The broker did confirm it, and what came back is as good as never deleted: nothing is lost.
+                if self.run.cluster.may_lose(since) and truth.has == self._backup(by).get(group_id):
+                    self.found["confirmed_then_lost"] += 1
+                else:
                     self._violated("journal_lies", f"{group_id} is said to be deleted by run {by.number}: {outcome}")
 
     def _check_backups(self, history: History) -> None:
