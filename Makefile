@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers reference docs clean check-tools test-oldest test-yarn mutants
+.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers reference docs clean check-tools test-oldest test-yarn mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ screenshots: $(STAMP) ## Take the pictures of Airflow's UI that are in the docs 
 
 demo-lease: $(STAMP) ## Let two cleanups run at once on a real Kafka: one deletes, the other is skipped or waits
 	@$(BIN)/python -m tests.demo.two_cleanups
+
+first-hour: $(STAMP) ## Run every command of Get started as printed: the wheel, an empty environment, a foreign cluster
+	@$(BIN)/python -m tests.first_hour
 
 test: check-tools ## Run all checks and all tests side by side: real brokers, Airflows, Spark, a browser (LANES="lint unit": only those)
 	@exec $(PYTHON) -m tests.lanes $(LANES)
