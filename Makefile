@@ -64,6 +64,13 @@ $(OLDEST)/.installed: $(STAMP) pyproject.toml constraints-airflow-3.2.txt
 	  "apache-airflow==3.2.0" --editable . --group tests apache-airflow-providers-apache-spark "pyspark-client==4.2.0"
 	@touch $@
 
+build/python-%/.installed: $(STAMP) pyproject.toml constraints.txt
+	@echo "Setting up build/python-$* …"
+	@$(BIN)/uv venv --quiet --clear --python "$$($(PYTHON) -m tests.lanes.pythons $*)" build/python-$*
+	@$(BIN)/uv pip install --quiet --python build/python-$*/bin/python --constraint constraints.txt \
+	  --editable . --group tests import-linter apache-airflow-providers-apache-spark "pyspark-client==4.2.0"
+	@touch $@
+
 test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
 	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators plugins sensors triggers)
 	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/dags/test_dag_files.py

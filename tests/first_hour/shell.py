@@ -49,8 +49,9 @@ class Shell:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in [*self._beside, self._bash]:
+        for process in self._beside:
             _end(process)
+        _end(self._bash)
 
     def run(self, command: str) -> tuple[int, str]:
         """Run a command; return its exit code and what it printed. Raises EOFError if the shell itself ends."""
@@ -58,7 +59,7 @@ class Shell:
         assert self._bash.stdout is not None
         self._bash.stdin.write(f"{{ {command}\n}} </dev/null\nprintf '\\n{_END} %s\\n' \"$?\"\n")
         self._bash.stdin.flush()
-        printed = []
+        printed: list[str] = []
         for line in self._bash.stdout:
             if line.startswith(_END):
                 return int(line.removeprefix(_END)), "".join(printed).removesuffix("\n")

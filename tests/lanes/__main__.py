@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tests.lab.reaper import Reaper
 from tests.lanes.lane import Lane, choose
 from tests.lanes.process import LaneProcess
-from tests.lanes.project import FOLDER, LANES, ROOT
+from tests.lanes.project import FOLDER, LANES, MISSING_VERSIONS, ON_REQUEST, ROOT
 from tests.lanes.schedule import Schedule
 from tests.lanes.screen import Screen
 
@@ -63,7 +63,7 @@ class Runner:
                 return _INTERRUPTED
         finally:
             self._stop()
-            (FOLDER / "summary.txt").write_text(self._screen.summary(self._lanes, self._failed))
+            (FOLDER / "summary.txt").write_text(self._screen.summary(self._lanes, self._failed, notes()))
         return 1 if self._failed else 0
 
     def _running(self) -> list[LaneProcess]:
@@ -102,15 +102,21 @@ class Runner:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the lanes that are named; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.lanes", description="Run all checks and tests side by side.")
-    parser.add_argument("lanes", nargs="*", metavar="lane", help=f"one of {', '.join(lane.name for lane in LANES)}")
+    names = [lane.name for lane in (*LANES, *ON_REQUEST)]
+    parser.add_argument("lanes", nargs="*", metavar="lane", help=f"one of {', '.join(names)}")
     default = default_capacity()
     parser.add_argument("--capacity", type=float, default=default, help=f"the sum of loads (here {default:g})")
     arguments = parser.parse_args(argv)
     try:
-        lanes = choose(LANES, arguments.lanes or [lane.name for lane in LANES])
+        lanes = choose((*LANES, *ON_REQUEST), arguments.lanes or [lane.name for lane in LANES])
     except ValueError as error:
         parser.error(str(error))
     return Runner(lanes, arguments.capacity, Screen()).run()
+
+
+def notes() -> list[str]:
+    """Return what the summary has to name: the promised versions of Python that cannot be tried on this machine."""
+    return [f"not tried: Python {version}, which is not installed here" for version in MISSING_VERSIONS]
 
 
 def default_capacity() -> float:

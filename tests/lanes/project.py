@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from tests.lanes import pythons
 from tests.lanes.lane import Lane
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +33,13 @@ SHARES: dict[str, tuple[str, ...]] = {
 _OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "plugins", "sensors", "triggers")),)
 
 
+_OF_VERSIONS = (
+    *(f"tests/unit/{part}" for part in ("cli", "contracts", "protocol", "test_exceptions.py", "test_models.py")),
+    *("tests/unit/triggers", "tests/unit/operators/test_every_operator.py", "tests/dags/test_dag_files.py"),
+)
+"""What Python's versions treat differently: parsers, docstrings, codecs, dataclasses, asyncio; and every import."""
+
+
 def pytest_command(*arguments: str, python: str = _PYTHON) -> tuple[str, ...]:
     """Return the command that runs pytest and records each test. Lanes share no cache folder."""
     return (python, "-m", "pytest", "-p", "tests.lanes.recorder", "-p", "no:cacheprovider", *arguments)
@@ -53,6 +61,25 @@ def _tests(name: str, *, needs: tuple[str, ...], load: float = 1.0, nice: int = 
 
 # Only where CI is set may a browser be installed; elsewhere its tests are skipped where there is none.
 _BROWSER = (Lane(name="chromium", commands=((".ci/chromium",),), load=0.5),) if "CI" in os.environ else ()
+
+
+def _python_lane(version: str, *paths: str, suffix: str = "") -> Lane:
+    """Return the lane that runs tests on another version of Python."""
+    command = pytest_command("-n", "0", *paths, python=f"build/python-{version}/bin/python")
+    return Lane(name=f"python-{version}{suffix}", commands=(command,), needs=(f"python-{version}-setup",), nice=5)
+
+
+def _python_setup(version: str) -> Lane:
+    command = ("make", f"build/python-{version}/.installed")
+    return Lane(name=f"python-{version}-setup", commands=(command,), needs=("setup",), load=0.5)
+
+
+_VERSIONS = tuple(version for version in pythons.others() if pythons.find(version) is not None)
+MISSING_VERSIONS = tuple(version for version in pythons.others() if version not in _VERSIONS)
+"""Versions of Python that are promised and not tried here: the summary names them."""
+
+ON_REQUEST = tuple(_python_lane(version, "tests/unit", suffix="-all") for version in _VERSIONS)
+"""Lanes that run only if they are named: all unit tests on another version of Python."""
 
 LANES = (
     Lane(name="setup", commands=(("make", "setup"),)),
@@ -77,6 +104,8 @@ LANES = (
         needs=("oldest-setup",),
         nice=5,
     ),
+    *(_python_setup(version) for version in _VERSIONS),
+    *(_python_lane(version, *_OF_VERSIONS) for version in _VERSIONS),
     _tests("unit", needs=("setup",)),
-    Lane(name="lint", commands=(("make", "lint"),), needs=("setup",), nice=5),
+    Lane(name="lint", commands=(("make", "lint"), ("make", "docs")), needs=("setup",), nice=5),
 )

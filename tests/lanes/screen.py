@@ -67,13 +67,14 @@ class Screen:
             self._print(lane.log.read_text(errors="replace").rstrip())
             self._print(f"----- end of the output of the lane {lane.lane.name} -----")
 
-    def summary(self, lanes: Sequence[LaneProcess], failed: Sequence[str]) -> str:
+    def summary(self, lanes: Sequence[LaneProcess], failed: Sequence[str], notes: Sequence[str] = ()) -> str:
         """Print, and return, the slowest tests, what needs attention, and as the last line what passed and failed.
 
         :param failed: the names of the lanes that failed or could not run.
+        :param notes: what else there is to say.
         """
         self._erase()
-        lines = [lane_line(lane) for lane in lanes]
+        lines = [*(lane_line(lane) for lane in lanes), *notes]
         lines += closing_lines([(lane.lane.name, lane.records) for lane in lanes], failed)
         self._print("\n".join(["", *lines]))
         return "\n".join([*lines, ""])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from airflow.sdk import BaseOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator
 from airflow_kafka_groups.provider_info import get_provider_info
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
+from tests.reference.markdown import parameters
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "AlterGroupOffsetsOperator": {"storage_path": "/x", "offsets": {"a": {"t": {0: 1}}}},
@@ -88,9 +88,9 @@ def test_template_fields_are_attributes_and_arguments(operator: type[BaseOperato
 
 @pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
 def test_every_argument_is_documented_and_says_whether_it_is_templated(operator: type[BaseOperator]) -> None:
-    documented = dict(re.findall(r":param (\w+):(.*?)(?=\n *:param|\n\n|\Z)", operator.__doc__ or "", re.S))
+    documented = parameters(operator)
     assert documented.keys() == own_arguments(operator)
-    templated = {name for name, text in documented.items() if "(templated)" in " ".join(text.split())}
+    templated = {name for name, text in documented.items() if "(templated)" in text}
     assert templated == set(operator.template_fields)
 
 
