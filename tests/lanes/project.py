@@ -32,14 +32,12 @@ SHARES: dict[str, tuple[str, ...]] = {
 
 _OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "plugins", "sensors", "triggers")),)
 
-
 _OF_VERSIONS = (
     *(f"tests/unit/{part}" for part in ("contracts", "protocol", "test_exceptions.py", "test_models.py")),
     *(f"tests/unit/cli/test_{part}.py" for part in ("command_line_page", "main", "output")),
     *("tests/unit/triggers", "tests/unit/operators/test_every_operator.py", "tests/dags/test_dag_files.py"),
 )
 """What Python's versions treat differently: parsers, docstrings, codecs, dataclasses, asyncio; and every import."""
-
 
 _NEEDS_PYSPARK = "tests/unit/cli/commands/test_doctor.py"  # it takes 470 MB in each environment
 
