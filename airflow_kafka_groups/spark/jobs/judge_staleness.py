@@ -60,7 +60,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
     add("--min-idle-seconds", required=True, type=_number, help="idle time a stale group must have; exactly is enough")
     add("--min-observations", type=_count, default=2, help="observations within the idle time (default 2)")
-    add("--max-snapshots", type=_count, default=1000, help="complete snapshots to use (default 1000)")
+    add("--max-snapshots", type=_count, default=5000, help="complete snapshots to use (default 5000)")
     add("--max-days", type=_number, default=0.0, help="days of history to use (default 0: no limit)")
     add(
         "--max-gap-seconds", type=_number, default=0.0, help="a longer gap restarts the idle time (default 0: no limit)"

@@ -28,7 +28,7 @@ class HistoryRequest:
     base: str
     cluster: str
     snapshot_id: str | None = None
-    max_snapshots: int = 1000
+    max_snapshots: int = 5000
     max_days: float = 0.0
 
 

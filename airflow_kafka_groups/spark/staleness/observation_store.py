@@ -114,8 +114,8 @@ class ObservationStore:
                 files = {self._file(manifest): manifest for manifest in found.values() if manifest.file is not None}
                 digests = self._digests([*files, *(each.path for each in staged.values() if each.path is not None)])
                 damaged = [manifest for path, manifest in files.items() if digests.get(path) != manifest.sha256]
-                for manifest in damaged:
-                    self._discard(manifest)
+                for stored in damaged:
+                    self._discard(stored)
                 for manifest in missing:
                     each = staged[manifest.snapshot_id]
                     found[manifest.snapshot_id] = self._publish(manifest, history, each, digests)
@@ -211,7 +211,7 @@ class ObservationStore:
         try:
             self._storage.write_text(place, text, replace=False)
         except StorageError:
-            other = _parse(self._storage.read_text(place))
+            other = _parse(self._storage.read_texts([place], skip_unreadable=True)[0])
             if other != made:
                 if other is not None and other.snapshot_id == made.snapshot_id and other.file != made.file:
                     self._discard(other)
