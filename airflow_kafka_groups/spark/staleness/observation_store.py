@@ -175,10 +175,9 @@ class ObservationStore:
 
     def _write(self, history: History, missing: Sequence[SnapshotManifest], stage: str) -> None:
         fit_plans(self._spark, sum(manifest.rows for manifest in missing))
-        observed = read_rows(self._spark, history, missing).transform(observations())
-        parts = min(len(missing), int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1))
-        one_file_each = observed.withColumn(_PARTITION, F.col("run_id")).repartition(parts, _PARTITION)
-        ordered = one_file_each.sortWithinPartitions(_PARTITION, "group_id")
+        partitions = min(len(missing), int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1))
+        observed = read_rows(self._spark, history, missing).transform(observations(partitions))
+        ordered = observed.withColumn(_PARTITION, F.col("run_id")).sortWithinPartitions(_PARTITION, "group_id")
         before = self._spark.conf.get(_TIMESTAMPS)
         self._spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")  # a write has no option for it
         try:

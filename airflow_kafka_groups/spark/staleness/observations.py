@@ -17,10 +17,12 @@ _CONTRADICTION = "its rows in this snapshot contradict one another"
 _DIGEST_BITS_DROPPED = 24  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
 
 
-def observations() -> Transform:
+def observations(partitions: int = 1) -> Transform:
     """Reduce snapshot rows to one row for each (snapshot, group), with the columns of ``OBSERVATION_SCHEMA``.
 
     ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
+
+    :param partitions: the number of partitions of the result; all observations of a snapshot are in one. Default 1.
     """
     required = [field.name for field in SNAPSHOT_SCHEMA if not field.nullable]
     invalid = F.lit(False)
@@ -65,14 +67,18 @@ def observations() -> Transform:
         contradiction = F.lit(False)
         for name in ("group_type", "protocol_type", "state"):
             contradiction = contradiction | (F.min(name) != F.max(name))
-        observed = partial.groupBy("run_id", "group_id").agg(
-            *(F.max(name).alias(name) for name in ("observed_at", "group_type", "protocol_type", "state")),
-            *(F.max(name).alias(name) for name in ("members", "coordinator")),
-            *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid", "lag_unknown")),
-            F.bit_xor("digest_xor").alias("digest_xor"),
-            *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
-            F.min("nearest").alias("nearest"),
-            F.coalesce(F.min("error"), F.when(contradiction, _CONTRADICTION)).alias("error"),
+        observed = (
+            partial.repartition(partitions, "run_id")
+            .groupBy("run_id", "group_id")
+            .agg(
+                *(F.max(name).alias(name) for name in ("observed_at", "group_type", "protocol_type", "state")),
+                *(F.max(name).alias(name) for name in ("members", "coordinator")),
+                *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid", "lag_unknown")),
+                F.bit_xor("digest_xor").alias("digest_xor"),
+                *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
+                F.min("nearest").alias("nearest"),
+                F.coalesce(F.min("error"), F.when(contradiction, _CONTRADICTION)).alias("error"),
+            )
         )
         return observed.select(*OBSERVATION_SCHEMA.names)
 
