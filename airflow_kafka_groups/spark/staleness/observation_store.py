@@ -265,7 +265,7 @@ class ObservationStore:
 
 
 def _parse(text: str) -> ObservationManifest | None:
-    """Return the manifest, ``None`` for a text that is none of this format."""
+    """Return the manifest, ``None`` for a string that is none of this format."""
     try:
         manifest = ObservationManifest(**json.loads(text))
     except (ValueError, TypeError):
