@@ -124,41 +124,23 @@ _DECIDED_COLUMNS = columns({"verdict": "string", "reason": "string"})
 VERDICT_COLUMNS = (*_JUDGED_COLUMNS, *FORECAST_COLUMNS, *_DECIDED_COLUMNS)
 """One row for each group of the judged snapshot."""
 
-STATE_COLUMNS = columns(
+OBSERVATION_COLUMNS = columns(
     {
-        "group_id": "string",
+        "run_id": "string",
         "observed_at": "timestamp",
-        "group_type": "string",
-        "protocol_type": "string",
+        **_GROUP,
         **_STATE_OF_GROUP,
-        "partitions": "int64",
-        "lag": "int64, null",
         "error": "string, null",
-        "quiet": "boolean",
-        "first_seen_at": "timestamp",
-        "empty_since": "timestamp, null",
-        "last_moved_at": "timestamp, null",
-        "observations": "int64",
-        "committed_partitions": "int64, null",
-        "committed_xor": "int64, null",
-        "committed_sum": "int64, null",
+        "partitions": "int64",
+        "digest_xor": "int64",
+        "digest_sum": "int64",
+        "lag": "int64, null",
         "lag_unknown": "int64",
         "lost": "int64, null",
         "log_start": "int64, null",
         "nearest": "int64, null",
-        "life_lag_at": "timestamp, null",
-        "life_lag": "int64, null",
-        "idle_lag_at": "timestamp, null",
-        "idle_lag": "int64, null",
-        "idle_log_start": "int64, null",
-        "alive_at": "timestamp, null",
+        "rows": "int64",
+        "invalid": "int64",
     }
 )
-"""The result of a history, for the next incremental run: one row for each group of its newest snapshot.
-
-``quiet``: read without error, Empty, without members. ``observations``: how many in a row were quiet and unmoved, up to
-the newest. ``committed_*``: what the last observation without an error had committed. ``log_start``: sum over the
-committed partitions. ``nearest``: the least that is left between a log start and the committed offset. ``life_*`` and
-``idle_*``: what the first observation with all ends known saw, of the present life and of the present idle time.
-``alive_at``: when an incomplete snapshot last showed a sign of life.
-"""
+"""A snapshot, reduced to one row for each group: what later judgements need of it."""

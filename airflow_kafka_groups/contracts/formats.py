@@ -11,8 +11,8 @@ FORMAT = 1
 PLAN_FORMAT = 2
 """The version of plans. 1 had the groups in the JSON file; it is still read."""
 
-STATE_FORMAT = 3
-"""The version of the state of a history. 1 had no log ends; 2 knew nothing of incomplete snapshots."""
+OBSERVATIONS_FORMAT = 1
+"""The version of a snapshot's observations. Another version is not read: the snapshot is reduced again."""
 
 
 class UnknownFormatError(ValueError):

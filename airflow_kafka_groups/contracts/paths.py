@@ -5,7 +5,8 @@ from __future__ import annotations
 DATA = "data"
 MANIFESTS = "manifests"
 VERDICTS = "verdicts"
-STATE = "state"
+OBSERVATIONS = "observations"
+OBSERVATION_MANIFESTS = "observation_manifests"
 PLANS = "plans"
 BACKUPS = "backups"
 APPROVALS = "approvals"
@@ -31,6 +32,16 @@ def snapshot_data(snapshot_id: str) -> str:
 def manifest(snapshot_id: str) -> str:
     """Return a snapshot's manifest, written last."""
     return f"{MANIFESTS}/{snapshot_id}.json"
+
+
+def observations(snapshot_id: str) -> str:
+    """Return the folder of a snapshot's observations, a partition of the table ``observations``."""
+    return f"{OBSERVATIONS}/snapshot_id={snapshot_id}"
+
+
+def observation_manifest(snapshot_id: str) -> str:
+    """Return the manifest of these observations, written last."""
+    return f"{OBSERVATION_MANIFESTS}/{snapshot_id}.json"
 
 
 def verdicts(snapshot_id: str) -> str:

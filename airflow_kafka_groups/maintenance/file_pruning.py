@@ -1,9 +1,10 @@
 """Pruning of a cluster's old files. Other files in the same folders are not touched.
 
-Files form sets: a snapshot is its manifest, its rows and its verdicts; a clean-up is its plan, backup, audit records
-and report; a change is its state before and its result. A set is removed completely or not at all. It is removed if it
-is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and consists only of
-files that this package writes. A file with another name, or whose content contradicts its name, keeps its set.
+Files form sets: a snapshot is its manifest, rows, verdicts and observations; a clean-up is its plan, backup, audit
+records and report; a change is its state before and its result. A set is removed completely or not at all. It is
+removed if it is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and
+consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
+its set.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT
+from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMAT
 from airflow_kafka_groups.contracts.ids import ID, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.report.html import HEAD
@@ -39,6 +40,8 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
         (paths.VERDICTS, re.compile(rf"({ID})\.json"), False),
         (paths.VERDICTS, re.compile(rf"({ID})"), True),
+        (paths.OBSERVATION_MANIFESTS, re.compile(rf"({ID})\.json"), False),
+        (paths.OBSERVATIONS, re.compile(rf"snapshot_id=({ID})"), True),
         (paths.DATA, re.compile(rf"({ID})"), True),
     ),
     FileKind.CLEANUP: (
@@ -57,12 +60,13 @@ _IN_FOLDER = re.compile(r"\d{6}\.json|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[
 # The field of a JSON file that must be the id in its name; "" for none.
 _OWN_NAME = {
     paths.MANIFESTS: "snapshot_id",
+    paths.OBSERVATION_MANIFESTS: "snapshot_id",
     paths.PLANS: "plan_id",
     paths.BACKUPS: "plan_id",
     paths.CHANGES: "run_id",
     paths.LISTINGS: "",
 }
-_FORMATS = {paths.PLANS: (FORMAT, PLAN_FORMAT)}
+_FORMATS = {paths.PLANS: (FORMAT, PLAN_FORMAT), paths.OBSERVATION_MANIFESTS: (OBSERVATIONS_FORMAT,)}
 _REPORT_BEGINS = HEAD.encode()
 
 

@@ -83,14 +83,6 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
         "type": "string",
         "enum": ["auto", "off", "required"],
     },
-    "mode": {
-        "default": "full",
-        "title": "History",
-        "description": "full reads all snapshots each time; incremental keeps a state and reads only new snapshots "
-        "(the same verdicts); check runs both and fails if they differ.",
-        "type": "string",
-        "enum": ["full", "incremental", "check"],
-    },
     "offsets_retention_minutes": {
         "default": 0,
         "title": "Offsets retention (min)",

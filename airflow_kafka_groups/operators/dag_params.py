@@ -83,7 +83,6 @@ def spark_arguments(snapshot_id: str) -> dict[str, Any]:
         "min-idle-seconds": "min_idle_seconds",
         "min-observations": "min_observations",
         "max-gap-seconds": "max_gap_seconds",
-        "mode": "mode",
         "offsets-retention-minutes": "offsets_retention_minutes",
         "commit-log": "commit_log",
     }

@@ -166,30 +166,43 @@ def _jar_version(spark: SparkSession, class_name: str) -> str | None:
     return str((package.getImplementationVersion() if package is not None else None) or "")
 
 
-def fit_shuffles(spark: SparkSession, rows: int) -> None:
-    """Fit the number of shuffle partitions to the data, unless the user set it: 200, the default, slows small data.
+def set_default(spark: SparkSession, name: str, value: str | int) -> None:
+    """Set a property of the session, unless the user set it.
 
     :param spark: the job's session.
-    :param rows: the number of snapshot rows that will be read.
+    :param name: the property.
+    :param value: its value.
     """
-    if not spark.sparkContext.getConf().contains(_SHUFFLE_PARTITIONS):
-        parts = max(spark.sparkContext.defaultParallelism, 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
-        spark.conf.set(_SHUFFLE_PARTITIONS, parts)
+    if not spark.sparkContext.getConf().contains(name):
+        spark.conf.set(name, value)
 
 
-def fit_plans(spark: SparkSession, rows: int) -> None:
-    """Plan few rows once, with one shuffle task: adaptive planning costs more than it saves.
-
-    Settings of the user are kept.
+def fit_shuffles(spark: SparkSession, rows: int) -> None:
+    """Fit the number of shuffle partitions to the data: 200, the default, slows small data.
 
     :param spark: the job's session.
     :param rows: the number of rows that will be read.
     """
-    few = rows <= FEW_ROWS
-    for name, value in (("spark.sql.adaptive.enabled", "false"), ("spark.sql.shuffle.partitions", "1")):
-        if spark.sparkContext.getConf().contains(name):
-            continue
-        if few:
-            spark.conf.set(name, value)
-        elif name == "spark.sql.adaptive.enabled":
-            spark.conf.unset(name)
+    parts = max(_cores(spark), 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
+    set_default(spark, _SHUFFLE_PARTITIONS, parts)
+
+
+def fit_plans(spark: SparkSession, rows: int) -> None:
+    """Plan once, with as many tasks as the data is worth, instead of adapting plans while they run.
+
+    Adaptive plans coalesce the stages of a few million rows into one to three tasks, which leaves cores idle, and for
+    few rows they cost more than they save.
+
+    :param spark: the job's session.
+    :param rows: the number of rows that will be read.
+    """
+    set_default(spark, "spark.sql.adaptive.enabled", "false")
+    set_default(spark, "spark.sql.files.minPartitionNum", (1 if rows <= FEW_ROWS else 4) * _cores(spark))
+    if rows <= FEW_ROWS:
+        set_default(spark, _SHUFFLE_PARTITIONS, 1)
+    else:
+        fit_shuffles(spark, rows)
+
+
+def _cores(spark: SparkSession) -> int:
+    return int(spark.sparkContext.defaultParallelism)

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
 )
 
 from airflow_kafka_groups.contracts.columns import (
+    OBSERVATION_COLUMNS,
     SNAPSHOT_COLUMNS,
-    STATE_COLUMNS,
     VERDICT_COLUMNS,
     Columns,
     columns,
@@ -46,4 +46,4 @@ def table_schema(**types: str) -> StructType:
 
 SNAPSHOT_SCHEMA = schema_of(SNAPSHOT_COLUMNS)
 VERDICT_SCHEMA = schema_of(VERDICT_COLUMNS)
-STATE_SCHEMA = schema_of(STATE_COLUMNS)
+OBSERVATION_SCHEMA = schema_of(OBSERVATION_COLUMNS)

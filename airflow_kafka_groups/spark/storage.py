@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
+
+_READERS = 8
 
 
 class Storage:
@@ -43,16 +47,17 @@ class Storage:
         """Return the sorted names of the files in a folder; none if it does not exist."""
         return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
 
-    def files_below(self, folder: str) -> set[tuple[str, str]]:
-        """Return all files below a folder as (their folder's name, name), by one listing."""
-        found: set[tuple[str, str]] = set()
+    def files_below(self, folder: str) -> dict[tuple[str, str], int]:
+        """Return the sizes of all files below a folder by (their folder's name, name), by one listing."""
+        found: dict[tuple[str, str], int] = {}
         try:
             if not self._fs.exists(self._path(folder)):
                 return found
             every = self._fs.listFiles(self._path(folder), True)
             while every.hasNext():
-                path = every.next().getPath()
-                found.add((str(path.getParent().getName()), str(path.getName())))
+                status = every.next()
+                path = status.getPath()
+                found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
         except SPARK_ERRORS as exc:
             raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
         return found
@@ -75,6 +80,24 @@ class Storage:
         except UnicodeDecodeError as exc:
             raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
 
+    def read_texts(self, paths: Sequence[str], *, skip_unreadable: bool = False) -> list[str]:
+        """Read many small files at once, in the order of their paths.
+
+        :param paths: the files.
+        :param skip_unreadable: return an empty string for a file that cannot be read, instead of raising.
+        """
+
+        def read(path: str) -> str:
+            try:
+                return self.read_text(path)
+            except StorageError:
+                if skip_unreadable:
+                    return ""
+                raise
+
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
+            return list(readers.map(read, paths))
+
     def exists(self, path: str) -> bool:
         """Return whether a file or folder exists."""
         try:
@@ -82,10 +105,10 @@ class Storage:
         except SPARK_ERRORS as exc:
             raise StorageError(f"{path} cannot be looked for: {first_line(exc)}") from exc
 
-    def write_text(self, path: str, text: str) -> None:
-        """Write a small file, replacing an existing one."""
+    def write_text(self, path: str, text: str, *, replace: bool = True) -> None:
+        """Write a small file. Without ``replace``, raise ``StorageError`` if it exists."""
         try:
-            stream = self._fs.create(self._path(path), True)
+            stream = self._fs.create(self._path(path), replace)
             try:
                 stream.write(bytearray(text, "utf-8"))
             finally:
@@ -93,10 +116,25 @@ class Storage:
         except SPARK_ERRORS as exc:
             raise StorageError(f"{path} cannot be written: {first_line(exc)}") from exc
 
+    def move_file(self, path: str, target: str) -> bool:
+        """Move a file, creating the target's folder, and return whether it was moved: an existing target stays."""
+        try:
+            self._fs.mkdirs(self._path(target).getParent())
+            return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
+        except SPARK_ERRORS as exc:
+            raise StorageError(f"{path} cannot be moved to {target}: {first_line(exc)}") from exc
+
     def delete_file(self, path: str) -> None:
         """Delete a file, if it exists."""
+        self._delete(path, recursive=False)
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder with everything in it, if it exists."""
+        self._delete(path, recursive=True)
+
+    def _delete(self, path: str, *, recursive: bool) -> None:
         try:
-            self._fs.delete(self._path(path), False)
+            self._fs.delete(self._path(path), recursive)
         except SPARK_ERRORS as exc:
             raise StorageError(f"{path} cannot be deleted: {first_line(exc)}") from exc
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench_spark.staleness import measure, with_duckdb
+from tests.bench_spark.staleness import Runs, measure, with_duckdb
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.jars import REPOSITORY
@@ -29,33 +29,55 @@ Results = dict[str, Any]
 
 def staleness(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure judge_staleness: a tenth of the size, the whole, one core, and DuckDB on the same files."""
-    sizes = ((1_000, 2),) if quick else ((1_000, 2), (10_000, 2), (10_000, 1))
-    for groups, cores in sizes:
+    for groups, cores in ((1_000, 2),) if quick else ((1_000, 2), (10_000, 2), (10_000, 1)):
         with tempfile.TemporaryDirectory() as folder:
             base, snapshots = Path(folder), 4 if quick else 48
-            result = measure(base, groups=groups, partitions=20, snapshots=snapshots, cores=cores)
+            runs = measure(base, groups=groups, partitions=20, snapshots=snapshots, cores=cores)
             duck = [with_duckdb(base, snapshots=snapshots, stale=_stale(groups), cores=cores) for _ in range(repeat)]
-        found: Results = {}
         suffix = "" if cores == 2 else ".local1"
-        rows = f"judge_staleness.{result['rows']}_rows"
-        found |= {
-            f"{rows}.seconds{suffix}": result["rebuild_wall"],
-            f"{rows}.job_seconds{suffix}": result["rebuild_job"],
-        }
-        found |= {f"{rows}.duckdb_seconds{suffix}": statistics.median(duck)}
-        found |= {f"{rows}.peak_mb{suffix}": result["peak_mb"], f"{rows}.parquet_mb": result["parquet_mb"]}
-        name = f"judge_staleness.incremental.{groups}_groups"
-        found |= {
-            f"{name}.seconds{suffix}": result["incremental_job"],
-            f"{name}.wall{suffix}": result["incremental_wall"],
-            f"{name}.archived_seconds{suffix}": result["archived_job"],
-            f"{name}.archived_wall{suffix}": result["archived_wall"],
+        rows = f"judge_staleness.{groups * 20 * snapshots}_rows"
+        found = {
+            **_measured(rows, runs, suffix),
+            f"{rows}.duckdb_seconds{suffix}": statistics.median(duck),
+            f"{rows}.parquet_mb": runs.parquet_mb,
         }
         if groups == 10_000 and cores == 2:
-            found |= {"judge_staleness.incremental.seconds": result["incremental_job"]}
-            found |= {"judge_staleness.incremental.archived_seconds": result["archived_job"]}
-            found |= {"judge_staleness.peak_mb": result["peak_mb"]}
+            found |= {
+                "judge_staleness.incremental.seconds": round(runs.added.wall, 2),
+                "judge_staleness.incremental.job_seconds": runs.added.summary["seconds"],
+                "judge_staleness.peak_mb": round(runs.from_rows.peak_mb),
+            }
         yield found
+
+
+def growth(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure judge_staleness on ten times as many snapshots, on one and two cores, and on 90 days of hourly ones."""
+    groups, snapshots = (1_000, 8) if quick else (10_000, 480)
+    rows, walls = f"judge_staleness.{groups * 20 * snapshots}_rows", {}
+    for cores in (2, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            runs = measure(Path(folder), groups=groups, partitions=20, snapshots=snapshots, cores=cores)
+        walls[cores] = runs.from_rows.wall
+        yield _measured(rows, runs, "" if cores == 2 else ".local1")
+    yield {f"{rows}.ratio_local2_local1": round(walls[2] / walls[1], 2)}
+    snapshots = 24 if quick else 2_160
+    with tempfile.TemporaryDirectory() as folder:
+        runs = measure(Path(folder), groups=10_000, partitions=1, snapshots=snapshots)
+    yield _measured(f"judge_staleness.{10_000 * snapshots}_observations", runs, "")
+
+
+def _measured(name: str, runs: Runs, suffix: str) -> Results:
+    return {
+        f"{name}.seconds{suffix}": round(runs.from_rows.wall, 2),
+        f"{name}.cpu_seconds{suffix}": round(runs.from_rows.cpu, 1),
+        f"{name}.job_seconds{suffix}": runs.from_rows.summary["seconds"],
+        f"{name}.peak_mb{suffix}": round(runs.from_rows.peak_mb),
+        f"{name}.observations_seconds{suffix}": round(runs.from_observations.wall, 2),
+        f"{name}.observations_cpu_seconds{suffix}": round(runs.from_observations.cpu, 1),
+        f"{name}.observations_peak_mb{suffix}": round(runs.from_observations.peak_mb),
+        f"{name}.one_more_seconds{suffix}": round(runs.added.wall, 2),
+        f"{name}.one_more_cpu_seconds{suffix}": round(runs.added.cpu, 1),
+    }
 
 
 def _stale(groups: int) -> int:
@@ -105,6 +127,7 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
 
 PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "decoding": decoding,
+    "growth": growth,
     "source": source,
     "staleness": staleness,
 }

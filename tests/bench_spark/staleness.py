@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -25,9 +26,6 @@ import pyarrow.parquet as pq
 from airflow_kafka_groups.spark.bundle import application_path
 from tests.spark.histories import START, snapshot_id
 from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_manifest
-
-SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""As docs/spark-measured.md advises for incremental runs: they end before the JVM's second compiler has paid."""
 
 IDLE_FROM = 4
 """One group in four stands still, one in ten is never Empty; all others commit in every hour."""
@@ -72,14 +70,15 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> i
 
 
 class Run(NamedTuple):
-    """One run of the job: its summary, seconds from submit to end, and peak memory of all its processes."""
+    """One run of the job: its summary, seconds from submit to end, processor time, and peak memory of its processes."""
 
     summary: dict[str, Any]
     wall: float
+    cpu: float
     peak_mb: float
 
 
-def run_job(base: Path, min_idle: int, cores: int, memory: str, more: list[str], options: Sequence[str] = ()) -> Run:
+def run_job(base: Path, min_idle: int, cores: int, memory: str, more: Sequence[str] = ()) -> Run:
     """Submit the job as a user would."""
     program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert program, "spark-submit comes with pyspark"
@@ -91,12 +90,11 @@ def run_job(base: Path, min_idle: int, cores: int, memory: str, more: list[str],
         memory,
         "--conf",
         "spark.ui.enabled=false",
-        *options,
     ]
     command += [str(application_path("judge_staleness")), "--base", base.as_uri(), "--cluster", CLUSTER]
     command += ["--min-idle-seconds", str(min_idle), *more]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    peak, started = 0.0, time.monotonic()
+    peak, started, used = 0.0, time.monotonic(), children_seconds()
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
@@ -119,7 +117,22 @@ def run_job(base: Path, min_idle: int, cores: int, memory: str, more: list[str],
             errors.seek(0)
             sys.exit(f"{errors.read()[-4000:]}\n{output}\nthe job ended with exit code {job.returncode}")
     summary = [line for line in output.splitlines() if line.startswith('{"job"')][-1]  # Java may warn after it
-    return Run(json.loads(summary), time.monotonic() - started, peak)
+    return Run(json.loads(summary), time.monotonic() - started, children_seconds() - used, peak)
+
+
+class Runs(NamedTuple):
+    """The runs of one measure, and the size of the snapshots' rows."""
+
+    from_rows: Run
+    from_observations: Run
+    added: Run
+    parquet_mb: int
+
+
+def children_seconds() -> float:
+    """Return the processor time of all ended child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def resident_megabytes(session: int) -> float:
@@ -135,41 +148,23 @@ def resident_megabytes(session: int) -> float:
     return total * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def measure(
-    base: Path, *, groups: int, partitions: int, snapshots: int, cores: int = 2, memory: str = "2g"
-) -> dict[str, float]:
-    """Make a history up, rebuild from all of its snapshots but the last, then add that one to the state.
+def measure(base: Path, *, groups: int, partitions: int, snapshots: int, cores: int = 2, memory: str = "2g") -> Runs:
+    """Make a history up and judge it: from its rows, then from its observations, then with one more snapshot.
 
     :param base: an empty folder.
-    :param snapshots: how many to rebuild from; one more is written.
+    :param snapshots: how many to judge by first; one more is written.
     """
     stale = write_history(base, groups, partitions, snapshots + 1)
     before, last = snapshot_id(snapshots - 1), snapshot_id(snapshots)
-    rebuilt = run_job(base, (snapshots - 1) * 3600, cores, memory, ["--mode", "incremental", "--snapshot-id", before])
-    arguments = ["--mode", "incremental", "--snapshot-id", last]
-    added = run_job(base, snapshots * 3600, cores, memory, arguments, ["--driver-java-options", SHORT_RUN])
-    # The same again with an archive of Spark's classes, as docs/spark-measured.md tells: one run makes it.
-    archive = base / "classes.jsa"
-    archiving = f"{SHORT_RUN} -XX:ArchiveClassesAtExit={archive}"
-    run_job(base, snapshots * 3600, cores, memory, arguments, ["--driver-java-options", archiving])
-    archived_options = ["--driver-java-options", f"{SHORT_RUN} -XX:SharedArchiveFile={archive}"]
-    archived = run_job(base, snapshots * 3600, cores, memory, arguments, archived_options)
-    for run, read in ((rebuilt, snapshots), (added, 1), (archived, 1)):
+    from_rows = run_job(base, (snapshots - 1) * 3600, cores, memory, ["--snapshot-id", before])
+    from_observations = run_job(base, (snapshots - 1) * 3600, cores, memory, ["--snapshot-id", before])
+    added = run_job(base, snapshots * 3600, cores, memory, ["--snapshot-id", last])
+    for run, reduced in ((from_rows, snapshots), (from_observations, 0), (added, 1)):
         assert run.summary["groups"] == groups
-        assert run.summary["snapshots_read"] == read, run.summary["why_full"]
+        assert run.summary["snapshots_reduced"] == reduced, run.summary
         assert run.summary["verdicts"]["stale"] == stale, (run.summary["verdicts"], stale)
-    return {
-        "rows": groups * partitions * snapshots,
-        "parquet_mb": round(sum(path.stat().st_size for path in (base / CLUSTER / "data").rglob("*.parquet")) / 2**20),
-        "rebuild_wall": round(rebuilt.wall, 2),
-        "rebuild_job": rebuilt.summary["seconds"],
-        "peak_mb": round(rebuilt.peak_mb),
-        "incremental_wall": round(added.wall, 2),
-        "incremental_job": added.summary["seconds"],
-        "incremental_peak_mb": round(added.peak_mb),
-        "archived_wall": round(archived.wall, 2),
-        "archived_job": archived.summary["seconds"],
-    }
+    megabytes = sum(path.stat().st_size for path in (base / CLUSTER / "data").rglob("*.parquet")) / 2**20
+    return Runs(from_rows, from_observations, added, round(megabytes))
 
 
 def with_duckdb(base: Path, *, snapshots: int, stale: int, cores: int = 2) -> float:

@@ -79,7 +79,6 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     assert params["min_idle_seconds"] == 7 * 86_400
     assert params["max_share"] <= 0.5
     assert params["min_observations"] >= 2
-    assert params["mode"] == "full"
     assert cleanup.get_task("delete").retries == 0
     prune = dags["prune_kafka_groups_files"]
     assert prune.params.dump()["dry_run"] is True
@@ -157,7 +156,6 @@ def test_only_the_runs_own_word_switches_approval_off(
     [
         ("min_idle_seconds", 0),
         ("min_observations", 1),
-        ("mode", "quick"),
         ("max_gap_seconds", -1),
         ("offsets_retention_minutes", -1),
         ("max_groups", 0),

@@ -25,7 +25,6 @@ def test_the_job_is_asked_for_what_the_form_says() -> None:
         "min_idle_seconds",
         "min_observations",
         "max_gap_seconds",
-        "mode",
         "offsets_retention_minutes",
         "commit_log",
     ):

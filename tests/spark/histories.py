@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.transforms import judge, observations, replay
+from airflow_kafka_groups.spark.staleness.transforms import judge, replay
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
@@ -75,7 +77,11 @@ def verdicts(
     ids = [snapshot_id(number) for number in snapshots or ()] or sorted({row["run_id"] for row in rows} - {*partly})
     rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
     observed = frame(spark, rows).transform(observations())
-    return observed.transform(replay(rules, ids, partly)).transform(judge(rules, retention_minutes))
+
+    def read(snapshot_ids: Sequence[str]) -> DataFrame:
+        return observed.where(F.col("run_id").isin(*snapshot_ids))
+
+    return replay(read, rules, ids, partly).transform(judge(rules, retention_minutes))
 
 
 def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:

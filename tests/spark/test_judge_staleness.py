@@ -14,21 +14,18 @@ from pyspark.sql import SparkSession
 import airflow_kafka_groups.spark.jobs as jobs
 from airflow_kafka_groups.contracts.evidence import Evidence
 from airflow_kafka_groups.spark.errors import JobError, SnapshotError
-from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
+from airflow_kafka_groups.spark.staleness import output
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
+from tests.spark.judged import judge
 from tests.spark.lake import CLUSTER, write_data, write_snapshot
 
 pytestmark = pytest.mark.spark
 
 GOOD = ["--base", "/b", "--cluster", "c", "--min-idle-seconds", "60"]
-
-
-def judge(spark: SparkSession, base: Path, *more: str) -> dict[str, Any]:
-    arguments = ["--base", f"{base.as_uri()}/", "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR), *more]
-    return run(spark, parse_arguments(arguments))
 
 
 def two_hours(base: Path) -> None:
@@ -91,13 +88,11 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
         },
         "oldest_observation": "2026-01-01T00:00:00.000000Z",
         "newest_observation": "2026-01-01T01:00:00.000000Z",
-        "mode": "full",
         "commit_history": None,
         "commit_log": {"mode": "off"},
         "evidence": {"commits_since": None, "commits_until": None, "not_read": "it was not asked for"},
-        "why_full": "",
-        "snapshots_read": 2,
         "snapshots_used": 2,
+        "snapshots_reduced": 3,
         "first_snapshot": snapshot_id(0),
         "snapshots_skipped": 1,
         "skipped": [
@@ -203,6 +198,13 @@ def test_a_bad_argument_is_named_with_its_value_and_the_remedy(
         parse_arguments([*GOOD, *changed])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_rows_on_storage_are_those_of_the_footers(spark: SparkSession, tmp_path: Path) -> None:
+    part = write_data(tmp_path, snapshot_id(0), [*seen(0), *seen(0, group="h", at=hour(0))])
+    (part.parent / "_SUCCESS").write_text("")
+    (part.parent / ".part-00000.parquet.crc").write_text("")
+    assert output.rows_on_storage(spark, str(part.parent)) == 2
 
 
 def test_a_spark_that_was_not_tested_is_warned_of() -> None:

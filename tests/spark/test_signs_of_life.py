@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.spark.errors import SnapshotError
 from airflow_kafka_groups.spark.staleness.signs_of_life import positions
 from tests.spark.histories import HOUR, expect, hour, seen, snapshot_id, verdicts
+from tests.spark.judged import judge
+from tests.spark.judged import verdicts as written
 from tests.spark.lake import CLUSTER, write_snapshot
 from tests.spark.reference import judge_slowly
 from tests.spark.test_reference import POLICIES, RETENTION, SNAPSHOTS, random_history
-from tests.spark.test_state import judge
-from tests.spark.test_state import verdicts as written
 
 pytestmark = pytest.mark.spark
 
@@ -98,16 +98,14 @@ def write_hours(base: Path, *numbers: float) -> None:
         write_snapshot(base, number, [*seen(number, group="idle"), *seen(number, group="used")])
 
 
-def test_a_state_is_carried_on_across_an_incomplete_snapshot_as_the_whole_history_is(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_an_incomplete_snapshot_is_reduced_as_a_complete_one(spark: SparkSession, tmp_path: Path) -> None:
     write_hours(tmp_path, 0, 1, 2)
-    assert judge(spark, tmp_path, "incremental")["verdicts"]["stale"] == 2
+    assert judge(spark, tmp_path)["verdicts"]["stale"] == 2
     write_snapshot(tmp_path, 2.5, seen(2.5, group="used", **MEMBER), complete=False, missing_brokers={"2": "down"})
     write_hours(tmp_path, 3)
-    carried = judge(spark, tmp_path, "incremental")
-    assert (carried["why_full"], carried["snapshots_used"], carried["verdicts"]["stale"]) == ("", 4, 1)
-    assert carried["skipped"] == [
+    added = judge(spark, tmp_path)
+    assert (added["snapshots_reduced"], added["snapshots_used"], added["verdicts"]["stale"]) == (2, 4, 1)
+    assert added["skipped"] == [
         {
             "name": snapshot_id(2.5),
             "why": "is not complete (missing from the listing: 2: down): only signs of life in it count",
@@ -117,9 +115,6 @@ def test_a_state_is_carried_on_across_an_incomplete_snapshot_as_the_whole_histor
         ("idle", 3 * HOUR, 4),
         ("used", 0.0, 1),
     ]
-    write_hours(tmp_path, 4)
-    checked = judge(spark, tmp_path, "check")
-    assert (checked["why_full"], checked["verdicts"]["stale"]) == ("", 1)
 
 
 def test_an_incomplete_snapshot_that_cannot_be_read_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
@@ -128,13 +123,13 @@ def test_an_incomplete_snapshot_that_cannot_be_read_stops_the_job(spark: SparkSe
     part = tmp_path / CLUSTER / "data" / snapshot_id(0.5) / "part-00000.parquet"
     part.unlink()
     with pytest.raises(SnapshotError, match=f"{snapshot_id(0.5)} is incomplete or was changed"):
-        judge(spark, tmp_path, "full")
+        judge(spark, tmp_path)
 
 
 def test_one_of_another_kafka_cluster_shows_nothing(spark: SparkSession, tmp_path: Path) -> None:
     write_hours(tmp_path, 0, 1, 2)
     write_snapshot(tmp_path, 1.5, seen(1.5, group="used", **MEMBER), complete=False, kafka_cluster_id="kafka-2")
-    assert judge(spark, tmp_path, "full")["verdicts"]["stale"] == 2
+    assert judge(spark, tmp_path)["verdicts"]["stale"] == 2
 
 
 def test_an_incomplete_snapshot_belongs_to_the_next_complete_one() -> None:

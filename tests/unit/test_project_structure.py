@@ -74,7 +74,7 @@ ELSEWHERE = {
     "spark/ledger/plan_file.py": "spark/test_archive_backlog.py",
     "spark/offsets_topic/": "spark/test_commit_history.py",
     "spark/source/": "spark/test_source.py",
-    "spark/staleness/": "spark/test_small_step.py",
+    "spark/staleness/": "spark/test_judge_staleness.py",
     "transport/": "unit/transport/test_tls.py",
     "transport/aiokafka_settings.py": "integration/test_security.py",
     "transport/connection.py": "unit/admin/client/test_faults.py",

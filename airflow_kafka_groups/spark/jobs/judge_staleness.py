@@ -35,12 +35,11 @@ from airflow_kafka_groups.spark.offsets_topic.last_commits import (
     read_log,
     with_last_commits,
 )
-from airflow_kafka_groups.spark.preflight import prepare
+from airflow_kafka_groups.spark.preflight import FEW_ROWS, prepare
 from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.staleness.judging import MODES, HistoryRequest, JudgedHistory, judged_history
+from airflow_kafka_groups.spark.staleness.judging import HistoryRequest, JudgedHistory, judged_history
 from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.state_store import StateStore
 from airflow_kafka_groups.spark.staleness.transforms import judge
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
@@ -61,7 +60,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
     add("--min-idle-seconds", required=True, type=_number, help="idle time a stale group must have; exactly is enough")
     add("--min-observations", type=_count, default=2, help="observations within the idle time (default 2)")
-    add("--max-snapshots", type=_count, default=1000, help="complete snapshots to use (default 1000)")
+    add("--max-snapshots", type=_count, default=5000, help="complete snapshots to use (default 5000)")
     add("--max-days", type=_number, default=0.0, help="days of history to use (default 0: no limit)")
     add(
         "--max-gap-seconds", type=_number, default=0.0, help="a longer gap restarts the idle time (default 0: no limit)"
@@ -72,7 +71,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: not known)",
     )
-    add("--mode", choices=MODES, default="full", help="read the whole history (default), continue a state, or both")
+    add("--mode", help=argparse.SUPPRESS)  # of earlier versions: there is one way now
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
     add(
         "--commit-log",
@@ -108,7 +107,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     request = HistoryRequest(
         base=arguments.base,
         cluster=arguments.cluster,
-        mode=arguments.mode,
         snapshot_id=arguments.snapshot_id,
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
@@ -116,21 +114,18 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside, ExitStack() as stack:
         # The verdicts' columns take more than a thousand calls to the JVM: built while the state is computed.
         decided = aside.submit(judge, policy, arguments.offsets_retention_minutes)
-        with judged_history(spark, request, policy) as judged_by:
-            history, groups = judged_by.history, judged_by.extent.groups
-            snapshot_id = history.judged.snapshot_id
-            output = arguments.output or f"{history.folder}/{paths.verdicts(snapshot_id)}"
-            summary_path = arguments.summary or f"{history.folder}/{paths.verdict_summary(snapshot_id)}"
-            Storage(spark, summary_path).delete_file(summary_path)
-            commits = _last_commits(stack, spark, arguments, history.judged)
-            for warning in commits.warnings:
-                print(f"{JOB}: warning: {warning}", file=sys.stderr)
-            verdicts = _with_commits(judged_by, commits).transform(decided.result())
-            counts = write_verdicts(verdicts, output, groups, from_storage=judged_by.staged is not None)
-            judged = rows_on_storage(spark, output)
-            if judged == groups and judged_by.staged is not None:
-                store = StateStore(spark, history.folder)
-                store.finish(judged_by.staged, history, policy, judged_by.before, judged_by.extent.oldest)
+        judged_by = judged_history(spark, request, policy)
+        history, groups = judged_by.history, judged_by.extent.groups
+        snapshot_id = history.judged.snapshot_id
+        output = arguments.output or f"{history.folder}/{paths.verdicts(snapshot_id)}"
+        summary_path = arguments.summary or f"{history.folder}/{paths.verdict_summary(snapshot_id)}"
+        Storage(spark, summary_path).delete_file(summary_path)
+        commits = _last_commits(stack, spark, arguments, history.judged)
+        for warning in commits.warnings:
+            print(f"{JOB}: warning: {warning}", file=sys.stderr)
+        verdicts = _with_commits(judged_by, commits).transform(decided.result())
+        counts = write_verdicts(verdicts, output, groups, few=judged_by.observations <= FEW_ROWS)
+        judged = rows_on_storage(spark, output)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(
             f"{output} has {judged} groups, the snapshot has {groups}: another job wrote there. Run it again"
@@ -144,16 +139,14 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "verdicts": {name: count["groups"] for name, count in counts.items()},
         "lag": sum(verdict["lag"] for verdict in counts.values()),
         "lag_by_verdict": {name: count["lag"] for name, count in counts.items()},
-        "oldest_observation": judged_by.oldest_observation,
+        "oldest_observation": judged_by.extent.oldest,
         "newest_observation": judged_by.extent.newest,
-        "mode": arguments.mode,
         "commit_history": arguments.commit_history,
         "commit_log": {"mode": arguments.commit_log, **commits.summary},
         "evidence": commits.evidence.to_json(),
-        "why_full": judged_by.why_full,
-        "snapshots_read": len(history.manifests),
-        "snapshots_used": judged_by.snapshots,
-        "first_snapshot": judged_by.first_snapshot,
+        "snapshots_used": len(history.manifests),
+        "snapshots_reduced": judged_by.reduced,
+        "first_snapshot": history.snapshot_ids[0],
         "snapshots_skipped": len(history.skipped),
         "skipped": [{"name": name, "why": why} for name, why in history.skipped[:_SHOWN]],
         "offsets_retention_minutes": arguments.offsets_retention_minutes,

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from pyspark.sql import SparkSession
-
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError
 from airflow_kafka_groups.spark.storage import Storage
-
-_FEW_MANIFESTS = 10
 
 
 def parse_manifest(text: str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
@@ -54,14 +50,14 @@ def half_written(snapshot_id: str, problem: str) -> str:
 
 
 def newest_complete(
-    spark: SparkSession, folder: str, cluster: str, ids: Sequence[str], wanted: int
+    storage: Storage, folder: str, cluster: str, ids: Sequence[str], wanted: int
 ) -> tuple[tuple[SnapshotManifest, ...], tuple[SnapshotManifest, ...], list[tuple[str, str]]]:
     """Read manifests from the newest on, until enough of them are complete.
 
     Returns the complete ones and the incomplete ones of the same Kafka cluster, oldest first, and the others with the
     reason why they are not used.
 
-    :param spark: the session.
+    :param storage: where they are.
     :param folder: the cluster's folder.
     :param cluster: its name.
     :param ids: the snapshots to choose from, oldest first; the last one must be complete.
@@ -73,7 +69,7 @@ def newest_complete(
     at_once = max(wanted, 100)
     for end in range(len(ids), 0, -at_once):
         batch = ids[max(0, end - at_once) : end]
-        for manifest in reversed(_read_manifests(spark, folder, cluster, batch)):
+        for manifest in reversed(_read_manifests(storage, folder, cluster, batch)):
             why = _unfit(manifest, used[0] if used else None)
             if why and not used:
                 raise SnapshotError(
@@ -101,12 +97,9 @@ def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str |
     return None
 
 
-def _read_manifests(spark: SparkSession, folder: str, cluster: str, ids: Sequence[str]) -> list[SnapshotManifest]:
-    files = [f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in ids]
-    if len(ids) <= _FEW_MANIFESTS:  # a Spark job costs more than reading them one by one
-        storage = Storage(spark, folder)
-        texts = {snapshot_id: storage.read_text(path) for snapshot_id, path in zip(ids, files, strict=True)}
-    else:
-        read = spark.read.text(files, wholetext=True).select("value", "_metadata.file_name")
-        texts = {row["file_name"].removesuffix(".json"): row["value"] for row in read.collect()}
-    return [parse_manifest(texts.get(snapshot_id, ""), snapshot_id=snapshot_id, cluster=cluster) for snapshot_id in ids]
+def _read_manifests(storage: Storage, folder: str, cluster: str, ids: Sequence[str]) -> list[SnapshotManifest]:
+    texts = storage.read_texts([f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in ids])
+    return [
+        parse_manifest(text, snapshot_id=snapshot_id, cluster=cluster)
+        for snapshot_id, text in zip(ids, texts, strict=True)
+    ]

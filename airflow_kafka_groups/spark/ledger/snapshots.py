@@ -6,12 +6,12 @@ match its data stops the job, because a history with gaps could make a group loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
@@ -31,15 +31,15 @@ class History:
     """The snapshots of a judgement, oldest first; the last one is judged.
 
     ``incomplete``: the incomplete snapshots between them, which may only show that a group is alive. ``skipped`` names
-    snapshots that were found but not used, with the reason, newest first. ``listed``: the ids of all manifests up to
-    the judged one.
+    snapshots that were found but not used, with the reason, newest first. ``sizes``: the bytes of each data file, by
+    snapshot and name.
     """
 
     folder: str
     manifests: tuple[SnapshotManifest, ...]
     incomplete: tuple[SnapshotManifest, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
-    listed: tuple[str, ...] = ()
+    sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def judged(self) -> SnapshotManifest:
@@ -70,7 +70,6 @@ def find_history(
     snapshot_id: str | None = None,
     max_snapshots: int = 1000,
     max_days: float = 0.0,
-    after: Callable[[Sequence[str], str], str | None] | None = None,
 ) -> History:
     """Select the snapshots of a judgement, and check that all their files exist.
 
@@ -80,8 +79,6 @@ def find_history(
     :param snapshot_id: the snapshot to judge. Default: the newest. Later ones are ignored.
     :param max_snapshots: maximum number of complete snapshots, including the judged one.
     :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
-    :param after: takes the ids of all manifests and the one to judge, and returns the snapshot after which to start;
-        then the two limits above do not apply. Default: none.
     """
     folder = f"{base}/{cluster}"
     storage = Storage(spark, folder)
@@ -98,16 +95,12 @@ def find_history(
             f"The newest one there is {ids[-1]}"
         )
     judged = snapshot_id or ids[-1]
-    ids = listed = [candidate for candidate in ids if candidate <= judged]
-    begin = after(listed, judged) if after is not None else None
-    if begin is not None:
-        ids, max_snapshots = [candidate for candidate in ids if candidate > begin], len(ids)
-    elif max_days:
+    ids = [candidate for candidate in ids if candidate <= judged]
+    if max_days:
         oldest = time_of(judged) - timedelta(days=max_days)
         ids = [candidate for candidate in ids if time_of(candidate) >= oldest]
-    manifests, incomplete, passed_over = newest_complete(spark, folder, cluster, ids, max_snapshots)
-    if begin is None:  # otherwise they are newer than the one before the first of these
-        incomplete = tuple(each for each in incomplete if each.observed_at >= manifests[0].started_at)
+    manifests, incomplete, passed_over = newest_complete(storage, folder, cluster, ids, max_snapshots)
+    incomplete = tuple(each for each in incomplete if each.observed_at >= manifests[0].started_at)
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
     skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]
     for manifest in (*manifests, *incomplete):
@@ -120,17 +113,23 @@ def find_history(
         manifests=manifests,
         incomplete=incomplete,
         skipped=tuple(sorted(passed_over, reverse=True)),
-        listed=tuple(listed),
+        sizes=stored,
     )
 
 
-def read_rows(spark: SparkSession, history: History) -> DataFrame:
+def read_rows(spark: SparkSession, history: History, manifests: Sequence[SnapshotManifest] | None = None) -> DataFrame:
     """Read exactly the files that the manifests name, with the specified schema.
 
     :param spark: the session.
     :param history: the result of ``find_history``.
+    :param manifests: the snapshots to read. Default: all of the history.
     """
-    found = {manifest.snapshot_id: _paths(history, manifest) for manifest in history.read}
+    found = {
+        manifest.snapshot_id: [
+            f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}/{name}" for name, _ in sorted(manifest.files)
+        ]
+        for manifest in (history.read if manifests is None else manifests)
+    }
     with_files = [snapshot_id for snapshot_id, files in found.items() if files]
     if not with_files:
         return spark.createDataFrame([], SNAPSHOT_SCHEMA)
@@ -141,30 +140,38 @@ def read_rows(spark: SparkSession, history: History) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """The extent of the data read: the groups of the judged snapshot, and the first and last observation (ISO 8601)."""
+    """What a snapshot has: the number of its groups, and its first and last observation (ISO 8601)."""
 
-    groups: int
-    oldest: str | None
-    newest: str | None
+    groups: int = 0
+    oldest: str | None = None
+    newest: str | None = None
 
 
-def check_rows(observed: DataFrame, history: History) -> Extent:
-    """Compare the rows of each snapshot with its manifest. Raises ``SnapshotError`` unless they are equal.
+def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folder: str) -> dict[str, Extent]:
+    """Compare the rows of each snapshot with its manifest, and return what each has, by id.
 
-    :param observed: the result of the transform ``observations``; cache it, because it is counted here.
-    :param history: the result of ``find_history``.
+    :param observed: the result of the transform ``observations``.
+    :param manifests: the snapshots.
+    :param folder: the cluster's folder, for messages.
+
+    Raises ``SnapshotError`` unless they are equal.
     """
-    expected = {manifest.snapshot_id: manifest.rows for manifest in history.read}
-    # One job for everything: the first access to the rows is the expensive one, and each further job adds overhead.
-    counts = observed.groupBy("run_id").agg(*_counts())
+    counts = observed.groupBy("run_id").agg(
+        F.sum("rows").alias("rows"),
+        F.sum("invalid").alias("invalid"),
+        F.count("*").alias("groups"),
+        F.date_format(F.min("observed_at"), _ISO).alias("oldest"),
+        F.date_format(F.max("observed_at"), _ISO).alias("newest"),
+    )
     try:
         found = {row["run_id"]: row for row in counts.collect()}
     except SPARK_ERRORS as exc:
-        raise SnapshotError(f"the data of {history.folder} cannot be read: {first_line(exc)}") from exc
+        raise SnapshotError(f"the data of {folder} cannot be read: {first_line(exc)}") from exc
+    expected = {manifest.snapshot_id: manifest.rows for manifest in manifests}
     for run_id in found:
         if run_id not in expected:
             raise SnapshotError(
-                f"the data of {history.folder} has rows of snapshot {run_id!r} in the folder of another one: "
+                f"the data of {folder} has rows of snapshot {run_id!r} in the folder of another one: "
                 "files were copied or renamed. Move them back"
             )
     for snapshot_id, rows in expected.items():
@@ -174,53 +181,10 @@ def check_rows(observed: DataFrame, history: History) -> Extent:
         if snapshot_id in found and found[snapshot_id]["invalid"]:
             problem = f"{found[snapshot_id]['invalid']} rows lack a group, a time, a state or another required column"
             raise SnapshotError(half_written(snapshot_id, problem))
-    judged = found.get(history.judged.snapshot_id)
-    complete = [found[snapshot_id] for snapshot_id in history.snapshot_ids if snapshot_id in found]
-    return Extent(
-        groups=judged["groups"] if judged else 0,
-        oldest=min((row["oldest"] for row in complete if row["oldest"]), default=None),
-        newest=max((row["newest"] for row in complete if row["newest"]), default=None),
-    )
-
-
-def watch_rows(observed: DataFrame, history: History) -> tuple[DataFrame, Callable[[], Extent]]:
-    """Count the rows of a history's only snapshot during another action, instead of by a separate job.
-
-    Returns the observations to use, and the check to call after the first action on them, before its result is used. A
-    task that Spark repeats may be counted twice, so a differing count only leads to a recount by ``check_rows``.
-    Conversely, a task counted twice could hide lost rows, but then its groups are counted twice as well: compare
-    ``Extent.groups`` with the number of groups written.
-
-    :param observed: the result of the transform ``observations``.
-    :param history: the result of ``find_history``: one snapshot, with rows.
-    """
-    judged, counts = history.judged, Observation()
-    strangers = F.count_if(F.col("run_id") != judged.snapshot_id).alias("strangers")
-    watched = observed.observe(counts, *_counts(), strangers)
-
-    def check() -> Extent:
-        seen = counts.get
-        if seen["rows"] != judged.rows or seen["invalid"] or seen["strangers"]:
-            return check_rows(observed, history)
-        return Extent(groups=seen["groups"], oldest=seen["oldest"], newest=seen["newest"])
-
-    return watched, check
-
-
-def _counts() -> list[Column]:
-    return [
-        F.sum("rows").alias("rows"),
-        F.sum("invalid").alias("invalid"),
-        F.count("*").alias("groups"),
-        F.date_format(F.min("observed_at"), _ISO).alias("oldest"),
-        F.date_format(F.max("observed_at"), _ISO).alias("newest"),
-    ]
-
-
-def _paths(history: History, manifest: SnapshotManifest) -> list[str]:
-    return [
-        f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}/{name}" for name, _ in sorted(manifest.files)
-    ]
+    extents = {
+        name: Extent(groups=row["groups"], oldest=row["oldest"], newest=row["newest"]) for name, row in found.items()
+    }
+    return {name: extents.get(name, Extent()) for name in expected}
 
 
 def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
@@ -228,9 +192,10 @@ def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
         found = _columns_of(spark, path)
     except SPARK_ERRORS as exc:
         raise SnapshotError(half_written(snapshot_id, f"a file is not readable Parquet ({first_line(exc)})")) from exc
-    for field in SNAPSHOT_SCHEMA:
-        if found.get(field.name) != field.dataType.simpleString():
-            problem = f"column {field.name} is {found.get(field.name, 'missing')}, not {field.dataType.simpleString()}"
+    for column in SNAPSHOT_SCHEMA:
+        wanted = column.dataType.simpleString()
+        if found.get(column.name) != wanted:
+            problem = f"column {column.name} is {found.get(column.name, 'missing')}, not {wanted}"
             raise SnapshotError(half_written(snapshot_id, problem))
 
 

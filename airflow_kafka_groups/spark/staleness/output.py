@@ -16,19 +16,19 @@ _GROUPS_PER_FILE = 500_000
 _NAMES = [name.value for name in VerdictName]
 
 
-def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, from_storage: bool) -> dict[str, dict[str, int]]:
+def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) -> dict[str, dict[str, int]]:
     """Write verdicts sorted by group, and return ``groups`` and ``lag`` by verdict.
 
     :param verdicts: one row per group.
     :param output: the folder, which is replaced.
     :param groups: the approximate number of groups.
-    :param from_storage: whether the rows only need a read and cheap columns, so that one task per file is enough.
+    :param few: whether one task computes them all, so that another shuffle would only take time.
     """
     files = 1 + groups // _GROUPS_PER_FILE
     if files > 1:
         spread = verdicts.repartitionByRange(files, "group_id")
     else:
-        spread = verdicts.coalesce(1) if from_storage else verdicts.repartition(1)
+        spread = verdicts.coalesce(1) if few else verdicts.repartition(1)
     # Observed after the last shuffle, where Spark counts each task once, even if it is repeated.
     counts = Observation()
     observed = spread.observe(counts, *(count for name in _NAMES for count in _counts(name)))

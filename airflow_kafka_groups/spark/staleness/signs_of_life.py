@@ -17,21 +17,13 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts.group_states import GroupState
 
-COMMITTED = {"committed_partitions": "partitions", "committed_xor": "digest_xor", "committed_sum": "digest_sum"}
-"""What a group had committed: the columns of a state, and those of an observation."""
+COMMITTED = ("partitions", "digest_xor", "digest_sum")
+"""What a group had committed, over all its partitions."""
 
 KIND = ("group_type", "protocol_type")
 """What a group is: another value means another group of the same name."""
 
-_GLIMPSE = {
-    "observed_at": "timestamp",
-    "error": "string",
-    "state": "string",
-    "members": "int",
-    **dict.fromkeys(KIND, "string"),
-    **dict.fromkeys(COMMITTED.values(), "bigint"),
-}
-_GLIMPSES = f"array<struct<{','.join(f'{name}:{kind}' for name, kind in _GLIMPSE.items())}>>"
+_GLIMPSE = ("observed_at", "error", "state", "members", *KIND, *COMMITTED)
 _NO_SIGNS = (GroupState.EMPTY.value, GroupState.UNKNOWN.value)
 
 
@@ -44,24 +36,22 @@ def positions(snapshot_ids: Sequence[str], incomplete_ids: Sequence[str]) -> dic
     return {name: bisect(snapshot_ids, name) for name in incomplete_ids}
 
 
-def with_glimpses(observed: DataFrame, glimpsed: DataFrame | None, keys: Sequence[str]) -> DataFrame:
+def with_glimpses(observed: DataFrame, glimpsed: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Add ``glimpses``: what incomplete snapshots show of each group; null for a group that none of them shows.
 
     :param observed: observations in complete snapshots.
-    :param glimpsed: observations in incomplete snapshots before them; ``None`` if there are none.
+    :param glimpsed: observations in incomplete snapshots before them.
     :param keys: the columns that identify a group in both.
     """
-    if glimpsed is None:
-        return observed.withColumn("glimpses", F.lit(None).cast(_GLIMPSES))
-    shown = F.collect_list(F.struct(*(F.col(name).cast(kind).alias(name) for name, kind in _GLIMPSE.items())))
+    shown = F.collect_list(F.struct(*_GLIMPSE))
     return observed.join(glimpsed.groupBy(*keys).agg(shown.alias("glimpses")), [*keys], "left")
 
 
 def sign_at(before: str) -> Column:
     """Return when ``glimpses`` last show the group alive, null if they never do.
 
-    :param before: a struct column with what the complete snapshot before them shows: ``error``, ``KIND`` and
-        ``COMMITTED`` (named as in a state); null for a group that it lacks.
+    :param before: a struct column with what the complete snapshot before them shows: ``readable``, ``KIND`` and
+        ``COMMITTED``; null for a group that it lacks.
     """
     alive = F.filter("glimpses", lambda glimpse: _is_alive(glimpse, F.col(before)))
     return F.array_max(F.transform(alive, lambda glimpse: glimpse["observed_at"]))
@@ -73,6 +63,6 @@ def _is_alive(glimpse: Column, before: Column) -> Column:
     differs = glimpse["state"] != GroupState.EMPTY.value
     for name in KIND:
         differs = differs | (glimpse[name] != before[name])
-    for name, now in COMMITTED.items():
-        differs = differs | (before["error"].isNull() & (glimpse[now] != before[name]))
+    for name in COMMITTED:
+        differs = differs | (before["readable"] & (glimpse[name] != before[name]))
     return in_use | F.coalesce(read & differs, F.lit(False))

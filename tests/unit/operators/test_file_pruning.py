@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -91,6 +92,24 @@ def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]
     assert files(storage) == newest
 
 
+def test_observations_go_with_their_snapshot(years: tuple[Path, list[set[str]]]) -> None:
+    storage, ages = years
+    root = storage / scene.CLUSTER
+    snapshots = [name.split("/")[-1][:25] for age in ages for name in sorted(age) if "/manifests/" in name]
+    for snapshot in snapshots:
+        manifest = {"format": 1, "snapshot_id": snapshot, "cluster": scene.CLUSTER}
+        for path, content in (
+            (root / "observation_manifests" / f"{snapshot}.json", json.dumps(manifest)),
+            (root / "observations" / f"snapshot_id={snapshot}" / "part-0a1b2c3d.parquet", "rows"),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    found = prune(storage)
+    assert (found["removed"]["snapshot"], found["foreign"]) == (2, {})
+    assert [path.stem for path in (root / "observation_manifests").iterdir()] == snapshots[2:]
+    assert [path.name for path in (root / "observations").iterdir()] == [f"snapshot_id={snapshots[2]}"]
+
+
 def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) -> None:
     storage, (_, middle, newest) = years
     assert prune(storage, snapshot_days=1, cleanup_days=1, keep_newest="2")["removed"]["cleanup"] == 1
@@ -104,6 +123,8 @@ def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) 
         ("verdicts/{snapshot}/part-0.csv", "mine"),
         ("manifests/{snapshot}.json", '{"format": 1, "snapshot_id": "another", "cluster": "prod"}'),
         ("manifests/{snapshot}.json", "not json"),
+        ("observations/snapshot_id={snapshot}/notes.txt", "mine"),
+        ("observation_manifests/{snapshot}.json", '{"format": 99}'),
         ("plans/{plan}.json", '{"format": 1, "plan_id": "{plan}", "cluster": "another"}'),
         ("backups/{plan}.json", '{"format": 99}'),
         ("reports/{plan}.html", "<html>of my own</html>"),
@@ -117,7 +138,7 @@ def test_what_is_not_of_this_package_keeps_its_whole_set(
     (plan,) = {name.split("/")[-1][:25] for name in oldest if "/plans/" in name}
     (snapshot,) = {name.split("/")[-1][:25] for name in oldest if "/manifests/" in name}
     path = storage / scene.CLUSTER / where.format(plan=plan, snapshot=snapshot)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content.replace("{plan}", plan))
     kind = "snapshot" if "snapshot" in where else "cleanup"
     found = prune(storage)

@@ -1,0 +1,36 @@
+"""Run the job on snapshots on disk, and read what it wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from tests.spark.histories import HOUR, seen, snapshot_id
+from tests.spark.lake import CLUSTER, write_snapshot
+
+
+def judge(spark: SparkSession, base: Path, *more: str) -> dict[str, Any]:
+    arguments = ["--base", f"{base.as_uri()}/", "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR), *more]
+    return run(spark, parse_arguments(arguments))
+
+
+def verdicts(base: Path, number: float) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(base / CLUSTER / "verdicts" / snapshot_id(number)).to_pylist()
+    return rows
+
+
+def write_hour(base: Path, number: int) -> None:
+    """Write the snapshot of an hour: a group that stands still, one that moves, and one that appears in hour 2."""
+    write_snapshot(
+        base,
+        number,
+        [
+            *seen(number, group="stale"),
+            *seen(number, group="moving", offsets={("t", 0): 50 + number}),
+            *(seen(number, group="new") if number > 1 else []),
+        ],
+    )

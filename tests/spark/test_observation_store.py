@@ -1,0 +1,310 @@
+"""Each snapshot is reduced once; in any doubt again, from its rows. Killed jobs and two at once leave nothing wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
+from airflow_kafka_groups.spark.ledger.snapshots import find_history
+from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.spark.storage import Storage
+from tests.spark.histories import seen, snapshot_id
+from tests.spark.judged import judge, verdicts, write_hour
+from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
+
+pytestmark = pytest.mark.spark
+
+HOURS = range(3)
+
+
+@pytest.fixture(scope="module")
+def first_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("judged")
+    for number in HOURS:
+        write_hour(base, number)
+    assert judge(spark, base)["snapshots_reduced"] == 3
+    return base
+
+
+@pytest.fixture
+def judged(first_run: Path, tmp_path: Path) -> Path:
+    """Return a base with three snapshots, reduced and judged."""
+    return Path(shutil.copytree(first_run, tmp_path / "judged"))
+
+
+def manifest_of(base: Path, number: float) -> Path:
+    return base / CLUSTER / "observation_manifests" / f"{snapshot_id(number)}.json"
+
+
+def file_of(base: Path, number: float) -> Path:
+    (file,) = (base / CLUSTER / "observations" / f"snapshot_id={snapshot_id(number)}").glob("*.parquet")
+    return file
+
+
+def without_checksum(path: Path) -> Path:
+    """Delete what Hadoop keeps beside a local file; object stores have nothing of the kind."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    return path
+
+
+def change_manifest(base: Path, number: float, **changes: Any) -> None:
+    path = without_checksum(manifest_of(base, number))
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def store_of(spark: SparkSession, base: Path) -> tuple[ObservationStore, Any]:
+    history = find_history(spark, base.as_uri(), CLUSTER)
+    return ObservationStore(spark, history.folder), history
+
+
+def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(spark: SparkSession, judged: Path) -> None:
+    write_snapshot(judged, 2.5, seen(2.5, group="new", members=1, state="Stable"), complete=False)
+    write_hour(judged, 3)
+    retention = ("--offsets-retention-minutes", "600")
+    added = judge(spark, judged, *retention)
+    assert (added["snapshots_reduced"], added["snapshots_used"], added["groups"]) == (2, 4, 3)
+    assert added["verdicts"]["stale"] == 1
+    assert (added["oldest_observation"], added["newest_observation"]) == (
+        "2026-01-01T00:00:00.000000Z",
+        "2026-01-01T03:00:00.000000Z",
+    )
+    by_observations = verdicts(judged, 3)
+    assert judge(spark, judged, *retention)["snapshots_reduced"] == 0
+    assert verdicts(judged, 3) == by_observations
+    shutil.rmtree(judged / CLUSTER / "observations")
+    from_rows = judge(spark, judged, *retention)
+    assert from_rows["snapshots_reduced"] == 5
+    assert verdicts(judged, 3) == by_observations
+    changing = {"snapshots_reduced", "seconds"}
+    assert {name: added[name] for name in added.keys() - changing} == {
+        name: from_rows[name] for name in from_rows.keys() - changing
+    }
+
+
+def test_observations_are_a_table_with_a_partition_for_each_snapshot(spark: SparkSession, judged: Path) -> None:
+    table = spark.read.parquet(f"{judged.as_uri()}/{CLUSTER}/observations")
+    assert set(table.columns) == {column.name for column in OBSERVATION_COLUMNS} | {"snapshot_id"}
+    counted = {row["snapshot_id"]: row["count"] for row in table.groupBy("snapshot_id").count().collect()}
+    assert counted == {snapshot_id(0): 2, snapshot_id(1): 2, snapshot_id(2): 3}
+    assert table.where("run_id <> snapshot_id or rows <> 1 or invalid <> 0").count() == 0
+    assert not list((judged / CLUSTER / "observations").glob("_*"))
+
+
+def newer_manifest(base: Path) -> None:
+    path = base / CLUSTER / "manifests" / f"{snapshot_id(1)}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"failed_groups": 1}))
+
+
+def other_rows(base: Path) -> None:
+    rows = [*seen(1, group="moving", offsets={("t", 0): 51}), *seen(1, group="stale", metadata="")]
+    pq.write_table(pq.read_table(write_data(base, snapshot_id(1), rows)), base / "rows", compression="none")
+    shutil.move(base / "rows", base / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet")
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+def of_another_snapshot(base: Path) -> None:
+    target = without_checksum(file_of(base, 1))
+    target.write_bytes(file_of(base, 2).read_bytes())
+    change_manifest(base, 1, bytes=target.stat().st_size)
+
+
+DOUBTS: dict[str, Callable[[Path], object]] = {
+    "the snapshot's manifest changed": newer_manifest,
+    "the snapshot's rows changed": other_rows,
+    "no manifest": lambda base: manifest_of(base, 1).unlink(),
+    "a torn manifest": lambda base: without_checksum(manifest_of(base, 1)).write_text('{"snapshot_id":'),
+    "no JSON object": lambda base: without_checksum(manifest_of(base, 1)).write_text("[]"),
+    "another format": lambda base: change_manifest(base, 1, format=2),
+    "of another snapshot": lambda base: change_manifest(base, 1, snapshot_id=snapshot_id(2)),
+    "of another cluster": lambda base: change_manifest(base, 1, cluster="d"),
+    "no file": lambda base: file_of(base, 1).unlink(),
+    "no groups": lambda base: change_manifest(base, 1, file=None),
+    "cut off": lambda base: file_of(base, 1).write_bytes(file_of(base, 1).read_bytes()[:-20]),
+    "a damaged byte, found by Hadoop": lambda base: flip_a_byte(file_of(base, 1)),
+    "a damaged byte": lambda base: flip_a_byte(without_checksum(file_of(base, 1))),
+    "another snapshot's file": of_another_snapshot,
+}
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_in_any_doubt_the_snapshot_is_reduced_again(spark: SparkSession, judged: Path, doubt: str) -> None:
+    before = verdicts(judged, 2)
+    DOUBTS[doubt](judged)
+    again = judge(spark, judged)
+    assert (again["snapshots_reduced"], again["verdicts"]["stale"]) == (1, 1)
+    assert verdicts(judged, 2) == before
+    assert file_of(judged, 1).stat().st_size > 0
+    assert judge(spark, judged)["snapshots_reduced"] == 0
+
+
+def test_rows_that_contradict_their_manifest_stop_the_job_though_they_were_reduced_before(
+    spark: SparkSession, judged: Path
+) -> None:
+    write_data(judged, snapshot_id(1), seen(1, group="stale"))
+    with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete.*1 rows where its manifest says 2"):
+        judge(spark, judged)
+    assert not list((judged / CLUSTER / "observations").glob("_*"))
+
+
+def spoil_rows(base: Path) -> str:
+    write_hour(base, 3)
+    write_manifest(base, snapshot_id(3), 4)
+    return "3 rows where its manifest says 4"
+
+
+def spoil_bytes(base: Path) -> str:
+    write_hour(base, 3)
+    data = base / CLUSTER / "data" / snapshot_id(3) / "part-00000.parquet"
+    content = data.read_bytes()
+    data.write_bytes(content[:4] + b"\0" * 400 + content[404:])  # its footer still reads
+    return "cannot be read"
+
+
+def spoil_columns(base: Path) -> str:
+    rows = seen(3)
+    rows[0]["state"] = None
+    write_snapshot(base, 3, rows)
+    return "1 rows lack"
+
+
+def empty(base: Path) -> str:
+    write_data(base, snapshot_id(3), [])
+    write_manifest(base, snapshot_id(3), 1)
+    return "0 rows where its manifest says 1"
+
+
+def of_another(base: Path) -> str:
+    write_data(base, snapshot_id(3), seen(2))
+    write_manifest(base, snapshot_id(3), 1)
+    return f"rows of snapshot '{snapshot_id(2)}' in the folder of another one"
+
+
+@pytest.mark.parametrize("spoil", [spoil_rows, spoil_bytes, spoil_columns, empty, of_another])
+def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
+    spark: SparkSession, judged: Path, spoil: Callable[[Path], str]
+) -> None:
+    problem = spoil(judged)
+    with pytest.raises(SnapshotError, match=problem):
+        judge(spark, judged)
+    assert not list((judged / CLUSTER / "verdicts").glob(f"{snapshot_id(3)}*"))
+    assert not manifest_of(judged, 3).exists()
+    assert not list((judged / CLUSTER / "observations").glob(f"*{snapshot_id(3)}*"))
+
+
+class KilledError(Exception):
+    """What ends a job in these tests."""
+
+
+@pytest.mark.parametrize("method", ["move_file", "write_text"])
+def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one_uses_or_hides(
+    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    write_hour(judged, 3)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, method, killed)
+        patched.setattr(Storage, "delete_folder", lambda *_: None)
+        with pytest.raises(KilledError):
+            judge(spark, judged)
+    assert not manifest_of(judged, 3).exists()
+    table = judged / CLUSTER / "observations"
+    (left,) = table.glob("_*")
+    assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == (
+        3 if method == "write_text" else 0
+    )
+    assert judge(spark, judged)["snapshots_reduced"] == 1
+    assert [row["observations"] for row in verdicts(judged, 3)] == [1, 2, 4]
+    assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == 3
+    assert left.exists()  # its job may still be at work
+    old = left.with_name(f"_{new_id(datetime.now(UTC) - timedelta(days=2))}")
+    left.rename(old)
+    write_hour(judged, 4)
+    judge(spark, judged)
+    assert not old.exists()
+
+
+def test_two_jobs_at_once_write_one_file_and_one_manifest(
+    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_hour(judged, 3)
+    write = ObservationStore._write
+
+    def beside(store: ObservationStore, *arguments: Any) -> None:
+        write(store, *arguments)
+        monkeypatch.setattr(ObservationStore, "_write", write)
+        assert judge(spark, judged)["snapshots_reduced"] == 1  # another job, from beginning to end
+
+    monkeypatch.setattr(ObservationStore, "_write", beside)
+    assert judge(spark, judged)["verdicts"]["stale"] == 2
+    written = manifest_of(judged, 3).read_text()
+    assert json.loads(written)["file"] == file_of(judged, 3).name
+    assert judge(spark, judged)["snapshots_reduced"] == 0
+    assert manifest_of(judged, 3).read_text() == written
+
+
+def test_a_damaged_file_of_the_same_name_is_not_trusted(spark: SparkSession, judged: Path) -> None:
+    """A job was killed before the manifest, and the file that it left was damaged since."""
+    file = without_checksum(file_of(judged, 1))
+    healthy = file.read_bytes()
+    manifest_of(judged, 1).unlink()
+    flip_a_byte(file)
+    before = verdicts(judged, 2)
+    judge(spark, judged)
+    assert verdicts(judged, 2) == before
+    assert file_of(judged, 1).read_bytes() == healthy
+
+
+def test_a_storage_that_returns_other_bytes_each_time_stops_the_job(
+    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, history = store_of(spark, judged)
+    monkeypatch.setattr(ObservationStore, "_digests", lambda *_: {})
+    monkeypatch.setattr(Storage, "delete_file", lambda *_: None)
+    with pytest.raises(StorageError, match="has other bytes than were written, 3 times"):
+        store.complete(history)
+
+
+def test_a_snapshot_is_one_file_whatever_the_session_says(spark: SparkSession, judged: Path) -> None:
+    write_hour(judged, 3)
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", 1)
+    try:
+        assert judge(spark, judged)["groups"] == 3
+    finally:
+        spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+
+
+def test_a_snapshot_without_groups_has_a_manifest_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, [], files=[])
+    write_hour(tmp_path, 1)
+    assert judge(spark, tmp_path)["snapshots_reduced"] == 2
+    assert json.loads(manifest_of(tmp_path, 0).read_text())["file"] is None
+    again = judge(spark, tmp_path)
+    assert (again["snapshots_reduced"], again["snapshots_used"], again["verdicts"]["settling"]) == (0, 2, 2)
+
+
+def test_what_earlier_versions_wrote_and_accepted_is_no_error(spark: SparkSession, judged: Path) -> None:
+    state = judged / CLUSTER / "state" / f"{snapshot_id(2)}.json"
+    state.parent.mkdir()
+    state.write_text('{"format": 3}')
+    for mode in ("full", "incremental", "check"):
+        assert judge(spark, judged, "--mode", mode)["verdicts"]["stale"] == 1
+    assert state.read_text() == '{"format": 3}'
