@@ -11,6 +11,9 @@ FORMAT = 1
 PLAN_FORMAT = 2
 """The version of plans. 1 had the groups in the JSON file; it is still read."""
 
+RECORD_FORMAT = 1
+"""The version of the entries by which ``process_group_backlog`` is restarted."""
+
 STATE_FORMAT = 3
 """The version of the state of a history. 1 had no log ends; 2 knew nothing of incomplete snapshots."""
 

@@ -26,6 +26,7 @@ from airflow_kafka_groups.transport.private_folder import private_folder
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
 JOBS = Path(__file__).parents[1] / "spark" / "jobs"
 
 
@@ -138,6 +139,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
             if not Path(application).is_file():
                 raise ConfigurationError("application", self.application, "is neither a job of this package nor a path")
         arguments = dict(self.spark or {})
+        # A task is retried by Airflow; YARN would start a second driver that this task does not see.
+        arguments["conf"] = {_YARN_ATTEMPTS: "1", **(arguments.get("conf") or {})}
         given = [*map(str, self.application_args)]
         arguments.setdefault("name", self.task_id)
         with private_folder() as folder:

@@ -31,6 +31,11 @@ FEW_ROWS = 1_000_000
 """The number of rows up to which Spark's overhead (jobs, plans, shuffles) dominates."""
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_TIME_ZONE = "spark.sql.session.timeZone"
+SETTINGS = (_SHUFFLE_PARTITIONS, _ADAPTIVE, _TIME_ZONE)
+"""The settings of the session that a job changes."""
+
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
 
@@ -59,7 +64,7 @@ def prepare(spark: SparkSession) -> list[str]:
     """
     if is_remote():
         raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set(_TIME_ZONE, "UTC")
     # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
     # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
@@ -186,10 +191,10 @@ def fit_plans(spark: SparkSession, rows: int) -> None:
     :param rows: the number of rows that will be read.
     """
     few = rows <= FEW_ROWS
-    for name, value in (("spark.sql.adaptive.enabled", "false"), ("spark.sql.shuffle.partitions", "1")):
+    for name, value in ((_ADAPTIVE, "false"), (_SHUFFLE_PARTITIONS, "1")):
         if spark.sparkContext.getConf().contains(name):
             continue
         if few:
             spark.conf.set(name, value)
-        elif name == "spark.sql.adaptive.enabled":
+        elif name == _ADAPTIVE:
             spark.conf.unset(name)

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "cluster/servers.py": "unit/cluster/test_config.py",
     "contracts/": "unit/contracts/test_formats_page.py",
     "contracts/group_states.py": "unit/test_models.py",
+    "contracts/local_files.py": "unit/maintenance/test_durable_files.py",
     "contracts/spark_versions.py": "unit/doctor/test_spark.py",
     "exceptions/": "unit/test_exceptions.py",
     "hooks/fields.py": "unit/hooks/test_kafka_groups.py",

@@ -8,11 +8,12 @@ argument.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     snapshot = history.judged
     # Each attempt has its own folder, so that an incomplete one does not stop a retry; the summary names the valid
     # folder.
-    name = f"{folder}/{paths.ARCHIVES}/{arguments.plan_id or snapshot.snapshot_id}"
+    name = f"{folder}/{paths.ARCHIVES}/{arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids)}"
     output = arguments.output or f"{name}-{uuid.uuid4().hex[:8]}"
     summary_path = f"{arguments.output or name}.json"
     storage = Storage(spark, output)
@@ -138,6 +139,15 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         )
     storage.write_text(summary_path, json.dumps(summary, indent=1) + "\n")
     return summary
+
+
+def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
+    """Return the name of an archive of chosen groups: others of the same snapshot have another one.
+
+    :param snapshot_id: the snapshot.
+    :param group_ids: the groups.
+    """
+    return f"{snapshot_id}-{hashlib.sha256(json.dumps(sorted(group_ids)).encode()).hexdigest()[:16]}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
