@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.spark.bundle import application_path
+from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.spark.histories import START, snapshot_id
 from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_manifest
 
@@ -93,7 +93,7 @@ def run_job(base: Path, min_idle: int, cores: int, memory: str, more: list[str],
         "spark.ui.enabled=false",
         *options,
     ]
-    command += [str(application_path("judge_staleness")), "--base", base.as_uri(), "--cluster", CLUSTER]
+    command += [str(APPLICATION), "judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER]
     command += ["--min-idle-seconds", str(min_idle), *more]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     peak, started = 0.0, time.monotonic()

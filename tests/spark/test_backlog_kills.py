@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.bundle import application_path
+from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.lab.groups import commit_offsets
 from tests.lab.spark_archive import quick_options
 from tests.lab.spark_jars import connector_jars
@@ -112,7 +112,7 @@ def driver(kafka: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     jars = ",".join(str(jar) for jar in connector_jars())
     command = [str(program), "--master", "local[1]", "--driver-memory", "1g", "--conf", "spark.ui.enabled=false"]
     command += ["--jars", jars, "--driver-java-options", quick_options()]
-    command += [str(application_path("process_group_backlog")), "--kafka-properties", str(properties), "--group", "bw"]
+    command += [str(APPLICATION), "process_group_backlog", "--kafka-properties", str(properties), "--group", "bw"]
     command += ["--transform", "slow:slow", "--output", str(tmp_path / "out")]
     own = {
         "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}",

@@ -1,4 +1,4 @@
-"""The slices of a backlog, and what a transform is told of the slice that it processes. No I/O."""
+"""The slices of a backlog, and what a transform gets to know about the one that it processes. No I/O."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from airflow_kafka_groups.spark.backlog.commit import (
@@ -40,7 +40,7 @@ READ_NOTHING = (
     "the transform ran no query on the records of {what}, so it may have read nothing, and its offsets count as "
     "processed. Return the DataFrame (with --output), or write it within the transform"
 )
-_logger = logging.getLogger(__name__)
+_logger = PySparkLogger.getLogger(__name__)
 
 
 class Work:

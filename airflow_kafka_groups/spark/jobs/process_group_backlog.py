@@ -1,4 +1,4 @@
-"""Process exactly the unread records of a group, then commit: ``spark-submit process_group_backlog.py --group …``.
+"""Process exactly the unread records of a group, then commit.
 
 The last line on stdout is the summary as JSON. Exit code 0: processed (and committed); 1: the job failed, and of the
 slice in work nothing was committed; 2: invalid argument; 3: processed but NOT committed, e.g. because the group was
@@ -13,14 +13,10 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
-
-if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
-    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.paths import BACKLOG_RECORDS
@@ -40,6 +36,7 @@ from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "process_group_backlog"
+_logger = PySparkLogger.getLogger(__name__)
 _FAILED = "Nothing was committed, except for slices recorded before: the same command continues after them"
 Transform = Callable[[DataFrame, BacklogContext], DataFrame | None]
 Handler = Callable[[DataFrame, BacklogContext], None]
@@ -50,7 +47,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
     :param argv: arguments without the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
     add("--group", help="the group; its offsets are fetched now")
@@ -106,7 +103,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
     handle = handler(arguments.transform, output)
     warnings = prepare_kafka(spark, python_on_workers=bool(arguments.transform))
     for warning in warnings:
-        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+        _logger.warning(warning)
     properties = load_properties(spark, arguments.kafka_properties)
     fetched = None
     if arguments.backlog:
@@ -238,5 +235,5 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--records", arguments.records, remedy)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())
