@@ -40,7 +40,11 @@ def test_what_is_missing_is_named_and_is_exit_code_3(stored: Cli, admin: FakeAdm
     admin.missing_brokers = {}
     admin.offset_errors = {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}
     code, found, said = stored("snapshot")
-    assert (code, [row["group_id"] for row in found], "1 group(s) could not be read" in said) == (3, ["a"], True)
+    assert (code, [row["group_id"] for row in found["failed"]], "1 group(s) could not be read" in said) == (
+        3,
+        ["a"],
+        True,
+    )
 
 
 def test_airflow_is_not_imported(tmp_path: Path) -> None:
