@@ -14,6 +14,9 @@ PLAN_FORMAT = 2
 OBSERVATIONS_FORMAT = 1
 """The version of a snapshot's observations. Another version is not read: the snapshot is reduced again."""
 
+RECORD_FORMAT = 1
+"""The version of the entries by which ``process_group_backlog`` is restarted."""
+
 
 class UnknownFormatError(ValueError):
     """A file of a version that this package does not read."""

@@ -13,12 +13,11 @@ fsspec do not promise by themselves:
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.contracts.local_files import create_local, sync_folder
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
@@ -37,7 +36,7 @@ def create_file(path: StoragePath, data: bytes) -> None:
     local = local_path(path)
     with _translated("created", path):
         try:
-            _create_local(local, data) if local is not None else _create_object(path, data)
+            create_local(local, data) if local is not None else _create_object(path, data)
         except FileExistsError:
             if read_file(path) == data:
                 sync_file(path)  # whoever wrote it may not have come to that
@@ -88,14 +87,6 @@ def list_names(folder: StoragePath) -> list[str]:
     return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found if str(name).rstrip("/") != own})
 
 
-def make_folder(path: Path) -> None:
-    """Create a local folder and its parents, durably."""
-    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
-    for folder in reversed(missing):
-        folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
-
-
 def sync_file(path: StoragePath) -> None:
     """Make a local file and its name durable; object stores do this themselves. Raises ``StorageError``."""
     local = local_path(path)
@@ -104,46 +95,13 @@ def sync_file(path: StoragePath) -> None:
     with _translated("made durable", path):
         with local.open("rb") as file:
             os.fsync(file.fileno())
-        _sync_folder(local.parent)
+        sync_folder(local.parent)
 
 
 def _read_part(path: Path, start: int, end: int) -> bytes:
     with path.open("rb") as file:
         file.seek(start)
         return file.read(end - start)
-
-
-def _create_local(path: Path, data: bytes) -> None:
-    make_folder(path.parent)
-    # A link appears with all of the content or not at all; open("xb") alone could leave a torn file after a crash.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        _write_through(part, data)
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            _write_through(path, data)
-    finally:
-        with suppress(OSError):
-            part.unlink()
-    _sync_folder(path.parent)
-
-
-def _write_through(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _create_object(path: StoragePath, data: bytes) -> None:

@@ -26,7 +26,8 @@ from airflow_kafka_groups.transport.private_folder import private_folder
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-JOBS = Path(__file__).parents[1] / "spark" / "jobs"
+_YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
+_SPARK = Path(__file__).parents[1] / "spark"
 
 
 class GroupOffsetsToSparkOperator(StoredOperator):
@@ -132,13 +133,15 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> None:
         """Write the file, submit the job, wait, and delete the file."""
-        application = self.application
+        job, application = list[str](), self.application
         if not application.endswith((".py", ".jar")):
-            application = str(JOBS / f"{application}.py")
-            if not Path(application).is_file():
+            if not (_SPARK / "jobs" / f"{application}.py").is_file():
                 raise ConfigurationError("application", self.application, "is neither a job of this package nor a path")
+            job, application = [application], str(_SPARK / "application.py")
         arguments = dict(self.spark or {})
-        given = [*map(str, self.application_args)]
+        # A task is retried by Airflow; YARN would start a second driver that this task does not see.
+        arguments["conf"] = {_YARN_ATTEMPTS: "1", **(arguments.get("conf") or {})}
+        given = [*job, *map(str, self.application_args)]
         arguments.setdefault("name", self.task_id)
         with private_folder() as folder:
             arguments["conf"], arguments["properties_file"] = hide_conf(

@@ -1,8 +1,8 @@
 """A zip of the jobs' modules for ``--py-files``, for clusters whose driver does not have this package.
 
-``python -m airflow_kafka_groups.spark.bundle jobs.zip [JOB]`` also prints the application to submit:
-``judge_staleness`` or the given job. ``… bundle package.zip --whole`` includes the complete package, which the data
-source ``kafka_groups`` needs on driver and executors.
+``python -m airflow_kafka_groups.spark.bundle jobs.zip`` also prints the application to submit, which takes the job as
+its first argument. ``… bundle package.zip --whole`` includes the complete package, which the data source
+``kafka_groups`` needs on driver and executors.
 """
 
 from __future__ import annotations
@@ -15,15 +15,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def application_path(job: str) -> Path:
-    """Return the file to pass to spark-submit.
-
-    :param job: name of a job, e.g. ``judge_staleness``.
-    """
-    path = _PACKAGE / "spark" / "jobs" / f"{job}.py"
-    if not path.is_file():
-        raise FileNotFoundError(f"no job named {job!r}: {path} does not exist")
-    return path
+APPLICATION = _PACKAGE / "spark" / "application.py"
+"""The file to pass to spark-submit; its first argument is the job."""
 
 
 def write_bundle(target: Path, *, whole: bool = False) -> Path:
@@ -42,14 +35,9 @@ def write_bundle(target: Path, *, whole: bool = False) -> Path:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [JOB | --whole]")
-    if sys.argv[2:] == ["--whole"]:
-        write_bundle(Path(sys.argv[1]), whole=True)
-        sys.exit(0)
-    try:
-        application = application_path(sys.argv[2] if len(sys.argv) == 3 else "judge_staleness")
-    except FileNotFoundError as exc:
-        sys.exit(str(exc))
-    write_bundle(Path(sys.argv[1]))
-    print(application)
+    whole = sys.argv[2:] == ["--whole"]
+    if len(sys.argv) != 2 and not whole:
+        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [--whole]")
+    write_bundle(Path(sys.argv[1]), whole=whole)
+    if not whole:
+        print(APPLICATION)

@@ -31,6 +31,13 @@ FEW_ROWS = 1_000_000
 """The number of rows up to which Spark's overhead (jobs, plans, shuffles) dominates."""
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_TIME_ZONE = "spark.sql.session.timeZone"
+_MIN_FILE_PARTITIONS = "spark.sql.files.minPartitionNum"
+PARALLEL_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+SETTINGS = (_SHUFFLE_PARTITIONS, _ADAPTIVE, _MIN_FILE_PARTITIONS, _TIME_ZONE, PARALLEL_LISTING)
+"""The settings of the session that a job changes."""
+
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
 
@@ -59,7 +66,7 @@ def prepare(spark: SparkSession) -> list[str]:
     """
     if is_remote():
         raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set(_TIME_ZONE, "UTC")
     # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
     # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
@@ -196,8 +203,8 @@ def fit_plans(spark: SparkSession, rows: int) -> None:
     :param spark: the job's session.
     :param rows: the number of rows that will be read.
     """
-    set_default(spark, "spark.sql.adaptive.enabled", "false")
-    set_default(spark, "spark.sql.files.minPartitionNum", (1 if rows <= FEW_ROWS else 4) * _cores(spark))
+    set_default(spark, _ADAPTIVE, "false")
+    set_default(spark, _MIN_FILE_PARTITIONS, (1 if rows <= FEW_ROWS else 4) * _cores(spark))
     if rows <= FEW_ROWS:
         set_default(spark, _SHUFFLE_PARTITIONS, 1)
     else:

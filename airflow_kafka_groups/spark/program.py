@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import explain
+from airflow_kafka_groups.spark.preflight import SETTINGS
+from airflow_kafka_groups.spark.session import settings_of
 
 Summary = dict[str, Any]
 
@@ -36,9 +38,11 @@ def run_program(
     :param say: returns the message for an error that the job explains itself. Default: its text.
     :param shown: returns the part of the summary to print. Default: all.
     """
-    spark = SparkSession.builder.appName(job).getOrCreate()
+    found = SparkSession.getActiveSession()  # of a notebook: it stays, and with it its settings
+    spark = found or SparkSession.builder.appName(job).getOrCreate()
     try:
-        summary = run(spark, arguments)
+        with settings_of(spark, {}, also=SETTINGS), options_hidden(spark):
+            summary = run(spark, arguments)
     except JobError as exc:
         print(f"{job}: error: {say(exc)}", file=sys.stderr)
         return exc.exit_code
@@ -46,7 +50,8 @@ def run_program(
         print(f"{exc}\n{job}: error: {explain(exc, _brokers(spark, arguments))}. {failed}", file=sys.stderr)
         return 1
     finally:
-        spark.stop()
+        if found is None:
+            spark.stop()
     print(json.dumps(shown(summary)), flush=True)
     return 0
 

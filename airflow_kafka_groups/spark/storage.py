@@ -5,11 +5,19 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
+from airflow_kafka_groups.spark.session import jvm_of
+
+_CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
+"""Object stores: a file appears when it is complete, and its creation can be conditional. Others rename."""
+
+_IF_ABSENT = "fs.option.create.conditional.overwrite"
 
 _READERS = 8
 
@@ -24,7 +32,7 @@ class Storage:
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
         # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
-        self._path: Any = getattr(spark._jvm, "org.apache.hadoop.fs.Path")
+        self._path: Any = getattr(jvm_of(spark, "access to files"), "org.apache.hadoop.fs.Path")
         try:
             self._fs: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
         except SPARK_ERRORS as exc:
@@ -33,7 +41,11 @@ class Storage:
     @property
     def is_local(self) -> bool:
         """Whether the files are on a local disk, according to their URI."""
-        return str(self._fs.getUri().getScheme()) == "file"
+        return self._scheme == "file"
+
+    @property
+    def _scheme(self) -> str:
+        return str(self._fs.getUri().getScheme())
 
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""
@@ -123,6 +135,40 @@ class Storage:
             return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
         except SPARK_ERRORS as exc:
             raise StorageError(f"{path} cannot be moved to {target}: {first_line(exc)}") from exc
+
+    def read_if_there(self, path: str) -> str | None:
+        """Read a small file; return ``None`` only if the storage says that there is no such file."""
+        return self.read_text(path) if self.exists(path) else None
+
+    def create_text(self, path: str, text: str) -> bool:
+        """Create a small file, durably, and read it back; return whether it was created, and not by somebody else.
+
+        A file that exists is never changed. One with the same content counts as created: the answer to an earlier try
+        may have been lost.
+        """
+        problem: Exception | None = None
+        try:
+            self._create(path, text.encode())
+        except (OSError, *SPARK_ERRORS) as exc:  # also when the file exists; what the storage holds now decides
+            problem = exc
+        found = self.read_if_there(path)
+        if found is None:
+            raise StorageError(f"{path} cannot be created: {first_line(problem or Exception())}") from problem
+        return found == text
+
+    def _create(self, path: str, data: bytes) -> None:
+        if self.is_local:
+            create_local(Path(str(self._path(path).toUri().getPath())), data)
+            return
+        at_once = self._scheme in _CREATES_AT_ONCE
+        written = self._path(path if at_once else self.beside(path, f"_{uuid.uuid4().hex}.tmp"))
+        stream = self._fs.createFile(written).overwrite(False).recursive().opt(_IF_ABSENT, "true").build()
+        try:
+            stream.write(bytearray(data))
+        finally:
+            stream.close()
+        if not at_once and not self._fs.rename(written, self._path(path)):  # it exists
+            self._fs.delete(written, False)
 
     def delete_file(self, path: str) -> None:
         """Delete a file, if it exists."""

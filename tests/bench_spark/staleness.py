@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.spark.bundle import application_path
+from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.spark.histories import START, snapshot_id
 from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_manifest
 
@@ -91,7 +91,7 @@ def run_job(base: Path, min_idle: int, cores: int, memory: str, more: Sequence[s
         "--conf",
         "spark.ui.enabled=false",
     ]
-    command += [str(application_path("judge_staleness")), "--base", base.as_uri(), "--cluster", CLUSTER]
+    command += [str(APPLICATION), "judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER]
     command += ["--min-idle-seconds", str(min_idle), *more]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     peak, started, used = 0.0, time.monotonic(), children_seconds()

@@ -17,7 +17,7 @@ RUNS = 10_000
 BUDGET = 3_000
 """Histories that a mutant has to survive to count as not found."""
 FOUND = 16 / 17
-"""The share of the guards whose absence has to be noticed; docs/safety.md names the others, and which test holds them."""
+"""The share of the guards whose absence has to be noticed. docs/safety.md names the others, and what holds them."""
 
 
 def main(arguments: list[str] | None = None) -> int:

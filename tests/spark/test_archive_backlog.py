@@ -30,7 +30,7 @@ from airflow_kafka_groups.spark.backlog.archive import (
 )
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError, StorageError
-from airflow_kafka_groups.spark.jobs.archive_backlog import main, parse_arguments, run
+from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.ledger.plan_file import parse_plan, read_plan
@@ -95,7 +95,12 @@ def test_the_archive_equals_what_was_produced(
         assert bytes(row["key"]).decode() == f"k{row['offset']}"
     assert (summary["groups"], summary["records"], summary["offsets"], summary["exact"]) == (3, 11, 11, True)
     archives = tmp_path / "c" / "archives"
-    assert json.loads((archives / f"{snapshot_id}.json").read_text()) == summary
+    (path,) = archives.glob("*.json")
+    assert path.name == f"{archive_name(snapshot_id, groups)}.json"
+    assert json.loads(path.read_text()) == summary
+    with pytest.raises(JobError, match="an archive is never overwritten"):
+        archive(*(argument for group in reversed(groups) for argument in ("--group", group)))
+    assert archive("--group", "ab-007")["records"] == 2, "other groups of the same snapshot are not in its way"
     with pytest.raises(JobError, match="an archive is never overwritten"):
         archive("--group", "ab-007")
 

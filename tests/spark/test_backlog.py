@@ -9,8 +9,9 @@ import pytest
 
 from airflow_kafka_groups.spark.backlog.commit import (
     NotCommittedError,
+    NotVerifiedError,
     Observed,
-    commit_backlog,
+    commit_ends,
     offsets_to_commit,
     why_not_free,
 )
@@ -140,14 +141,14 @@ class FakeAdmin:
 
 
 OBSERVED = Observed(group_id="g", partitions=frozenset({A0, A1}), committed={A0: Commit(4), A1: Commit(9)})
-BACKLOG = Backlog(ranges=(Range(A0, 4, 7),), ends={A0: 7, A1: 9})
+ENDS = {A0: 7, A1: 9}
 
 
 def test_only_what_was_processed_is_committed() -> None:
     admin = FakeAdmin()
-    assert commit_backlog(admin, OBSERVED, BACKLOG) == {A0: 7}
+    assert commit_ends(admin, OBSERVED, ENDS) == {A0: 7}
     assert admin.altered == {A0: 7}
-    assert offsets_to_commit(BACKLOG, {}) == {A0: 7, A1: 9}
+    assert offsets_to_commit(ENDS, {}) == {A0: 7, A1: 9}
 
 
 @pytest.mark.parametrize(
@@ -164,13 +165,43 @@ def test_only_what_was_processed_is_committed() -> None:
 )
 def test_a_group_that_somebody_used_is_not_committed_for(admin: FakeAdmin, said: str) -> None:
     with pytest.raises(NotCommittedError, match=f"nothing was committed: .*{said}"):
-        commit_backlog(admin, OBSERVED, BACKLOG)
+        commit_ends(admin, OBSERVED, ENDS)
     assert admin.altered == {}
 
 
-def test_a_commit_that_does_not_read_back_is_told() -> None:
-    with pytest.raises(NotCommittedError, match="somebody else commits for this group"):
-        commit_backlog(FakeAdmin(keep_writes=False), OBSERVED, BACKLOG)
+def test_a_commit_that_reads_differently_is_an_outcome_of_its_own() -> None:
+    with pytest.raises(NotVerifiedError, match="somebody else commits for this group") as raised:
+        commit_ends(FakeAdmin(keep_writes=False), OBSERVED, ENDS)
+    assert raised.value.exit_code == 4
+
+
+class Unsure(FakeAdmin):
+    """Fail the commit after so many of its partitions are committed, and perhaps each reading after it."""
+
+    def __init__(self, kept: int, *, silent: bool = False) -> None:
+        super().__init__()
+        self.kept, self.silent = kept, silent
+
+    def alter(self, group_id: str, offsets: Any) -> None:
+        super().alter(group_id, dict(sorted(offsets.items())[: self.kept]))
+        self.group = GroupState("EMPTY", 0) if not self.silent else GroupState("GONE", 0)
+        raise JobError("no answer")
+
+    def committed(self, group_id: str, partitions: set[Partition]) -> dict[Partition, Commit]:
+        if self.group.state == "GONE":
+            raise JobError("no reading either")
+        return super().committed(group_id, partitions)
+
+
+def test_a_commit_without_an_answer_is_settled_by_reading_the_group() -> None:
+    both = {A0: 7, A1: 12}
+    assert commit_ends(Unsure(2), OBSERVED, both) == both
+    with pytest.raises(NotCommittedError, match="nothing was committed: no answer"):
+        commit_ends(Unsure(0), OBSERVED, both)
+    with pytest.raises(NotVerifiedError, match=r"a\[1\] of group 'g' was committed at 12 and reads 9: only a part"):
+        commit_ends(Unsure(1), OBSERVED, both)
+    with pytest.raises(NotVerifiedError, match="the commit was sent, but it cannot be read back: no answer"):
+        commit_ends(Unsure(2, silent=True), OBSERVED, both)
 
 
 def test_a_group_without_commits_may_not_exist_yet() -> None:

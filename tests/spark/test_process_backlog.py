@@ -16,8 +16,9 @@ from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
-from airflow_kafka_groups.spark.backlog.process import BacklogRequest, process_backlog
+from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.ranges import BacklogPolicy
+from airflow_kafka_groups.spark.backlog.request import BacklogRequest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from tests.lab.groups import commit_offsets
@@ -65,25 +66,23 @@ def test_a_transform_that_fails_commits_nothing(
         records.count()
         sys.exit(0)
 
-    def lazy(records: DataFrame) -> None:
-        records.select("value")
-
     def odd(records: DataFrame) -> Any:
         return records.count()
 
-    transforms.__dict__.update(fails=fails, leaves=leaves, lazy=lazy, odd=odd, same=lambda records: records)
+    transforms.__dict__.update(fails=fails, leaves=leaves, odd=odd, same=lambda records: records)
+    kept = ["--records", str(tmp_path / "records")]
     for name, said in {
-        "fails": "the transform failed: ValueError: no such customer. Nothing was committed",
+        "fails": "the transform failed: ValueError: no such customer. Its slice was not committed",
         "leaves": "the transform failed: SystemExit",
-        "lazy": "ran no Spark job",
         "odd": "returned a int",
         "same": "there is no --output",
     }.items():
         with pytest.raises(JobError, match=said):
-            submit("--group", "pb-f", "--transform", f"users_transforms:{name}")
+            submit("--group", "pb-f", *kept, "--transform", f"users_transforms:{name}")
     (tmp_path / "taken").mkdir()
-    with pytest.raises(Exception, match="PATH_ALREADY_EXISTS"):
-        submit("--group", "pb-f", "--transform", "users_transforms:same", "--output", str(tmp_path / "taken"))
+    (tmp_path / "taken" / "part-0").touch()
+    with pytest.raises(JobError, match=r"taken exists and has part-0: give another --output, or --output-mode append"):
+        submit("--group", "pb-f", *kept, "--transform", "users_transforms:same", "--output", str(tmp_path / "taken"))
     assert seen == [3]
     assert committed(kafka, "pb-f", ("pb-f", 0)) == [2]
 
@@ -143,9 +142,13 @@ def test_fetched_offsets_bound_the_read_and_have_to_hold_still(
     assert [row["offset"] for row in json.loads(result.read_text())["to_commit"]] == [6]
 
     commit_offsets(kafka, {"pb-x": {("pb-x", 0): 3}})
-    with pytest.raises(JobError, match=r"moved since its offsets were fetched.*pb-x\[0\]: 2 then, 3 now"):
+    with pytest.raises(JobError, match=r"not where run \S+ left it.*pb-x\[0\]: 2 then, 3 now.*Fetch its offsets again"):
         submit(*given, "--no-commit", "--result", str(result))
-    assert not result.exists(), "the result of a run that failed must not be taken for this one's"
+    failed = json.loads(result.read_text())
+    assert (failed["outcome"], failed["backlog_id"], "to_commit" in failed) == ("failed", "b", False)
+    assert "Fetch its offsets again" in failed["error"]
+    with pytest.raises(JobError, match=r"moved since its offsets were fetched.*pb-x\[0\]: 2 then, 3 now. Fetch them"):
+        submit(*given, "--records", str(tmp_path / "other"), "--output-mode", "append")
     fetched_file(path, "pb-x", {("pb-x", 0): 3}, {("pb-x", 0): 6}, kafka_cluster_id="another")
     with pytest.raises(JobError, match="fetched from the cluster another"):
         submit(*given)

@@ -93,7 +93,7 @@ def test_every_end_has_its_exit_code(
         commit_offsets(kafka, {"pb-z": {("pb-z", 0): 2}})
 
     transforms.__dict__.update(fails_in_spark=fails_in_spark, somebody_commits=somebody_commits)
-    common = ["--kafka-properties", properties, "--group"]
+    common = ["--kafka-properties", properties, "--records", str(tmp_path / "records"), "--group"]
     ends = [
         ([*common, "pb-z", "--transform", "users_transforms:fails_in_spark"], 1, "no good record"),
         ([*common, "pb-none", "--output", str(tmp_path / "o")], 1, "has no commits to be seen"),
@@ -106,7 +106,10 @@ def test_every_end_has_its_exit_code(
         assert last_line.startswith("process_group_backlog: error: ")
         assert said in last_line
         assert "ommitted" in last_line or code == 1
-    assert main([*common, "pb-z", "--output", str(tmp_path / "out")]) == 0
+    again = [*common, "pb-z", "--output", str(tmp_path / "out")]
+    assert main(again) == 1
+    assert "Somebody else moved it: look at it. Then begin at its present commits" in capsys.readouterr().err
+    assert main([*again, "--start-over"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["committed"] == 1
 
 
@@ -137,6 +140,8 @@ GOOD = ["--kafka-properties", "x", "--group", "g", "--output", "/o"]
     ("arguments", "said"),
     [
         (GOOD[:4], "--output (got None): give an output, a --transform, or both"),
+        ([*GOOD[:4], "--transform", "m:f"], "--records (got None): give a folder for what a restart needs"),
+        ([*GOOD, "--max-records-per-slice", "-1"], "--max-records-per-slice (got -1): give 0 or more"),
         (["--kafka-properties", "x", "--output", "/o"], "--group (got None): give a group"),
         (GOOD[2:], "the following arguments are required: --kafka-properties"),
         ([*GOOD, "--no-commit"], "--result (got None): give a path"),
@@ -162,7 +167,7 @@ def test_a_bad_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: 
 )
 def test_a_transform_that_is_not_there_is_told_before_a_broker_is_asked(submit: Submit, name: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
-        submit("--group", "g", "--transform", name)
+        submit("--group", "g", "--transform", name, "--records", "/r")
 
 
 def test_the_example_of_the_docs_runs(

@@ -13,15 +13,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.spark.bundle import application_path, write_bundle
+from airflow_kafka_groups.spark.__main__ import main
+from airflow_kafka_groups.spark.application import JOBS
+from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.spark_archive import quick_options
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
-JOB = application_path("judge_staleness")
-PACKAGE_ROOT = JOB.parents[3]
+PACKAGE_ROOT = APPLICATION.parents[2]
+JUDGE = "judge_staleness"
 
 
 def submit(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -47,10 +49,10 @@ def test_shipped_by_py_files_the_job_needs_no_installed_package(tmp_path: Path) 
         write_snapshot(tmp_path, number, seen(number))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    job = shutil.copy(JOB, elsewhere)
+    job = shutil.copy(APPLICATION, elsewhere)
     bundle = write_bundle(tmp_path / "jobs.zip")
     done = submit(
-        *("--py-files", str(bundle), str(job), "--base", tmp_path.as_uri(), "--cluster", CLUSTER),
+        *("--py-files", str(bundle), str(job), JUDGE, "--base", tmp_path.as_uri(), "--cluster", CLUSTER),
         *("--min-idle-seconds", "3600"),
         cwd=elsewhere,
     )
@@ -64,7 +66,7 @@ def test_shipped_by_py_files_the_job_needs_no_installed_package(tmp_path: Path) 
 
 def test_with_the_package_on_the_path_a_failure_is_explained_with_exit_code_1(tmp_path: Path) -> None:
     done = submit(
-        *(str(JOB), "--base", tmp_path.as_uri(), "--cluster", "nowhere", "--min-idle-seconds", "60"),
+        *(str(APPLICATION), JUDGE, "--base", tmp_path.as_uri(), "--cluster", "nowhere", "--min-idle-seconds", "60"),
         cwd=tmp_path,
         PYTHONPATH=str(PACKAGE_ROOT),
     )
@@ -75,7 +77,9 @@ def test_with_the_package_on_the_path_a_failure_is_explained_with_exit_code_1(tm
 
 
 def test_straight_from_a_checkout_a_bad_argument_ends_with_exit_code_2(tmp_path: Path) -> None:
-    done = submit(str(JOB), "--base", "/b", "--cluster", "c", "--min-idle-seconds", "never", cwd=tmp_path)
+    done = submit(
+        str(APPLICATION), JUDGE, "--base", "/b", "--cluster", "c", "--min-idle-seconds", "never", cwd=tmp_path
+    )
     assert done.returncode == 2
     assert "--min-idle-seconds: 'never' is not a number: give e.g. 604800" in done.stdout
 
@@ -96,6 +100,28 @@ def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_
     assert done.stdout.startswith(str(first))
 
 
-def test_a_job_that_does_not_exist_has_no_application_path() -> None:
-    with pytest.raises(FileNotFoundError, match="no job named 'nothing'"):
-        application_path("nothing")
+def test_every_job_has_its_help_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = APPLICATION.with_name("jobs")
+    assert set(JOBS) == {path.stem for path in folder.glob("[a-z]*.py")}
+    for job in JOBS:
+        with pytest.raises(SystemExit) as ended:
+            main([job, "--help"])
+        said = capsys.readouterr().out
+        assert (ended.value.code, said.splitlines()[0][: len(f"usage: {job}")]) == (0, f"usage: {job}")
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert all(f"  {job} " in said for job in JOBS)
+    for given in (["judge"], []):
+        with pytest.raises(SystemExit) as ended:
+            main(given)
+        assert ended.value.code == 2
+        assert "JOB" in capsys.readouterr().err
+
+
+def test_the_package_is_a_program(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE_ROOT)}
+    program = [sys.executable, "-m", "airflow_kafka_groups.spark", "lag_report", "--base", "/b"]
+    done = subprocess.run(program, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "usage: lag_report" in done.stderr) == (2, True)

@@ -109,7 +109,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
     if not layout.verdict_summary(snapshot_id).exists():
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
-            f"python -m airflow_kafka_groups.spark.jobs.judge_staleness --base {base} --cluster {layout.cluster} "
+            f"python -m airflow_kafka_groups.spark judge_staleness --base {base} --cluster {layout.cluster} "
             f"--snapshot-id {snapshot_id} --min-idle-seconds {min_idle_seconds:g}"
         )
     return snapshot_id

@@ -107,6 +107,11 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
     content = read_json(path, "the result of the Spark job", MaintenanceError)
     if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
         raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
+    if content.get("outcome", "processed") != "processed":  # results of earlier versions have no outcome
+        raise MaintenanceError(
+            f"according to {path}, the job ended as {content['outcome']!r}, not with everything processed and left to "
+            "commit: run it again with --no-commit"
+        )
     if content.get("committed"):
         raise MaintenanceError(f"according to {path}, the job has already committed: run it with --no-commit")
     try:

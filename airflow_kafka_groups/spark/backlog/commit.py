@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.admin import GroupState
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
@@ -20,6 +19,12 @@ class NotCommittedError(JobError):
     """The offsets were not committed although the records are processed; the message says why."""
 
     exit_code = 3
+
+
+class NotVerifiedError(JobError):
+    """The commit was sent, and cannot be read back, or reads differently: the message says how."""
+
+    exit_code = 4
 
 
 class CommitAdmin(Protocol):
@@ -73,39 +78,48 @@ def moved(before: Mapping[Partition, Commit], now: Mapping[Partition, Commit]) -
     ]
 
 
-def offsets_to_commit(backlog: Backlog, committed: Mapping[Partition, Commit]) -> dict[Partition, int]:
+def offsets_to_commit(ends: Mapping[Partition, int], committed: Mapping[Partition, Commit]) -> dict[Partition, int]:
     """Return the offsets that differ from the committed ones.
 
-    :param backlog: the processed backlog.
+    :param ends: the offsets up to which each partition is processed.
     :param committed: the commits before.
     """
-    return {
-        where: end for where, end in backlog.ends.items() if where not in committed or committed[where].offset != end
-    }
+    return {where: end for where, end in ends.items() if where not in committed or committed[where].offset != end}
 
 
-def commit_backlog(admin: CommitAdmin, observed: Observed, backlog: Backlog) -> dict[Partition, int]:
-    """Commit the ends of a processed backlog; return the committed offsets.
+def commit_ends(admin: CommitAdmin, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Commit the ends of what was processed; return the committed offsets.
 
     :param admin: a client.
-    :param observed: the group before the work began.
-    :param backlog: the processed backlog.
+    :param observed: the group before: it must not have changed.
+    :param ends: the offsets up to which each partition is processed.
 
-    Raises ``NotCommittedError``; then nothing is committed, unless its message says that the result is unknown.
+    Raises ``NotCommittedError`` if nothing is committed, ``NotVerifiedError`` if that is not known.
     """
     group_id = observed.group_id
-    wanted = offsets_to_commit(backlog, observed.committed)
+    wanted = offsets_to_commit(ends, observed.committed)
     if not wanted:
         return {}
     _check_unused(admin, observed)
+    problem: JobError | None = None
     try:
         admin.alter(group_id, wanted)
+    except JobError as exc:  # a lost answer leaves it open: what the group has now decides
+        problem = exc
+    try:
+        now = admin.committed(group_id, set(wanted))
     except JobError as exc:
-        raise NotCommittedError(
-            f"{exc}. Some partitions may be committed: look at the group before you run the job again"
-        ) from exc
-    _check_written(admin, group_id, wanted)
-    return wanted
+        raise NotVerifiedError(f"the commit was sent, but it cannot be read back: {problem or exc}") from exc
+    differ = {where for where, offset in wanted.items() if where not in now or now[where].offset != offset}
+    if not differ:
+        return wanted
+    if problem is not None and not moved({w: c for w, c in observed.committed.items() if w in wanted}, now):
+        raise NotCommittedError(f"nothing was committed: {problem}") from problem
+    where = min(differ)
+    raise NotVerifiedError(
+        f"{where} of group {group_id!r} was committed at {wanted[where]} and reads {_offset(now.get(where))}: "
+        + (f"only a part is committed, because {problem}" if problem else "somebody else commits for this group")
+    ) from problem
 
 
 def _check_unused(admin: CommitAdmin, observed: Observed) -> None:
@@ -121,19 +135,6 @@ def _check_unused(admin: CommitAdmin, observed: Observed) -> None:
         raise NotCommittedError(
             f"nothing was committed: group {group_id!r} moved meanwhile in {len(differ)} partition(s): {differ[0]}"
         )
-
-
-def _check_written(admin: CommitAdmin, group_id: str, wanted: Mapping[Partition, int]) -> None:
-    try:
-        now = admin.committed(group_id, set(wanted))
-    except JobError as exc:
-        raise NotCommittedError(f"committed, but it cannot be read back: {exc}") from exc
-    for where, offset in wanted.items():
-        if where not in now or now[where].offset != offset:
-            raise NotCommittedError(
-                f"{where} of group {group_id!r} was committed at {offset} and reads {_offset(now.get(where))}: "
-                "somebody else commits for this group"
-            )
 
 
 def _offset(commit: Commit | None) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,17 @@ def commit_rows(commits: Mapping[Partition, Commit]) -> list[dict[str, Any]]:
         }
         for where, commit in sorted(commits.items())
     ]
+
+
+def parse_commits(rows: Iterable[Mapping[str, Any]]) -> dict[Partition, Commit]:
+    """Return the commits of JSON rows, as ``commit_rows`` made them.
+
+    :param rows: the rows.
+    """
+    return {
+        Partition(row["topic"], row["partition"]): Commit(row["offset"], row["leader_epoch"], row["metadata"])
+        for row in rows
+    }
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Archive unread records of groups to be deleted: ``spark-submit archive_backlog.py --base … --cluster … --plan-id …``.
+"""Archive unread records of groups to be deleted.
 
 Run it before the groups are deleted. The last line on stdout is the summary as JSON, which is also written next to the
 archive, as the last file: an archive without it is incomplete. Exit code 0: archived; 1: the job failed; 2: invalid
@@ -8,19 +8,16 @@ argument.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
-
-if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
-    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
@@ -45,6 +42,7 @@ from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "archive_backlog"
+_logger = PySparkLogger.getLogger(__name__)
 _POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only partitions with a commit are archived
 
 
@@ -53,7 +51,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
     :param argv: arguments without the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
@@ -83,7 +81,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     warnings = prepare_kafka(spark)
     for warning in warnings:
-        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+        _logger.warning(warning)
     properties = load_properties(spark, arguments.kafka_properties)
     folder = f"{arguments.base}/{arguments.cluster}"
     group_ids, snapshot_id = set(arguments.group), arguments.snapshot_id
@@ -94,7 +92,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     snapshot = history.judged
     # Each attempt has its own folder, so that an incomplete one does not stop a retry; the summary names the valid
     # folder.
-    name = f"{folder}/{paths.ARCHIVES}/{arguments.plan_id or snapshot.snapshot_id}"
+    name = f"{folder}/{paths.ARCHIVES}/{arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids)}"
     output = arguments.output or f"{name}-{uuid.uuid4().hex[:8]}"
     summary_path = f"{arguments.output or name}.json"
     storage = Storage(spark, output)
@@ -138,6 +136,15 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         )
     storage.write_text(summary_path, json.dumps(summary, indent=1) + "\n")
     return summary
+
+
+def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
+    """Return the name of an archive of chosen groups: others of the same snapshot have another one.
+
+    :param snapshot_id: the snapshot.
+    :param group_ids: the groups.
+    """
+    return f"{snapshot_id}-{hashlib.sha256(json.dumps(sorted(group_ids)).encode()).hexdigest()[:16]}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -205,5 +212,5 @@ def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
             )
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

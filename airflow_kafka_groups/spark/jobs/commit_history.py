@@ -1,4 +1,4 @@
-"""Find the last commit of each group: ``spark-submit commit_history.py --kafka-properties … --output …``.
+"""Find the last commit of each group.
 
 Decodes ``__consumer_offsets``, and writes the newest commit of each group, topic and partition, and for each group
 since when it is quiet, without any snapshot history. It changes nothing in Kafka and joins no group. The last line on
@@ -13,15 +13,11 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
-    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
@@ -33,6 +29,7 @@ from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "commit_history"
+_logger = PySparkLogger.getLogger(__name__)
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -40,7 +37,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
     :param argv: arguments without the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
     parser.add_argument("--output", required=True, help="folder of the tables commits and groups, replaced if there")
     parser.add_argument("--summary", help="file of the summary (default OUTPUT/summary.json)")
@@ -85,7 +82,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             "Run the job again when the transaction has ended"
         )
     for warning in warnings:
-        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+        _logger.warning(warning)
     summary = {
         "job": JOB,
         "kafka_cluster_id": cluster_id,
@@ -130,5 +127,5 @@ def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Judge which groups of a cluster are stale: ``spark-submit judge_staleness.py --base … --cluster …``.
+"""Judge which groups of a cluster are stale.
 
 Reads the snapshots of one cluster and writes one verdict per group, see docs/formats.md. The last line on stdout is the
 summary as JSON. Exit code 0: judged; 1: the job failed, and its output cannot be planned from; 2: invalid argument. The
@@ -15,14 +15,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
-
-if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
-    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
@@ -44,6 +40,7 @@ from airflow_kafka_groups.spark.staleness.transforms import judge
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "judge_staleness"
+_logger = PySparkLogger.getLogger(__name__)
 _SHOWN = 20
 _LONGEST_RETENTION_MINUTES = 100 * 366 * 1440
 _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
@@ -54,7 +51,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
     :param argv: arguments without the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
@@ -100,7 +97,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     warnings = prepare(spark)
     for warning in warnings:
-        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+        _logger.warning(warning)
     policy = _policy(arguments)
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
@@ -122,7 +119,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         Storage(spark, summary_path).delete_file(summary_path)
         commits = _last_commits(stack, spark, arguments, history.judged)
         for warning in commits.warnings:
-            print(f"{JOB}: warning: {warning}", file=sys.stderr)
+            _logger.warning(warning)
         verdicts = _with_commits(judged_by, commits).transform(decided.result())
         counts = write_verdicts(verdicts, output, groups, few=judged_by.observations <= FEW_ROWS)
         judged = rows_on_storage(spark, output)
@@ -233,5 +230,5 @@ def _with_commits(judged_by: JudgedHistory, commits: LastCommits) -> DataFrame:
     return judged_by.state if commits.rows is None else judged_by.state.transform(with_last_commits(commits.rows))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

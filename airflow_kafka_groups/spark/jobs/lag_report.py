@@ -1,4 +1,4 @@
-"""Report how far groups lag, in messages and seconds: ``spark-submit lag_report.py --base … --cluster …``.
+"""Report how far groups lag, in messages and seconds.
 
 By group, topic and owner, from a snapshot. The last line on stdout is the summary as JSON, which is also written next
 to the tables, as the last file. Exit code 0: reported; 1: the job failed; 2: invalid argument.
@@ -11,16 +11,12 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from pyspark import StorageLevel
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
-    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
@@ -34,6 +30,7 @@ from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "lag_report"
+_logger = PySparkLogger.getLogger(__name__)
 TABLES = {
     "partitions": (),
     "groups": ("group_id", "owner", "state"),
@@ -48,7 +45,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
     :param argv: arguments without the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
@@ -73,7 +70,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     warnings = prepare_kafka(spark) if arguments.kafka_properties else prepare(spark)
     for warning in warnings:
-        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+        _logger.warning(warning)
     owners: tuple[OwnerRule, ...] = ()
     if arguments.owners:
         owners = parse_owners(Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
@@ -146,5 +143,5 @@ def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:
     return [row.asDict() for row in ordered.collect()]
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

@@ -1,7 +1,8 @@
-"""Process exactly the unread records of a group, then commit: ``spark-submit process_group_backlog.py --group …``.
+"""Process exactly the unread records of a group, then commit.
 
-The last line on stdout is the summary as JSON. Exit code 0: processed (and committed); 1: the job failed, and nothing
-was committed; 2: invalid argument; 3: processed but NOT committed, e.g. because the group was used meanwhile.
+The last line on stdout is the summary as JSON. Exit code 0: processed (and committed); 1: the job failed, and of the
+slice in work nothing was committed; 2: invalid argument; 3: processed but NOT committed, e.g. because the group was
+used meanwhile; 4: the commit was sent and cannot be verified. After 1, 3, 4 or a kill, the same command continues.
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
-if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
-    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
-
 from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.paths import BACKLOG_RECORDS
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
 from airflow_kafka_groups.spark.backlog.file import parse_fetched
-from airflow_kafka_groups.spark.backlog.process import BacklogRequest, Handler, process_backlog
+from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
+from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, BacklogPolicy
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.backlog.record import TakenOverError
+from airflow_kafka_groups.spark.backlog.request import BacklogRequest
+from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_context
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.preflight import prepare_kafka
@@ -34,8 +36,10 @@ from airflow_kafka_groups.spark.program import run_program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "process_group_backlog"
-OUTPUT_MODES = ("errorifexists", "append", "overwrite")
-Transform = Callable[[DataFrame], DataFrame | None]
+_logger = PySparkLogger.getLogger(__name__)
+_FAILED = "Nothing was committed, except for slices recorded before: the same command continues after them"
+Transform = Callable[[DataFrame, BacklogContext], DataFrame | None]
+Handler = Callable[[DataFrame, BacklogContext], None]
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -43,13 +47,13 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
     :param argv: arguments without the program's name. Default: those of the process.
     """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition(":")[0] + ".")
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
     add("--group", help="the group; its offsets are fetched now")
     add("--backlog", metavar="PATH", help="offsets fetched before, as GroupOffsetsToSparkOperator writes them")
     add("--topic", action="append", default=[], help="only this topic; repeatable (default: all with commits)")
-    add("--transform", metavar="MODULE:FUNCTION", help="gets the DataFrame; returns one (for --output) or None")
+    add("--transform", metavar="MODULE:FUNCTION", help="gets the DataFrame and, if it takes it, a context")
     add("--output", metavar="PATH", help="write the DataFrame there")
     add("--format", default="parquet", help="format of the output (default parquet)")
     add("--output-mode", choices=OUTPUT_MODES, default=OUTPUT_MODES[0])
@@ -57,7 +61,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     for name, choices in POLICY_CHOICES.items():
         add(f"--{name.replace('_', '-')}", choices=choices, default=choices[0])
     add("--no-commit", action="store_true", help="leave the commit to somebody else, who reads --result")
-    add("--result", metavar="PATH", help="also write the summary there, with what is to be committed")
+    add("--result", metavar="PATH", help="also write the summary there, also if the job fails")
+    add("--max-records-per-slice", type=int, default=0, help="process and commit so many at once (default 0: all)")
+    add("--records", metavar="FOLDER", help="of what a restart needs (default beside --backlog, --output or --result)")
+    add("--start-over", action="store_true", help="begin at the group's commits, although an earlier run did not end")
     add("--max-records-per-partition", type=int, default=0, help="of a Spark task (default 0: no limit)")
     arguments = parser.parse_args(argv)
     try:
@@ -72,15 +79,36 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
     :param spark: the session; it is set to UTC.
     :param arguments: the result of ``parse_arguments``.
+
+    The summary is written to ``--result`` also when an error is raised.
     """
-    handle = handler(arguments)
+    if arguments.result:  # an older result must not be mistaken for this one
+        Storage(spark, arguments.result).delete_file(arguments.result)
+    summary: dict[str, Any] = {"job": JOB, "format": FORMAT, "backlog_id": None, "outcome": "failed", "error": None}
+    summary |= {"output": arguments.output, "warnings": []}
+    try:
+        _run(spark, arguments, summary)
+    except Exception as exc:
+        summary["error"] = first_line(exc)
+        summary.pop("to_commit", None)  # only what is processed completely may be committed by somebody else
+        raise
+    finally:
+        if arguments.result:
+            Storage(spark, arguments.result).write_text(arguments.result, json.dumps(summary, indent=1) + "\n")
+    return summary
+
+
+def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, Any]) -> None:
+    output = Output(spark, arguments.output, arguments.format, arguments.output_mode) if arguments.output else None
+    handle = handler(arguments.transform, output)
     warnings = prepare_kafka(spark, python_on_workers=bool(arguments.transform))
     for warning in warnings:
-        print(f"{JOB}: warning: {warning}", file=sys.stderr)
+        _logger.warning(warning)
     properties = load_properties(spark, arguments.kafka_properties)
     fetched = None
     if arguments.backlog:
         fetched = parse_fetched(Storage(spark, arguments.backlog).read_text(arguments.backlog), arguments.backlog)
+        summary["backlog_id"] = fetched.backlog_id
     request = BacklogRequest(
         group_id=arguments.group or (fetched.group_id if fetched else ""),
         topics=frozenset(arguments.topic),
@@ -88,46 +116,56 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         policy=BacklogPolicy(**{name: getattr(arguments, name) for name in POLICY_CHOICES}),
         isolation_level=arguments.isolation_level,
         commit=not arguments.no_commit,
+        max_records_per_slice=arguments.max_records_per_slice,
+        start_over=arguments.start_over,
     )
-    if arguments.output:
-        require_shared(spark, arguments.output)
-    if arguments.result:  # an older result must not be mistaken for this one
-        Storage(spark, arguments.result).delete_file(arguments.result)
-    records = arguments.max_records_per_partition
-    options = {"maxRecordsPerPartition": str(records)} if records else {}
-    found = process_backlog(spark, properties, request, handle, options=options)
-    summary = {
-        "job": JOB,
-        "format": FORMAT,
-        "backlog_id": fetched.backlog_id if fetched else None,
-        **found,
-        "output": arguments.output,
-        "warnings": warnings,
-    }
-    if arguments.result:
-        Storage(spark, arguments.result).write_text(arguments.result, json.dumps(summary, indent=1) + "\n")
-    return summary
+    records = records_folder(spark, arguments)
+    for path in filter(None, (arguments.output, records)):
+        require_shared(spark, path)
+    most = arguments.max_records_per_partition
+    options = {"maxRecordsPerPartition": str(most)} if most else {}
+    try:
+        process_backlog(spark, properties, request, handle, options=options, records=records, into=summary)
+    except TakenOverError:
+        if output is not None:
+            output.discard()
+        raise
+    finally:
+        summary["warnings"] = [*warnings, *summary["warnings"]]
 
 
-def handler(arguments: argparse.Namespace) -> Handler:
-    """Build the function that takes the records. The user's function is imported here, before a broker is accessed.
+def records_folder(spark: SparkSession, arguments: argparse.Namespace) -> str:
+    """Return the folder of the records: every try of the same command finds the same one.
 
+    :param spark: the session.
     :param arguments: the result of ``parse_arguments``.
     """
-    transform = load_transform(arguments.transform) if arguments.transform else None
+    if arguments.records:
+        return str(arguments.records)
+    known = arguments.backlog or arguments.output or arguments.result
+    return Storage(spark, known).beside(known, BACKLOG_RECORDS)
 
-    def handle(records: DataFrame) -> None:
-        made = records if transform is None else _transformed(transform, records)
+
+def handler(transform: str | None, output: Output | None) -> Handler:
+    """Build the function that takes a slice. The user's function is imported here, before a broker is accessed.
+
+    :param transform: ``module:function``; ``None`` for the records unchanged.
+    :param output: where a DataFrame is written that the transform returns.
+    """
+    function = with_context(load_transform(transform)) if transform else None
+
+    def handle(records: DataFrame, context: BacklogContext) -> None:
+        made = records if function is None else _transformed(function, records, context)
         if made is None:
             return
-        if not arguments.output:
+        if output is None:
             raise JobError("the transform returned a DataFrame, and there is no --output to write it to")
-        made.write.format(arguments.format).mode(arguments.output_mode).save(arguments.output)
+        output.write(made, context)
 
     return handle
 
 
-def load_transform(name: str) -> Transform:
+def load_transform(name: str) -> Callable[..., Any]:
     """Import ``module:function``.
 
     :param name: as typed by the user.
@@ -150,45 +188,52 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name. Default: those of the process.
     """
-    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was committed", say=_say, shown=_shown)
+    return run_program(JOB, run, parse_arguments(argv), failed=_FAILED, say=_say, shown=_shown)
 
 
 def _say(exc: JobError) -> str:
     if isinstance(exc, NotCommittedError):
-        return f"the records are processed, but {exc}"
+        return f"the records are processed, but {exc}. The same command continues the run"
     return f"{exc}. Nothing was committed" if isinstance(exc, ArgumentError) else str(exc)
 
 
 def _shown(summary: dict[str, Any]) -> dict[str, Any]:
-    lists = {name: len(summary[name]) for name in ("before", "ends", "to_commit")}  # the result has all of them
+    names = ("before", "ends", "to_commit", "processed", "uncommitted")  # the result has all of them
+    lists = {name: len(summary[name]) for name in names}
     return {**summary, **lists}
 
 
-def _transformed(transform: Transform, records: DataFrame) -> DataFrame | None:
+def _transformed(transform: Transform, records: DataFrame, context: BacklogContext) -> DataFrame | None:
     try:
-        made = transform(records)
+        made = transform(records, context)
     except SPARK_ERRORS:
         raise
     except (Exception, SystemExit) as exc:  # the user's code: whatever it raises, nothing may be committed
         traceback.print_exc()
-        raise JobError(f"the transform failed: {type(exc).__name__}: {exc}. Nothing was committed") from exc
+        raise JobError(f"the transform failed: {type(exc).__name__}: {exc}. Its slice was not committed") from exc
     if made is not None and not isinstance(made, DataFrame):
         raise JobError(f"the transform returned a {type(made).__name__}, not a DataFrame or None")
     return made
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    for name in ("group", "backlog", "transform", "output", "result"):
+    for name in ("group", "backlog", "transform", "output", "result", "records"):
         setattr(arguments, name, getattr(arguments, name) or None)  # a template that rendered to nothing
     if not (arguments.group or arguments.backlog):
         raise ArgumentError("--group", arguments.group, "give a group, or its fetched offsets by --backlog")
     if not (arguments.transform or arguments.output):
         raise ArgumentError("--output", arguments.output, "give an output, a --transform, or both")
-    if arguments.max_records_per_partition < 0:
-        raise ArgumentError("--max-records-per-partition", arguments.max_records_per_partition, "give 0 or more")
+    for option in ("--max-records-per-partition", "--max-records-per-slice"):
+        if (most := getattr(arguments, option[2:].replace("-", "_"))) < 0:
+            raise ArgumentError(option, most, "give 0 or more")
     if arguments.no_commit and not arguments.result:
         raise ArgumentError("--result", arguments.result, "give a path: with --no-commit somebody else has to read it")
+    if not (arguments.records or arguments.backlog or arguments.output or arguments.result):
+        remedy = (
+            "give a folder for what a restart needs: there is no --output, --result or --backlog beside which it can be"
+        )
+        raise ArgumentError("--records", arguments.records, remedy)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

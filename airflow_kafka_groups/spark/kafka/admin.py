@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
+from airflow_kafka_groups.spark.session import jvm_of
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000
@@ -41,7 +42,7 @@ class KafkaAdmin:
     """
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
-        jvm: Any = spark._jvm
+        jvm = jvm_of(spark, "an access to Kafka")
         self._jvm = jvm
         self._kafka: Any = jvm.org.apache.kafka
         self._admin: Any = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.session import jvm_of, settings_of
 
 OPTION = "--kafka-properties"
 READ_ONLY = "kafka_groups.read_only"
@@ -32,6 +34,7 @@ _SPARKS_OWN = frozenset(
         "interceptor.classes",
     }
 )
+_REDACTED = "spark.sql.redaction.options.regex"
 _HIDDEN_OPTIONS = "(?i)url|secret|password|token|jaas|credential|[.]key|certificate"
 _HIDDEN_NAMES = "(?i)secret|password|[.]key$"
 _JAAS_OPTION = r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"'
@@ -92,9 +95,10 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
     found = next((place for place in _places(path) if place.is_file()), None)
     if found is None:
         raise ArgumentError(OPTION, path, "there is no such file: give a local path, or ship it by --files")
-    properties = spark._jvm.java.util.Properties()  # type: ignore[union-attr]
+    java = jvm_of(spark, "reading Kafka properties").java
+    properties = java.util.Properties()
     try:
-        properties.load(spark._jvm.java.io.StringReader(found.read_text("utf-8")))  # type: ignore[union-attr]
+        properties.load(java.io.StringReader(found.read_text("utf-8")))
     except (OSError, UnicodeDecodeError, *SPARK_ERRORS):  # the cause may quote a line of the file
         raise ArgumentError(OPTION, path, "it cannot be read as a Java properties file") from None
     settings = {str(name): str(properties.getProperty(name)) for name in properties.stringPropertyNames()}
@@ -122,9 +126,11 @@ def check_properties(settings: dict[str, str], path: str) -> KafkaProperties:
     return KafkaProperties(kafka, own.get(READ_ONLY) == "true", _patterns(own.get(PROTECTED, "[]"), path))
 
 
-def hide_options(spark: SparkSession) -> None:
-    """Configure Spark to redact the options of data sources in plans and logs."""
-    spark.conf.set("spark.sql.redaction.options.regex", _HIDDEN_OPTIONS)
+def options_hidden(spark: SparkSession) -> AbstractContextManager[None]:
+    """Redact the options of data sources in plans and logs within a block, besides what the user's session redacts."""
+    users = spark.conf.get(_REDACTED, None)
+    hidden = f"(?:{users})|(?:{_HIDDEN_OPTIONS})" if users else _HIDDEN_OPTIONS
+    return settings_of(spark, {_REDACTED: hidden})
 
 
 def _patterns(text: str, path: str) -> tuple[str, ...]:

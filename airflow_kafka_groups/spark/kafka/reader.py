@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 
 from airflow_kafka_groups.spark.errors import JobError, first_line
 from airflow_kafka_groups.spark.kafka.offsets import Range
-from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, hide_options
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.schemas import table_schema
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
@@ -118,12 +118,12 @@ def read_ranges(
     :param isolation_level: ``read_committed`` (default) omits records of aborted transactions.
     :param options: further options of the source, e.g. ``maxRecordsPerPartition``.
 
-    Records that retention removes before they are read fail the read: nothing is omitted silently.
+    Records that retention removes before they are read fail the read: nothing is omitted silently. Call it within
+    ``options_hidden``, so that no plan or log shows the connection's secrets.
     """
     wanted = list(ranges)
     if not any(each.offsets > 0 for each in wanted):
         return spark.createDataFrame([], RECORD_SCHEMA)
-    hide_options(spark)
     reader = spark.read.format("kafka").option("includeHeaders", "true")
     patience = {} if spark.sparkContext.getConf().contains(_NETWORK_TIMEOUT) else {_POLL: str(_PATIENCE_MS)}
     settings = {

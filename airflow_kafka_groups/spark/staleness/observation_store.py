@@ -29,7 +29,7 @@ from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, read_rows
-from airflow_kafka_groups.spark.preflight import fit_plans, set_default
+from airflow_kafka_groups.spark.preflight import PARALLEL_LISTING, fit_plans, set_default
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.storage import Storage
@@ -96,7 +96,7 @@ class ObservationStore:
         self._root = f"{folder}/{paths.OBSERVATIONS}"
         self._storage = Storage(spark, folder)
         if self._storage.is_local:  # a Spark job that lists files pays off only where each listing takes a while
-            set_default(spark, "spark.sql.sources.parallelPartitionDiscovery.threshold", 100_000)
+            set_default(spark, PARALLEL_LISTING, 100_000)
 
     def complete(self, history: History) -> tuple[dict[str, ObservationManifest], int]:
         """Return the verified observations of all snapshots, by id, and how many had to be reduced for it.

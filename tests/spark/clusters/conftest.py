@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.spark.bundle import application_path, write_bundle
+from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.oidc import Provider
@@ -44,7 +44,7 @@ def jars() -> str:
 
 @pytest.fixture
 def job(cluster: SparkCluster, jars: str, tmp_path: Path) -> Job:
-    """Submit a job: its file, copied away from the package, and the package as a zip, beside other ``py_files``."""
+    """Submit a job: the application, copied away from the package, and the package as a zip, beside ``py_files``."""
     bundle = write_bundle(tmp_path / "jobs.zip")
 
     def submit(
@@ -54,8 +54,8 @@ def job(cluster: SparkCluster, jars: str, tmp_path: Path) -> Job:
         py_files: tuple[Path, ...] = (),
         **more: Any,
     ) -> Done:
-        alone = shutil.copy(application_path(name), tmp_path)
+        alone = shutil.copy(APPLICATION, tmp_path)
         shipped = ",".join(str(path) for path in (bundle, *py_files))
-        return cluster.submit(alone, *arguments, options=["--py-files", shipped, *options], **more)
+        return cluster.submit(alone, name, *arguments, options=["--py-files", shipped, *options], **more)
 
     return submit

@@ -124,7 +124,7 @@ def test_an_output_that_executors_would_write_to_disks_of_their_own_is_refused(
     done = job("process_group_backlog", *arguments, *transform, settings=pythons)
     assert done.returncode == 1, done.stdout
     assert "error: file:///proc/self/cwd/out is on the driver's own disk: the executors do not see" in last_line(done)
-    assert "warning: Python does not run on the executors: " in done.stdout
+    assert "Python does not run on the executors: " in done.stdout
     assert 'Cannot run program "/no/python3"' in done.stdout
     assert committed(brokers.bootstrap, "cl-left", ("cl-t", 0)) == [2]
 

@@ -49,7 +49,7 @@ def test_a_storage_that_replaces_files_is_found_out(tmp_path: Path, monkeypatch:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
-    monkeypatch.setattr(durable_files, "_create_local", replace)
+    monkeypatch.setattr(durable_files, "create_local", replace)
     assert found(tmp_path)["exclusive creation"] is Status.FAILED
 
 

@@ -186,6 +186,8 @@ def test_what_the_connection_forbids_is_not_committed(
         ({"backlog_id": "other"}, "is not the result of process_group_backlog for b"),
         ({"job": "lag_report"}, "is not the result of process_group_backlog for b"),
         ({"committed": 1}, "has already committed"),
+        ({"outcome": "failed"}, "the job ended as 'failed', not with everything processed"),
+        ({"outcome": "not_committed"}, "the job ended as 'not_committed'"),
         ({"before": None}, "is damaged"),
         ({"format": 2}, "has the format 2"),
     ],
@@ -256,11 +258,11 @@ def test_the_secret_is_in_a_file_of_its_own_while_the_job_runs(spark_hook: type[
     assert "kafka_groups.read_only=true" in submitted.content
     assert not submitted.path.parent.exists()
     assert SECRET not in str(submitted.arguments)
-    given = ["--group", "g", "--kafka-properties", str(submitted.path)]
+    given = ["process_group_backlog", "--group", "g", "--kafka-properties", str(submitted.path)]
     assert submitted.arguments["application_args"] == given
     assert submitted.arguments["conf"] == {}
-    assert submitted.properties == "spark.app.from defaults\n\n\na=b\n"
-    assert submitted.application.endswith("spark/jobs/process_group_backlog.py")
+    assert submitted.properties == "spark.app.from defaults\n\n\na=b\nspark.yarn.maxAppAttempts=1\n"
+    assert submitted.application.endswith("spark/application.py")
     operator.on_kill()
     assert submitted.killed
 
@@ -317,7 +319,15 @@ def test_a_driver_elsewhere_gets_the_file_shipped(
     KafkaSparkSubmitOperator(task_id="t", application="lag_report", spark=arguments).execute({})
     (submitted,) = spark_hook.made
     assert submitted.arguments["files"] == f"/other,{submitted.path}"
-    assert submitted.arguments["application_args"] == ["--kafka-properties", "kafka.properties"]
+    assert submitted.arguments["application_args"] == ["lag_report", "--kafka-properties", "kafka.properties"]
+
+
+def test_yarn_starts_no_second_driver_unless_the_task_says_so(spark_hook: type[FakeSparkHook]) -> None:
+    for conf in (None, {"spark.yarn.maxAppAttempts": "3"}):
+        KafkaSparkSubmitOperator(task_id="t", application="process_group_backlog", spark={"conf": conf}).execute({})
+    first, second = (str(submitted.properties) for submitted in spark_hook.made)
+    assert "spark.yarn.maxAppAttempts=1" in first
+    assert "spark.yarn.maxAppAttempts=3" in second
 
 
 def test_a_job_that_does_not_exist_is_told_before_anything_is_written(spark_hook: type[FakeSparkHook]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.exceptions import (
     JournalError,
     OutcomeUnknownError,
@@ -183,10 +184,10 @@ class Storage:
     """A storage that fails at the n-th file that is created, before or after the file is there."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fails_at: int, error: BaseException, *, written: bool) -> None:
-        self._create = durable_files._create_local
+        self._create = create_local
         self._fails_at, self._error, self._written = fails_at, error, written
         self.created = 0
-        monkeypatch.setattr(durable_files, "_create_local", self.create)
+        monkeypatch.setattr(durable_files, "create_local", self.create)
 
     def create(self, path: Path, data: bytes) -> None:
         self.created += 1

@@ -1,0 +1,61 @@
+"""Take a snapshot of groups with their offsets, for the Spark jobs and for plans. Nothing in Kafka is changed."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of
+from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
+from airflow_kafka_groups.cli.messages import progress_bars, say
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
+
+COLUMNS = ("group_id", "reason")
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    add_pattern_arguments(parser)
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Write the snapshot and show the groups that could not be read. Those, or missing brokers, are exit code 3."""
+    from airflow_kafka_groups.exceptions import KafkaGroupsError
+    from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
+    from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+
+    cluster = Cluster(args)
+    layout, groups, who = cluster.layout(), filter_of(args), actor("snapshot")
+
+    async def snapshot(admin: GuardedAdminClient) -> SnapshotSummary:
+        retention: int | None = None
+        try:
+            retention = (await admin.offsets_retention()).minutes
+        except KafkaGroupsError as error:
+            say(f"The brokers' offsets retention is not known: {error}")
+        with progress_bars() as progress:
+            return await take_snapshot(
+                admin,
+                layout,
+                include=groups.include,
+                exclude=groups.exclude,
+                airflow_run=f"{who['command']}, {who['user']} on {who['host']}",
+                offsets_retention_minutes=retention,
+                view=partial(read_view_for_snapshot, admin),
+                progress=progress,
+            )
+
+    summary = cluster.run(snapshot)
+    out.write(Table("failed", COLUMNS, sorted(summary.failed.items())), summary.to_json())
+    if not summary.complete:
+        say(f"warning: groups may be missing: {', '.join(summary.missing_brokers)}. It cannot be judged")
+    if summary.failed_groups:
+        say(f"warning: {summary.failed_groups} group(s) could not be read")
+    return ExitCode.DONE if summary.complete and not summary.failed_groups else ExitCode.INCOMPLETE

@@ -1,0 +1,47 @@
+"""The application of every job: ``spark-submit application.py JOB …``.
+
+``python -m airflow_kafka_groups.spark JOB …`` is the same in a session of this Python. ``--help`` shows the jobs,
+``JOB --help`` the arguments of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+if find_spec("airflow_kafka_groups") is None:  # neither installed nor in --py-files: submitted from a checkout
+    sys.path.extend(str(root) for root in Path(__file__).resolve().parents if (root / "airflow_kafka_groups").is_dir())
+
+JOBS = {
+    "judge_staleness": "judge which groups of a cluster are stale",
+    "commit_history": "find the last commit of each group in __consumer_offsets",
+    "process_group_backlog": "process exactly the unread records of a group, then commit",
+    "archive_backlog": "archive unread records of groups to be deleted",
+    "lag_report": "report how far groups lag, in messages and seconds",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a job and return its exit code. An unknown job ends the program with exit code 2.
+
+    :param argv: the job and its arguments. Default: those of the process.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="python -m airflow_kafka_groups.spark",
+        usage="%(prog)s JOB [ARGUMENT …]",
+        description="Run a Spark job. JOB --help shows its arguments.",
+        epilog="\n".join(["jobs:", *(f"  {name:<23}{what}" for name, what in JOBS.items())]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)
+    job = parser.parse_args(given[:1]).job
+    return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(given[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The output of a run: a folder for each slice, named after run, slice and attempt, so that no try spoils another one.
+
+``<output>/backlog_slice=<run id>-<slice>-<attempt>`` is a Hive partition: the output is one table. Before a slice is
+processed, what earlier attempts wrote of it is deleted; so readers of the complete output have every record once.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_groups.spark.backlog.slices import BacklogContext
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.storage import Storage
+
+OUTPUT_MODES = ("errorifexists", "append", "overwrite")
+COLUMN = "backlog_slice"
+_FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
+
+
+class Output:
+    """Where and how the records, or what a transform made of them, are written.
+
+    :param spark: the session.
+    :param path: the folder; another format than files gets it unchanged, and appends each slice itself.
+    :param file_format: any format that Spark writes.
+    :param mode: what happens to other data in the folder: one of ``OUTPUT_MODES``.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, file_format: str, mode: str) -> None:
+        self._spark, self._path, self._format, self._mode = spark, path.rstrip("/"), file_format, mode
+        self._written = ""
+
+    def write(self, rows: DataFrame, context: BacklogContext) -> None:
+        """Write a slice.
+
+        :param rows: the rows of the slice.
+        :param context: the slice.
+
+        Raises ``JobError`` if the folder has other data, and the mode does not allow it.
+        """
+        writer = rows.write.format(self._format)
+        if self._format in _FILES:
+            self._make_room(context)
+            self._written = f"{self._path}/{COLUMN}={context.run_id}-{context.slice:06d}-{context.attempt}"
+            writer.mode("errorifexists").save(self._written)
+            return
+        if self._format == "delta":  # a transaction that was committed before is skipped
+            writer = writer.option("txnAppId", context.run_id).option("txnVersion", context.slice)
+        writer.mode("append" if context.slice > 1 or context.repeats else self._mode).save(self._path)
+
+    def discard(self) -> None:
+        """Delete the slice that was written last, because another process works on it."""
+        if self._written:
+            Storage(self._spark, self._path).delete_folder(self._written)
+
+    def _make_room(self, context: BacklogContext) -> None:
+        storage = Storage(self._spark, self._path)
+        of_run = f"{COLUMN}={context.run_id}-"
+        there = [*storage.folders(self._path), *storage.files(self._path)]
+        others = [name for name in there if not name.startswith(of_run)]
+        if others and self._mode == "errorifexists":
+            raise JobError(
+                f"{self._path} exists and has {others[0]}: give another --output, or --output-mode append or overwrite"
+            )
+        stale = [name for name in there if name.startswith(f"{of_run}{context.slice:06d}-")]
+        for name in stale + (others if self._mode == "overwrite" else []):
+            storage.delete_folder(f"{self._path}/{name}")

@@ -1,0 +1,133 @@
+"""The slices of a backlog, and what a transform gets to know about the one that it processes. No I/O."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_groups.spark.backlog.ranges import Backlog
+from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """A part of a backlog that is processed, recorded and committed at once.
+
+    :param number: its place in the run, from 1 on.
+    :param ends: the offsets to commit after it.
+    """
+
+    number: int
+    ranges: tuple[Range, ...]
+    ends: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogContext:
+    """What a transform may know of its work: the second argument of ``transform(records, context)``.
+
+    Every try of a slice has the same ``run_id``, ``slice`` and ``ranges``. So a sink that remembers ``(run_id, slice)``
+    has every record once: Delta by the options ``txnAppId`` and ``txnVersion``, a table by a MERGE, files by
+    overwriting the slice's own partition.
+
+    :param run_id: the id of the run.
+    :param slice: the number of the slice, from 1 on.
+    :param slices: how many slices the run has.
+    :param attempt: the number of this process among those that worked on the run.
+    :param ranges: the offsets of the slice.
+    :param repeats: whether an earlier attempt may have processed records of the slice.
+    """
+
+    run_id: str
+    group_id: str
+    kafka_cluster_id: str
+    slice: int
+    slices: int
+    attempt: int
+    ranges: tuple[Range, ...]
+    repeats: bool
+
+
+def cut(backlog: Backlog, size: int) -> list[Slice]:
+    """Cut a backlog into slices, always into the same ones.
+
+    A slice takes from every partition in proportion to what is left there, so that all are read side by side.
+
+    :param backlog: the backlog.
+    :param size: the most offsets of a slice; 0 for one slice.
+    """
+    left = {each.partition: each for each in sorted(backlog.ranges)}
+    found: list[Slice] = []
+    while left:
+        total = sum(each.offsets for each in left.values())
+        taken = []
+        for where, offsets in _shares(left, min(size or total, total)):
+            start, end = left[where].start, left[where].start + offsets
+            taken.append(Range(where, start, end))
+            left[where] = Range(where, end, left[where].end)
+        left = {where: each for where, each in left.items() if each.offsets}
+        found.append(Slice(number=len(found) + 1, ranges=tuple(taken), ends={one.partition: one.end for one in taken}))
+    last = found.pop() if found else Slice(number=1, ranges=(), ends={})
+    # Partitions without a range are committed too, after everything else.
+    return [*found, Slice(number=last.number, ranges=last.ranges, ends=backlog.ends)]
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """Return the same offsets in as few ranges as possible, sorted."""
+    found: list[Range] = []
+    for each in sorted(ranges):
+        if found and found[-1].partition == each.partition and found[-1].end >= each.start:
+            found[-1] = Range(each.partition, found[-1].start, max(found[-1].end, each.end))
+        else:
+            found.append(each)
+    return found
+
+
+def overlap(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
+    """Return the offsets that are in both, in as few ranges as possible."""
+    others = merged(other)
+    return merged(
+        Range(each.partition, max(each.start, also.start), min(each.end, also.end))
+        for each in one
+        for also in others
+        if each.partition == also.partition and max(each.start, also.start) < min(each.end, also.end)
+    )
+
+
+def range_rows(ranges: Iterable[Range]) -> list[dict[str, Any]]:
+    """Return ranges as JSON rows."""
+    return [{**each.partition._asdict(), "start": each.start, "end": each.end} for each in ranges]
+
+
+def parse_ranges(rows: Sequence[Mapping[str, Any]]) -> tuple[Range, ...]:
+    """Return the ranges of JSON rows."""
+    return tuple(Range(Partition(row["topic"], row["partition"]), row["start"], row["end"]) for row in rows)
+
+
+def with_context(function: Callable[..., Any]) -> Callable[[Any, BacklogContext], Any]:
+    """Return the user's function as one of records and context, whether it takes the context or not.
+
+    It takes the context if it has a parameter of that name, or a second parameter without a default.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a built-in
+        parameters = []
+    if any(each.name == "context" and each.kind is not each.VAR_KEYWORD for each in parameters[1:]):
+        return lambda records, context: function(records, context=context)
+    second = parameters[1] if len(parameters) > 1 else None
+    if second is not None and second.default is second.empty and second.kind in (0, 1):  # by position
+        return function
+    return lambda records, context: function(records)
+
+
+def _shares(left: Mapping[Partition, Range], budget: int) -> list[tuple[Partition, int]]:
+    """Divide a budget of offsets in proportion to what is left; the largest remainders get what rounding leaves."""
+    total = sum(each.offsets for each in left.values())
+    shares = {where: budget * each.offsets // total for where, each in left.items()}
+    remainders = sorted(left, key=lambda where: (-(budget * left[where].offsets % total), where))
+    for where in remainders[: budget - sum(shares.values())]:
+        shares[where] += 1
+    return [(where, offsets) for where, offsets in shares.items() if offsets]

@@ -1,0 +1,196 @@
+"""The work on a run: what a restart finds settled, and then a slice at a time, recorded before and after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame
+
+from airflow_kafka_groups.spark.backlog.commit import (
+    CommitAdmin,
+    NotCommittedError,
+    NotVerifiedError,
+    Observed,
+    commit_ends,
+    moved,
+    offsets_to_commit,
+)
+from airflow_kafka_groups.spark.backlog.file import commit_rows
+from airflow_kafka_groups.spark.backlog.record import (
+    COMMIT,
+    COMMITTED,
+    ENDED,
+    NOT_COMMITTED,
+    PROCESSED,
+    PROCESSING,
+    UNVERIFIED,
+    Record,
+    Run,
+)
+from airflow_kafka_groups.spark.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
+from airflow_kafka_groups.spark.reads import reads_of
+
+READ_NOTHING = (
+    "the transform ran no query on the records of {what}, so it may have read nothing, and its offsets count as "
+    "processed. Return the DataFrame (with --output), or write it within the transform"
+)
+_logger = PySparkLogger.getLogger(__name__)
+
+
+class Work:
+    """One attempt at a run.
+
+    :param admin: a client.
+    :param record: the record of the run.
+    :param run: the run.
+    :param observed: the group as it is now; its commits are followed while this attempt commits.
+    :param cluster_id: the id of the client's cluster.
+    """
+
+    def __init__(self, admin: CommitAdmin, record: Record, run: Run, observed: Observed, cluster_id: str) -> None:
+        self._admin, self._record, self._run = admin, record, run
+        self._observed, self._cluster_id = observed, cluster_id
+        self._commits = bool(run.request["commit"])
+        self._attempt = 0
+        self.warnings: list[str] = []
+
+    def do(
+        self, read: Callable[[Sequence[Range]], DataFrame], handle: Callable[[DataFrame, BacklogContext], Any]
+    ) -> None:
+        """Process and commit every slice that the record does not show as done.
+
+        :param read: returns the records of ranges.
+        :param handle: processes them.
+
+        Raises ``JobError`` if somebody else moved the group, and what the function and the commit raise.
+        """
+        done, only_commit = self._settle()
+        if self._record.ended is not None:
+            return
+        slices = self._run.slices[done:]
+        again = self._record.attempt(slices[only_commit:])
+        self._attempt = self._record.attempts
+        if repeats := self._record.repeats() if self._attempt == 1 else again:
+            shown = ", ".join(f"{each.partition} [{each.start}, {each.end})" for each in repeats)
+            self._warn(f"an earlier attempt may have processed these records, which are processed again: {shown}")
+        for one in slices:
+            if not (only_commit and one is slices[0]):
+                self._process(one, read, handle, repeats=bool(overlap(one.ranges, repeats)))
+            if self._commits:
+                self._commit(one)
+        self._record.append(ENDED, outcome=COMMITTED if self._commits else PROCESSED)
+
+    def summary(self, failed: bool) -> dict[str, Any]:
+        """Return what is known of the run now.
+
+        :param failed: whether the attempt ended by an error.
+        """
+        run, backlog, outcomes = self._run, self._run.backlog, self._record.outcomes()
+        processed = [one for one in run.slices if one.number in self._record.processed()]
+        committed = [one for one in run.slices if outcomes.get(one.number) == COMMITTED]
+        open_ = [one for one in processed if one not in committed]
+        wanted = offsets_to_commit(backlog.ends, run.before)
+        last = outcomes.get(open_[-1].number, "failed") if open_ and self._commits else "failed"
+        counted = {where for one in committed for where in offsets_to_commit(one.ends, run.before)}
+        return {
+            "group_id": run.request["group_id"],
+            "kafka_cluster_id": self._cluster_id,
+            "outcome": last if failed else COMMITTED if self._commits else PROCESSED,
+            "run_id": run.run_id,
+            "attempts": self._record.attempts,
+            "record": self._record.place,
+            "slices": len(run.slices),
+            "slices_processed": len(processed),
+            "slices_committed": len(committed),
+            **backlog.counts(),
+            "processed": _rows(processed),
+            "uncommitted": _rows(open_),
+            "repeats": range_rows(self._record.repeats()),
+            "before": commit_rows(run.before),
+            "ends": [{**where._asdict(), "offset": end} for where, end in backlog.ends.items()],
+            "to_commit": commit_rows({where: Commit(offset) for where, offset in wanted.items()}),
+            "committed": len(counted),
+        }
+
+    def _settle(self) -> tuple[int, bool]:
+        """Return the number of slices that are done, and whether the next one is only to be committed."""
+        processed, outcomes = self._record.processed(), self._record.outcomes()
+        expected, now = dict(self._run.before), self._observed.committed
+        done, only_commit = 0, False
+        for one in self._run.slices:
+            if one.number not in processed:
+                break
+            after = expected | _commits(offsets_to_commit(one.ends, expected))
+            outcome = outcomes.get(one.number)
+            if self._commits and outcome != COMMITTED:
+                if moved(after, now):
+                    # Refused before: it is processed, and nothing else is missing. If the outcome is not known, the
+                    # group may have been set back on purpose, so the slice is processed again.
+                    only_commit = outcome == NOT_COMMITTED
+                    break
+                self._record.append(COMMIT, slice=one.number, attempt=processed[one.number], outcome=COMMITTED)
+            expected = after if self._commits else expected
+            done += 1
+        if differ := moved(expected, now):
+            fresh = self._run.request["backlog_id"] is None
+            raise JobError(
+                f"group {self._observed.group_id!r} is not where run {self._run.run_id} left it, in {len(differ)} "
+                f"partition(s): {differ[0]}. Somebody else moved it: look at it. "
+                + ("Then begin at its present commits by --start-over" if fresh else "Fetch its offsets again")
+            )
+        return done, only_commit
+
+    def _process(
+        self,
+        one: Slice,
+        read: Callable[[Sequence[Range]], DataFrame],
+        handle: Callable[[DataFrame, BacklogContext], Any],
+        *,
+        repeats: bool,
+    ) -> None:
+        self._record.append(PROCESSING, attempt=self._attempt, slice=one.number, ranges=range_rows(one.ranges))
+        if one.ranges:
+            context = BacklogContext(
+                run_id=self._run.run_id,
+                group_id=self._observed.group_id,
+                kafka_cluster_id=self._cluster_id,
+                slice=one.number,
+                slices=len(self._run.slices),
+                attempt=self._attempt,
+                ranges=one.ranges,
+                repeats=repeats,
+            )
+            records, was_read = reads_of(read(one.ranges))
+            handle(records, context)
+            if not was_read():
+                self._warn(READ_NOTHING.format(what=f"slice {one.number} of {len(self._run.slices)}"))
+        self._record.append(PROCESSED, attempt=self._attempt, slice=one.number)
+
+    def _commit(self, one: Slice) -> None:
+        try:
+            written = commit_ends(self._admin, self._observed, one.ends)
+        except (NotCommittedError, NotVerifiedError) as exc:
+            outcome = NOT_COMMITTED if isinstance(exc, NotCommittedError) else UNVERIFIED
+            with suppress(JobError):  # the error itself counts; a restart reads the group's commits
+                self._record.append(COMMIT, slice=one.number, attempt=self._attempt, outcome=outcome, why=str(exc))
+            raise
+        self._record.append(COMMIT, slice=one.number, attempt=self._attempt, outcome=COMMITTED)
+        self._observed = replace(self._observed, committed={**self._observed.committed, **_commits(written)})
+
+    def _warn(self, text: str) -> None:
+        self.warnings.append(text)
+        _logger.warning(text)
+
+
+def _commits(offsets: Mapping[Partition, int]) -> dict[Partition, Commit]:
+    return {where: Commit(offset) for where, offset in offsets.items()}
+
+
+def _rows(slices: Sequence[Slice]) -> list[dict[str, Any]]:
+    return range_rows(merged(each for one in slices for each in one.ranges))

@@ -1,0 +1,46 @@
+"""The user's session: what needs its JVM, and settings that are put back as they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import JobError
+
+
+def jvm_of(spark: SparkSession, what: str) -> Any:
+    """Return the driver's JVM.
+
+    :param spark: the session.
+    :param what: what needs the JVM, as the subject of a sentence.
+
+    Raises ``JobError`` for a session of Spark Connect, whose driver runs elsewhere.
+    """
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        raise JobError(
+            f"{what} needs the driver's JVM, and this is a Spark Connect session, which has none: run the job by "
+            "spark-submit, or in a classic session, without SPARK_REMOTE"
+        )
+    return jvm
+
+
+@contextmanager
+def settings_of(spark: SparkSession, settings: Mapping[str, str], *, also: Collection[str] = ()) -> Iterator[None]:
+    """Change settings of the session within the block, and put them back as they were.
+
+    :param spark: the session.
+    :param settings: the settings by name.
+    :param also: further settings to put back.
+    """
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in {*settings, *also}}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, found in before.items():
+            spark.conf.unset(name) if found is None else spark.conf.set(name, found)

@@ -1,0 +1,420 @@
+"""The slices of a backlog, and the record by which a restart continues: on literal values and a real storage."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.contracts.digest import digest_of
+from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, Observed
+from airflow_kafka_groups.spark.backlog.ranges import Backlog
+from airflow_kafka_groups.spark.backlog.record import (
+    ABANDONED,
+    COMMIT,
+    COMMITTED,
+    ENDED,
+    NOT_COMMITTED,
+    PROCESSED,
+    PROCESSING,
+    UNVERIFIED,
+    Record,
+    Run,
+    TakenOverError,
+    open_record,
+)
+from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, merged, overlap, range_rows, with_context
+from airflow_kafka_groups.spark.backlog.work import Work
+from airflow_kafka_groups.spark.errors import JobError, StorageError
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
+from airflow_kafka_groups.spark.storage import Storage
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
+
+A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)
+BACKLOG = Backlog(ranges=(Range(A0, 4, 10), Range(A1, 0, 3)), ends={A0: 10, A1: 3, B0: 9})
+BEFORE = {A0: Commit(4), A1: Commit(0), B0: Commit(9, 2, "m")}
+REQUEST: dict[str, Any] = {
+    "group_id": "g",
+    "topics": [],
+    "backlog_id": None,
+    "isolation_level": "read_committed",
+    "commit": True,
+}
+
+
+def test_slices_take_from_all_partitions_and_hold_every_offset_once() -> None:
+    found = cut(BACKLOG, 4)
+    assert [one.ranges for one in found] == [
+        (Range(A0, 4, 7), Range(A1, 0, 1)),
+        (Range(A0, 7, 9), Range(A1, 1, 3)),
+        (Range(A0, 9, 10),),
+    ]
+    assert [one.ends for one in found] == [{A0: 7, A1: 1}, {A0: 9, A1: 3}, {A0: 10, A1: 3, B0: 9}]
+    assert [one.number for one in found] == [1, 2, 3]
+    assert cut(BACKLOG, 0) == cut(BACKLOG, 9) == cut(BACKLOG, 100)
+    (whole,) = cut(BACKLOG, 0)
+    assert (whole.ranges, whole.ends) == (BACKLOG.ranges, BACKLOG.ends)
+    (nothing,) = cut(Backlog(ranges=(), ends={B0: 9}), 4)
+    assert (nothing.ranges, nothing.ends) == ((), {B0: 9})
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8])
+def test_no_slice_is_larger_than_asked_for(size: int) -> None:
+    found = cut(BACKLOG, size)
+    assert all(sum(each.offsets for each in one.ranges) <= size for one in found)
+    assert merged(each for one in found for each in one.ranges) == list(BACKLOG.ranges)
+
+
+def test_ranges_are_merged_and_intersected() -> None:
+    assert merged([Range(A0, 4, 6), Range(A0, 0, 4), Range(A1, 1, 2)]) == [Range(A0, 0, 6), Range(A1, 1, 2)]
+    assert overlap([Range(A0, 4, 10)], [Range(A0, 0, 5), Range(A0, 9, 12), Range(A1, 4, 10)]) == [
+        Range(A0, 4, 5),
+        Range(A0, 9, 10),
+    ]
+
+
+def old(records: str) -> list[str]:
+    return [records]
+
+
+def old_with_an_option(records: str, option: str = "mine") -> list[str]:
+    return [records, option]
+
+
+def new(records: str, context: Any) -> list[Any]:
+    return [records, context]
+
+
+def new_with_another_name(records: str, about: Any) -> list[Any]:
+    return [records, about]
+
+
+def new_by_name(records: str, option: str = "mine", *, context: Any = None) -> list[Any]:
+    return [records, option, context]
+
+
+def anything(*given: Any, **more: Any) -> list[Any]:
+    return [*given, more]
+
+
+@pytest.mark.parametrize(
+    ("function", "gets"),
+    [
+        (old, ["r"]),
+        (old_with_an_option, ["r", "mine"]),
+        (new, ["r", "c"]),
+        (new_with_another_name, ["r", "c"]),
+        (new_by_name, ["r", "mine", "c"]),
+        (partial(new_by_name, option="other"), ["r", "other", "c"]),
+        (anything, ["r", {}]),
+        (list, ["r"]),
+    ],
+)
+def test_a_transform_gets_the_context_if_it_takes_it(function: Callable[..., Any], gets: list[Any]) -> None:
+    context: Any = "c"
+    assert with_context(function)("r", context) == gets
+
+
+class Group:
+    """A group as its brokers keep it; ``dies`` fails a commit, before or after it is stored."""
+
+    def __init__(self) -> None:
+        self.commits = dict(BEFORE)
+        self.dies = ""
+
+    def state(self, group_id: str) -> Any:
+        from airflow_kafka_groups.spark.kafka.admin import GroupState
+
+        return GroupState("EMPTY", 0) if self.dies != "joined" else GroupState("STABLE", 1)
+
+    def known(self, group_id: str) -> set[Partition]:
+        return set(self.commits)
+
+    def committed(self, group_id: str, partitions: Any) -> dict[Partition, Commit]:
+        return {where: self.commits[where] for where in partitions if where in self.commits}
+
+    def alter(self, group_id: str, offsets: Any) -> None:
+        if self.dies == "before":
+            raise Killed
+        self.commits |= {where: Commit(offset) for where, offset in offsets.items()}
+        if self.dies == "after":
+            raise Killed
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class Scene:
+    """A record in a folder, a group, and a function that keeps what it processed."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.storage, self.folder, self.group = Storage(spark, str(folder)), folder, Group()
+        self.seen: list[BacklogContext] = []
+        self.stop_in = ""
+
+    def record(self) -> Record:
+        return open_record(self.storage, str(self.folder), "k", "g")
+
+    def begin(self, *, size: int = 4, commit: bool = True) -> Run:
+        return self.record().begin(REQUEST | {"commit": commit}, dict(self.group.commits), BACKLOG, size)
+
+    def work(self, monkeypatch: pytest.MonkeyPatch) -> Work:
+        monkeypatch.setattr("airflow_kafka_groups.spark.backlog.work.reads_of", lambda rows: (rows, lambda: True))
+        record = self.record()
+        run = record.run
+        assert run is not None
+        observed = Observed(group_id="g", partitions=frozenset(BEFORE), committed=dict(self.group.commits))
+        work = Work(self.group, record, run, observed, "k")
+
+        def handle(_: Any, context: BacklogContext) -> None:
+            self.seen.append(context)
+            if self.stop_in == f"slice {context.slice}":
+                raise Killed
+
+        def read(ranges: Any) -> Any:
+            return None
+
+        work.do(read, handle)
+        return work
+
+    def entries(self) -> list[str]:
+        return [json.loads(path.read_text())["kind"] for path in sorted(self.folder.glob("*/000001/*.json"))]
+
+
+@pytest.fixture
+def scene(spark: SparkSession, tmp_path: Path) -> Scene:
+    return Scene(spark, tmp_path)
+
+
+def test_each_slice_is_recorded_before_and_after_each_step(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = scene.begin()
+    summary = scene.work(monkeypatch).summary(failed=False)
+    assert scene.entries() == ["run", "attempt", *["processing", "processed", "commit"] * 3, "ended"]
+    assert [(one.slice, one.ranges, one.repeats) for one in scene.seen] == [
+        (one.number, one.ranges, False) for one in run.slices
+    ]
+    assert {where: each.offset for where, each in scene.group.commits.items()} == {A0: 10, A1: 3, B0: 9}
+    assert scene.group.commits[B0] == BEFORE[B0], "what does not change is not committed"
+    assert (summary["outcome"], summary["slices_committed"], summary["committed"]) == ("committed", 3, 2)
+    assert (summary["repeats"], summary["uncommitted"]) == ([], [])
+
+
+def test_a_restart_processes_the_slice_that_was_in_work_and_says_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scene.begin()
+    scene.stop_in = "slice 2"
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    scene.stop_in = ""
+    work = scene.work(monkeypatch)
+    assert [(one.slice, one.attempt, one.repeats) for one in scene.seen] == [
+        (1, 1, False),
+        (2, 1, False),
+        (2, 2, True),
+        (3, 2, False),
+    ]
+    assert work.summary(failed=False)["repeats"] == range_rows(run.slices[1].ranges)
+    assert "are processed again: a[0] [7, 9), a[1] [1, 3)" in work.warnings[0]
+
+
+@pytest.mark.parametrize(("dies", "again"), [("before", [1, 1, 2, 3]), ("after", [1, 2, 3])])
+def test_a_commit_whose_outcome_is_not_known_is_settled_by_the_group(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, dies: str, again: list[int]
+) -> None:
+    scene.begin()
+    scene.group.dies = dies
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    scene.group.dies = ""
+    summary = scene.work(monkeypatch).summary(failed=False)
+    assert [one.slice for one in scene.seen] == again
+    assert (summary["outcome"], summary["slices_committed"]) == ("committed", 3)
+    assert summary["repeats"] == (range_rows(cut(BACKLOG, 4)[0].ranges) if dies == "before" else [])
+
+
+def test_a_commit_that_was_refused_is_made_up_for_without_processing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.begin()
+    scene.group.dies = "joined"
+    with pytest.raises(NotCommittedError):
+        scene.work(monkeypatch)
+    assert scene.record().outcomes() == {1: NOT_COMMITTED}
+    scene.group.dies = ""
+    summary = scene.work(monkeypatch).summary(failed=False)
+    assert ([one.slice for one in scene.seen], summary["outcome"], summary["repeats"]) == ([1, 2, 3], "committed", [])
+
+
+@pytest.mark.parametrize("moved", [{A0: Commit(5)}, {B0: Commit(8)}, {A0: Commit(7), A1: Commit(0)}])
+def test_a_group_that_somebody_else_moved_is_refused(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, moved: dict[Partition, Commit]
+) -> None:
+    scene.begin()
+    scene.group.dies = "before"
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    scene.group.commits |= moved
+    with pytest.raises(
+        JobError, match=r"is not where run \S+ left it.*Then begin at its present commits by --start-over"
+    ):
+        scene.work(monkeypatch)
+    assert len(scene.seen) == 1
+    assert scene.entries()[-1] == "processed", "nothing is recorded either"
+
+
+def test_without_commits_a_restart_goes_by_the_record_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.begin(commit=False)
+    scene.stop_in = "slice 3"
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    scene.stop_in = ""
+    summary = scene.work(monkeypatch).summary(failed=False)
+    assert [one.slice for one in scene.seen] == [1, 2, 3, 3]
+    assert (summary["outcome"], scene.group.commits) == ("processed", BEFORE)
+    count = len(scene.entries())
+    again = scene.work(monkeypatch).summary(failed=False)
+    assert (again, len(scene.entries())) == (summary, count), "what has ended is reported again, and not done again"
+
+
+def test_the_entries_are_those_of_the_page(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.begin()
+    scene.group.dies = "joined"
+    with pytest.raises(NotCommittedError):
+        scene.work(monkeypatch)
+    scene.group.dies = ""
+    scene.work(monkeypatch)
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text().split("### Record\n", 1)[1]
+    table = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    documented = {row[0].strip("| `"): set(re.findall(r"`(\w+)`", row[2].partition("(")[0])) for row in table}
+    common = set(re.findall(r'"(\w+)": ', page.split("```json", 1)[1].split("```")[0])) - {"attempt", "slice"}
+    written: dict[str, set[str]] = {}
+    for path in sorted(scene.folder.glob("*/000001/*.json")):
+        entry = json.loads(path.read_text())
+        written.setdefault(entry["kind"], set()).update(entry.keys() - common)
+        assert common <= entry.keys()
+    assert written == documented
+
+
+def test_a_process_that_was_replaced_commits_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.begin()
+    first = scene.record()
+    scene.stop_in = "slice 1"
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    with pytest.raises(TakenOverError, match="another process works on this backlog too"):
+        first.append(PROCESSED, attempt=1, slice=1)
+    assert scene.record().processed() == {}
+
+
+def test_a_run_that_is_given_up_is_continued_by_nobody_and_its_ranges_are_named(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.begin()
+    scene.stop_in = "slice 2"
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    zombie = scene.record()
+    scene.group.commits = dict(BEFORE)
+    scene.begin()
+    with pytest.raises(TakenOverError):
+        zombie.append(PROCESSED, attempt=1, slice=2)
+    scene.stop_in = ""
+    work = scene.work(monkeypatch)
+    repeated = range_rows([Range(A0, 4, 9), Range(A1, 0, 3)])
+    assert work.summary(failed=False)["repeats"] == repeated
+    assert [one.repeats for one in scene.seen[2:]] == [True, True, False]
+    assert scene.record().touched() == [], "what was committed and verified is no repeat when somebody sets it back"
+
+
+def test_outcomes_and_attempts_are_folded(scene: Scene) -> None:
+    scene.begin()
+    record = scene.record()
+    record.attempt(cut(BACKLOG, 4), application="x")
+    for outcome in (UNVERIFIED, COMMITTED):
+        record.append(PROCESSING, attempt=1, slice=1, ranges=[])
+        record.append(PROCESSED, attempt=1, slice=1)
+        record.append(COMMIT, attempt=1, slice=1, outcome=outcome)
+    again = scene.record()
+    assert (again.outcomes(), again.processed(), again.attempts, again.ended) == ({1: COMMITTED}, {1: 1}, 1, None)
+    again.append(ENDED, outcome=ABANDONED)
+    assert scene.record().ended == ABANDONED
+    assert again.place == f"{scene.folder}/{Path(str(again.place)).parent.name}/000001"
+
+
+@pytest.mark.parametrize("harm", ["changed", "gone", "torn", "future"])
+def test_a_record_that_is_not_whole_stops_the_job(scene: Scene, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
+    scene.begin()
+    scene.work(monkeypatch)
+    path = next(scene.folder.glob("*/000001/000003.json"))
+    entry = json.loads(path.read_text())
+    if harm == "changed":
+        path.write_text(json.dumps(entry | {"slice": 2}))
+    elif harm == "torn":
+        path.write_text(path.read_text()[:40])
+    elif harm == "future":
+        newer = {name: value for name, value in entry.items() if name != "digest"} | {"format": 2}
+        path.write_text(json.dumps(newer | {"digest": digest_of(newer)}))
+    else:
+        path.unlink()
+    with pytest.raises(JobError, match=r"000003.json is (missing|not an entry of the record)"):
+        scene.record()
+
+
+def test_a_folder_that_a_killed_process_left_empty_is_no_run(scene: Scene) -> None:
+    scene.begin()
+    folder = next(scene.folder.glob("*/000001")).parent
+    (folder / "000002").mkdir()
+    assert scene.record().run is not None
+    scene.begin()
+    assert (folder / "000002" / "000001.json").exists()
+
+
+FIRST = (
+    '{"at": "2026-01-31T23:59:59+00:00", "before": [{"leader_epoch": null, "metadata": "", "offset": 4, "partitio'
+    'n": 0, "topic": "a"}], "decided": [], "ends": [{"offset": 10, "partition": 0, "topic": "a"}], "format": 1, "'
+    'kind": "run", "lost": [], "max_records_per_slice": 4, "previous": null, "processed_before": [], "ranges": [{'
+    '"end": 10, "partition": 0, "start": 4, "topic": "a"}], "repeats": [], "request": {"backlog_id": null, "commi'
+    't": true, "group_id": "g", "isolation_level": "read_committed", "topics": []}, "run_id": "20260131T235959Z-0'
+    '123abcd", "digest": "0dd70a6dc690cfcb062c0dbd6ac6d4d22b5e64f773f7cf19590ccd27d5a2c7ad"}'
+)
+
+
+def test_a_record_of_the_first_format_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "g" / "000001").mkdir(parents=True)
+    (tmp_path / "g" / "000001" / "000001.json").write_text(FIRST.replace('"offset": 4', '"offset": 3'))
+    with pytest.raises(JobError, match="its digest"):
+        Record(Storage(spark, str(tmp_path)), f"{tmp_path}/g")
+    (tmp_path / "g" / "000001" / "000001.json").write_text(FIRST)
+    run = Record(Storage(spark, str(tmp_path)), f"{tmp_path}/g").run
+    assert run is not None
+    assert (run.run_id, run.before, len(run.slices)) == ("20260131T235959Z-0123abcd", {A0: Commit(4)}, 2)
+
+
+def test_a_file_is_created_once_on_a_storage_that_renames(spark: SparkSession, tmp_path: Path) -> None:
+    """What is done where files cannot be linked, such as HDFS; here on a local disk by Hadoop's own calls."""
+    storage = Storage(spark, str(tmp_path))
+    assert storage.create_text(f"{tmp_path}/a/1", "one")
+    assert storage.create_text(f"{tmp_path}/a/1", "one"), "the answer to an earlier try may have been lost"
+    assert not storage.create_text(f"{tmp_path}/a/1", "two")
+
+    class Remote(Storage):
+        is_local = False
+
+    remote = Remote(spark, str(tmp_path))
+    assert remote.create_text(f"{tmp_path}/b/1", "one")
+    assert remote.create_text(f"{tmp_path}/b/1", "one")
+    assert not remote.create_text(f"{tmp_path}/b/1", "two")
+    assert (tmp_path / "b" / "1").read_text() == "one"
+    assert remote.files(f"{tmp_path}/b") == ["1"], "nothing is left beside it"
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be created"):
+        storage.create_text(f"{tmp_path}/file/1", "one")

@@ -1,0 +1,245 @@
+"""The user's session and functions: settings that stay, queries of threads, a context, outcomes and their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_groups.spark.backlog import work
+from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.spark.backlog.process import process_backlog
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.reads import reads_of
+from airflow_kafka_groups.spark.storage import Storage
+from tests.lab.groups import commit_offsets
+from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
+
+MINE = {
+    "spark.sql.redaction.options.regex": "(?i)my_column",
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+    "spark.sql.shuffle.partitions": "7",
+}
+
+
+@pytest.fixture
+def mine(spark: SparkSession) -> Iterator[SparkSession]:
+    before = {name: spark.conf.get(name) for name in MINE}
+    for name, value in MINE.items():
+        spark.conf.set(name, value)
+    spark.sparkContext.setJobGroup("mine", "my own work")
+    yield spark
+    spark.sparkContext._jsc.clearJobGroup()
+    for name, found in before.items():
+        spark.conf.set(name, str(found))
+
+
+def test_the_users_session_is_left_as_it_was_found(mine: SparkSession, kafka: str, tmp_path: Path) -> None:
+    fill(kafka, {("bs-s", 0): 3})
+    commit_offsets(kafka, {"bs-s": {("bs-s", 0): 1}})
+    properties = load_properties(mine, str(write_properties(tmp_path, kafka)))
+    during: list[Any] = []
+
+    def look(records: DataFrame) -> None:
+        during.append((records.count(), mine.conf.get("spark.sql.redaction.options.regex")))
+
+    process_backlog(mine, properties, "bs-s", look)
+    ((count, hidden),) = during
+    assert (count, "my_column" in str(hidden), "jaas" in str(hidden)) == (2, True, True)
+    assert {name: mine.conf.get(name) for name in MINE} == MINE
+    group, description = (
+        mine.sparkContext.getLocalProperty(name) for name in ("spark.jobGroup.id", "spark.job.description")
+    )
+    assert (group, description) == ("mine", "my own work")
+
+
+def test_a_job_in_a_session_that_was_there_before_leaves_it_running(
+    mine: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def job(spark: SparkSession, _: Any) -> dict[str, Any]:
+        for name in MINE:
+            spark.conf.set(name, "UTC" if name.endswith("Zone") else "1")
+        return {"rows": spark.range(3).count()}
+
+    assert run_program("a_job", job, SimpleNamespace(), failed="Nothing") == 0  # type: ignore[arg-type]
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"rows": 3}
+    assert {name: mine.conf.get(name) for name in MINE} == MINE
+    assert mine.range(2).count() == 2
+
+
+def in_threads(records: DataFrame) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(lambda part: records.where(f"partition = {part}").count(), (0, 1))) == 3
+
+
+def in_a_group_of_its_own(records: DataFrame) -> None:
+    records.sparkSession.sparkContext.setJobGroup("theirs", "a group of the transform")
+    assert records.count() == 3
+    records.sparkSession.sparkContext._jsc.clearJobGroup()
+
+
+def cached(records: DataFrame) -> None:
+    kept = records.cache()
+    assert kept.union(kept).count() == 6
+    kept.unpersist()
+
+
+@pytest.mark.parametrize("transform", [in_threads, in_a_group_of_its_own, cached])
+def test_a_transform_may_use_threads_and_job_groups(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, transform: Any
+) -> None:
+    name = transform.__name__
+    fill(kafka, {(f"bs-{name}", 0): 3, (f"bs-{name}", 1): 1})
+    commit_offsets(kafka, {f"bs-{name}": {(f"bs-{name}", 0): 1, (f"bs-{name}", 1): 0}})
+    transforms.__dict__[name] = transform
+    summary = submit("--group", f"bs-{name}", "--transform", f"users_transforms:{name}", "--records", str(tmp_path))
+    assert (summary["committed"], summary["warnings"]) == (2, [])
+
+
+def test_a_transform_that_reads_nothing_is_a_warning(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.spark.reads._WAIT_S", 1.0)
+    fill(kafka, {("bs-l", 0): 3})
+    commit_offsets(kafka, {"bs-l": {("bs-l", 0): 1}})
+
+    def lazy(records: DataFrame) -> None:
+        records.select("value")
+
+    transforms.__dict__["lazy"] = lazy
+    summary = submit("--group", "bs-l", "--transform", "users_transforms:lazy", "--records", str(tmp_path))
+    assert summary["warnings"] == [work.READ_NOTHING.format(what="slice 1 of 1")]
+    assert ([row["offset"] for row in summary["before"]], summary["committed"]) == ([1], 1)
+
+
+def test_a_query_that_fails_has_read(spark: SparkSession) -> None:
+    rows, was_read = reads_of(spark.range(3))
+    with pytest.raises(Exception, match="no good"):
+        rows.selectExpr("raise_error('no good')").collect()
+    rows.count()
+    assert was_read()
+
+
+def test_a_transform_gets_ranges_and_a_run_id_that_stay_the_same(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+) -> None:
+    fill(kafka, {("bs-c", 0): 7})
+    commit_offsets(kafka, {"bs-c": {("bs-c", 0): 1}})
+    seen: list[Any] = []
+
+    def with_context(records: DataFrame, context: Any) -> None:
+        seen.append((context.run_id, context.slice, context.slices, context.attempt, context.repeats))
+        assert [row["offset"] for row in records.sort("offset").collect()] == [
+            offset for each in context.ranges for offset in range(each.start, each.end)
+        ]
+        if len(seen) == 2:
+            raise ValueError("a bad day")
+
+    transforms.__dict__["with_context"] = with_context
+    arguments = ["--group", "bs-c", "--transform", "users_transforms:with_context", "--records", str(tmp_path)]
+    arguments += ["--max-records-per-slice", "3", "--result", str(tmp_path / "result.json")]
+    with pytest.raises(JobError, match="the transform failed: ValueError: a bad day"):
+        submit(*arguments)
+    failed = json.loads((tmp_path / "result.json").read_text())
+    assert (failed["outcome"], failed["slices_committed"], failed["slices"]) == ("failed", 1, 2)
+    assert committed(kafka, "bs-c", ("bs-c", 0)) == [4]
+    add(kafka, {("bs-c", 0): 2})
+    summary = submit(*arguments)
+    run_id = summary["run_id"]
+    assert seen == [(run_id, 1, 2, 1, False), (run_id, 2, 2, 1, False), (run_id, 2, 2, 2, True)]
+    assert summary["repeats"] == [{"topic": "bs-c", "partition": 0, "start": 4, "end": 7}]
+    assert committed(kafka, "bs-c", ("bs-c", 0)) == [7], "a restart ends the run as it began"
+
+
+def test_what_is_processed_and_not_committed_is_in_the_result(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(kafka, {("bs-r", 0): 5})
+    commit_offsets(kafka, {"bs-r": {("bs-r", 0): 2}})
+    processed: list[int] = []
+
+    def moves_the_group(records: DataFrame) -> None:
+        processed.append(records.count())
+        commit_offsets(kafka, {"bs-r": {("bs-r", 0): 3}})
+
+    transforms.__dict__["moves_the_group"] = moves_the_group
+    arguments = ["--group", "bs-r", "--transform", "users_transforms:moves_the_group", "--records", str(tmp_path)]
+    arguments += ["--result", str(tmp_path / "result.json")]
+    unread = [{"topic": "bs-r", "partition": 0, "start": 2, "end": 5}]
+    with pytest.raises(NotCommittedError):
+        submit(*arguments)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["outcome"], result["uncommitted"]) == ("not_committed", unread)
+    assert result["error"].startswith("nothing was committed: group 'bs-r' moved meanwhile")
+
+    commit_offsets(kafka, {"bs-r": {("bs-r", 0): 2}})
+    read_back = KafkaAdmin.committed
+
+    def no_answer(self: KafkaAdmin, group_id: str, partitions: Any) -> Any:
+        if committed(kafka, "bs-r", ("bs-r", 0)) == [5]:
+            raise JobError("the coordinator is gone")
+        return read_back(self, group_id, partitions)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaAdmin, "committed", no_answer)
+        with pytest.raises(NotVerifiedError, match="cannot be read back: the coordinator is gone"):
+            submit(*arguments)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["outcome"], result["uncommitted"]) == ("unverified", unread)
+    summary = submit(*arguments)
+    assert (summary["outcome"], summary["uncommitted"], processed) == ("committed", [], [3])
+
+
+def test_a_task_that_is_retried_finds_what_its_first_try_processed(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+) -> None:
+    fill(kafka, {("bs-t", 0): 6})
+    commit_offsets(kafka, {"bs-t": {("bs-t", 0): 2}})
+    path = fetched_file(tmp_path / "b.json", "bs-t", {("bs-t", 0): 2}, {("bs-t", 0): 6})
+    counts: list[int] = []
+
+    def count(records: DataFrame) -> None:
+        counts.append(records.count())
+
+    transforms.__dict__["count"] = count
+    arguments = ["--backlog", str(path), "--no-commit", "--result", str(tmp_path / "result.json")]
+    arguments += ["--transform", "users_transforms:count", "--max-records-per-slice", "2"]
+    first = submit(*arguments)
+    (tmp_path / "result.json").unlink()
+    again = submit(*arguments)
+    assert counts == [2, 2]
+    assert json.loads((tmp_path / "result.json").read_text()) == again
+    assert {**again, "seconds": 0} == {**first, "seconds": 0}
+    assert Path(str(again["record"])).parts[-3] == "_backlog_records"
+    over = submit(*arguments, "--start-over")
+    assert (counts, over["repeats"]) == ([2] * 4, [{"topic": "bs-t", "partition": 0, "start": 2, "end": 6}])
+
+
+def test_a_session_of_spark_connect_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    class Remote:
+        """What a session of Spark Connect answers when it is asked for its JVM."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name})
+
+    remote: Any = Remote()
+    path = tmp_path / "kafka.properties"
+    path.write_text("bootstrap.servers=b:1")
+    for what, call in {
+        "access to files": lambda: Storage(remote, "/x"),
+        "reading Kafka properties": lambda: load_properties(remote, str(path)),
+    }.items():
+        with pytest.raises(JobError, match=f"{what} needs the driver's JVM, and this is a Spark Connect session"):
+            call()

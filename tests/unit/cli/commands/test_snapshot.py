@@ -1,0 +1,59 @@
+"""The command snapshot: what the operator writes, without Airflow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators.scene import CLUSTER
+
+
+@pytest.fixture(autouse=True)
+def _groups(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup({TopicPartition("t", 0): 5}), "b": FakeGroup({TopicPartition("t", 1): 10})}
+
+
+def test_a_snapshot_is_written_that_jobs_and_plans_read(stored: Cli, tmp_path: Path) -> None:
+    code, _, _ = stored("snapshot")
+    manifest = latest_manifest(Layout(tmp_path, CLUSTER))
+    assert (code, manifest.groups, manifest.complete) == (0, 2, True)
+    assert manifest.airflow_run.startswith("airflow-kafka-groups snapshot, ")
+    reader = SnapshotReader(Layout(tmp_path, CLUSTER), manifest.snapshot_id)
+    assert [group.group_id for group in reader.groups(["a", "b"])] == ["a", "b"]
+    assert stored("snapshot", "--exclude", "b")[0] == 0
+    assert latest_manifest(Layout(tmp_path, CLUSTER)).groups == 1
+
+
+def test_what_is_missing_is_named_and_is_exit_code_3(stored: Cli, admin: FakeAdmin) -> None:
+    admin.missing_brokers = {2: broker_error("COORDINATOR_LOAD_IN_PROGRESS")}
+    code, _, said = stored("snapshot")
+    assert (code, "groups may be missing: 2" in said) == (3, True)
+    admin.missing_brokers = {}
+    admin.offset_errors = {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}
+    code, found, said = stored("snapshot")
+    assert (code, [row["group_id"] for row in found["failed"]], "1 group(s) could not be read" in said) == (
+        3,
+        ["a"],
+        True,
+    )
+
+
+def test_airflow_is_not_imported(tmp_path: Path) -> None:
+    """The command gets as far as the brokers, of which there is none."""
+    program = (
+        "import sys; from airflow_kafka_groups.cli.main import main\n"
+        f"code = main(['snapshot', '--bootstrap-servers', '127.0.0.1:1', '--storage-path', {str(tmp_path)!r}, "
+        "'--cluster', 'c'])\n"
+        "print(code, 'airflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split() == ["1", "False"], done.stderr
