@@ -4,6 +4,7 @@ from __future__ import annotations
 
 DATA = "data"
 MANIFESTS = "manifests"
+MEMBERS = "members"
 VERDICTS = "verdicts"
 STATE = "state"
 PLANS = "plans"
@@ -31,6 +32,11 @@ def snapshot_data(snapshot_id: str) -> str:
 def manifest(snapshot_id: str) -> str:
     """Return a snapshot's manifest, written last."""
     return f"{MANIFESTS}/{snapshot_id}.json"
+
+
+def members(snapshot_id: str) -> str:
+    """Return the members that a snapshot's groups were last seen with; the manifest has its digest."""
+    return f"{MEMBERS}/{snapshot_id}.parquet"
 
 
 def verdicts(snapshot_id: str) -> str:
