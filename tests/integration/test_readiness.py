@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient
@@ -25,7 +27,7 @@ def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
 
 async def test_members_and_readiness_of_both_protocols(kafka: KafkaCluster) -> None:
     create_topics(kafka.bootstrap, {TOPIC: 2})
-    commit_offsets(kafka.bootstrap, {"ready-idle": {(TOPIC, 0): 0}})
+    await asyncio.to_thread(commit_offsets, kafka.bootstrap, {"ready-idle": {(TOPIC, 0): 0}})
     with (
         LiveConsumer(kafka.bootstrap, "ready-classic", [TOPIC]),
         LiveConsumer(kafka.bootstrap, "ready-moved", [TOPIC], protocol="consumer"),
