@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, Command] = {
     "offsets": Command("offsets", "Show the committed offsets of groups"),
     "lag": Command("lag", "Measure how far groups are behind"),
     "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets"),
+    "readiness": Command("readiness", "Show which groups can move to the protocol of KIP-848"),
     "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
     "explain": Command("explain", "Explain why a group would be deleted or kept"),
     "backup": Command("backup", "Back up the committed offsets of groups"),

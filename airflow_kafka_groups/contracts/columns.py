@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 
 class Column(NamedTuple):
-    """One column: ``kind`` is ``string``, ``int32``, ``int64``, ``double``, ``boolean``, ``binary`` or ``timestamp``.
+    """One column.
+
+    ``kind`` is ``string``, ``strings`` (a list), ``int32``, ``int64``, ``double``, ``boolean``, ``binary`` or
+    ``timestamp``.
 
     Every timestamp is an instant in microseconds, in UTC.
     """
@@ -49,6 +52,29 @@ SNAPSHOT_COLUMNS = columns(
     }
 )
 """One row for each group, topic and partition of a snapshot."""
+
+MEMBER_COLUMNS = columns(
+    {
+        **_GROUP,
+        "state": "string",
+        "snapshot_id": "string",
+        "seen_at": "timestamp",
+        "protocol": "string",
+        "members": "int32",
+        "clients": "int32",
+        "client_id": "string",
+        "host": "string",
+        "client_members": "int32",
+        "static_members": "int32",
+        "instance_ids": "strings",
+        "topics": "strings, null",
+        "topic_count": "int32, null",
+        "pattern": "string, null",
+        "assigned_topics": "strings",
+        "assigned_partitions": "int32",
+    }
+)
+"""One row for each client id and host of the members that a group was last seen with."""
 
 BACKUP_COLUMNS = columns(
     {

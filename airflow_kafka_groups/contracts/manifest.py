@@ -14,6 +14,51 @@ _RETENTION = "offsets_retention_minutes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MembersFile:
+    """What vouches for the table of members beside a snapshot's rows. It is for people and decides nothing.
+
+    :param groups: the groups in the table, and ``seen`` those that had members in this very snapshot.
+    :param not_described: how many groups with members could not be described.
+    :param reasons: why, for the first of them.
+    :param carried_from: the snapshots whose tables the members of the other groups are from.
+    :param not_carried: the tables that could not be read, by snapshot, with the reason.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+    groups: int
+    seen: int
+    not_described: int
+    reasons: Mapping[str, str]
+    carried_from: tuple[str, ...]
+    not_carried: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        mappings = {name: dict(content[name]) for name in ("reasons", "not_carried")}
+        return {**content, **mappings, "carried_from": list(self.carried_from)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MembersFile:
+        """Read the entry. Raises like ``SnapshotManifest.from_json``."""
+        return cls(
+            name=_text(data, "name"),
+            rows=_count(data, "rows"),
+            bytes=_count(data, "bytes"),
+            sha256=_text(data, "sha256"),
+            groups=_count(data, "groups"),
+            seen=_count(data, "seen"),
+            not_described=_count(data, "not_described"),
+            reasons=dict(data["reasons"]),
+            not_carried=dict(data["not_carried"]),
+            carried_from=tuple(data["carried_from"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifest:
     """What vouches for the files of one snapshot.
 
@@ -24,6 +69,7 @@ class SnapshotManifest:
     :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
         known of each.
     :param view: what the connection saw of the cluster (``maintenance/cluster_view.py``): a plan takes it over.
+    :param members: the table of members; ``None`` for an older snapshot.
     """
 
     snapshot_id: str
@@ -42,6 +88,7 @@ class SnapshotManifest:
     files: tuple[tuple[str, int], ...]
     offsets_retention_minutes: int | None = None
     view: Mapping[str, Any] | None = None
+    members: MembersFile | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as docs/formats.md shows it."""
@@ -49,7 +96,8 @@ class SnapshotManifest:
         times = {name: content[name].isoformat() for name in ("started_at", "observed_at")}
         mappings = {name: dict(content[name]) for name in ("missing_brokers", "scope")}
         files = [{"name": name, "rows": rows} for name, rows in self.files]
-        return {"format": FORMAT, **content, **times, **mappings, "files": files}
+        members = None if self.members is None else self.members.to_json()
+        return {"format": FORMAT, **content, **times, **mappings, "files": files, "members": members}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SnapshotManifest:
@@ -78,6 +126,7 @@ class SnapshotManifest:
             # An older snapshot has none.
             offsets_retention_minutes=None if data.get(_RETENTION) is None else _count(data, _RETENTION),
             view=None if data.get("view") is None else dict(data["view"]),
+            members=None if data.get("members") is None else MembersFile.from_json(data["members"]),
         )
         manifest._check()
         return manifest

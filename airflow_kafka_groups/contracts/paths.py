@@ -4,6 +4,7 @@ from __future__ import annotations
 
 DATA = "data"
 MANIFESTS = "manifests"
+MEMBERS = "members"
 VERDICTS = "verdicts"
 OBSERVATIONS = "observations"
 OBSERVATION_MANIFESTS = "observation_manifests"
@@ -45,6 +46,11 @@ def observations(snapshot_id: str) -> str:
 def observation_manifest(snapshot_id: str) -> str:
     """Return the manifest of these observations, written last."""
     return f"{OBSERVATION_MANIFESTS}/{snapshot_id}.json"
+
+
+def members(snapshot_id: str) -> str:
+    """Return the members that a snapshot's groups were last seen with; the manifest has its digest."""
+    return f"{MEMBERS}/{snapshot_id}.parquet"
 
 
 def verdicts(snapshot_id: str) -> str:

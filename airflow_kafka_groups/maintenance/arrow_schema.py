@@ -16,6 +16,7 @@ def arrow_schema(columns: Columns) -> Any:
 
     types = {
         **{name: getattr(pa, name)() for name in ("string", "int32", "int64", "binary")},
+        "strings": pa.list_(pa.string()),
         **{"timestamp": pa.timestamp("us", tz="UTC"), "double": pa.float64(), "boolean": pa.bool_()},
     }
     return pa.schema([pa.field(column.name, types[column.kind], column.nullable) for column in columns])

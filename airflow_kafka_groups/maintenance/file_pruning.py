@@ -38,6 +38,7 @@ class FileKind(StrEnum):
 _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.SNAPSHOT: (
         (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
+        (paths.MEMBERS, re.compile(rf"({ID})\.parquet"), False),
         (paths.VERDICTS, re.compile(rf"({ID})\.json"), False),
         (paths.VERDICTS, re.compile(rf"({ID})"), True),
         (paths.OBSERVATION_MANIFESTS, re.compile(rf"({ID})\.json"), False),

@@ -140,6 +140,10 @@ class Layout:
         """Return the manifest that vouches for a snapshot."""
         return self.root / paths.manifest(check_id("snapshot_id", snapshot_id))
 
+    def members(self, snapshot_id: str) -> StoragePath:
+        """Return the file of the members that a snapshot's groups were last seen with."""
+        return self.root / paths.members(check_id("snapshot_id", snapshot_id))
+
     def verdicts(self, snapshot_id: str) -> StoragePath:
         """Return the folder of the Spark job's verdicts on a snapshot."""
         return self.root / paths.verdicts(check_id("snapshot_id", snapshot_id))

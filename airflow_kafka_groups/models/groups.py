@@ -31,13 +31,23 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """A member of a group."""
+    """A member of a group.
+
+    :param group_instance_id: the name of a static member (KIP-345).
+    :param subscribed_topics: the topics it names; ``None`` if they are not known: brokers report them only while the
+        group is Stable, and those of other programs than consumers cannot be read.
+    :param subscribed_pattern: the regular expression that it subscribes with, which brokers evaluate (KIP-848).
+    :param uses_classic_protocol: whether it speaks JoinGroup and SyncGroup; ``None`` where brokers do not report it.
+    """
 
     member_id: str
     client_id: str
     host: str
     group_instance_id: str | None = None
     assignment: tuple[TopicPartition, ...] = ()
+    subscribed_topics: tuple[str, ...] | None = None
+    subscribed_pattern: str | None = None
+    uses_classic_protocol: bool | None = None
 
 
 class GroupDescription(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
     from airflow_kafka_groups.maintenance.storage import Layout
 
 APPROVE = "Approve"
@@ -111,6 +112,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         """Seal the question into the storage and ask, if somebody has to be asked."""
         from airflow_kafka_groups.maintenance.deletion.approval import seal_question
         from airflow_kafka_groups.maintenance.report.write import make_report
+        from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
         from airflow_kafka_groups.maintenance.storage import utc_now
 
         layout, plan, why = self._plan_to_approve()
@@ -121,7 +123,8 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         report, _ = make_report(layout, plan)
         self.subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
         push_report_path(context, report)
-        self.body = question(plan, report, why, report_url_of(context))
+        last = last_members(layout, plan.group_ids[:FIRST_GROUPS])
+        self.body = question(plan, report, why, report_url_of(context), last)
         seal_question(layout, plan, _asked_by(context), utc_now())
         return super().execute(context)
 
@@ -186,8 +189,15 @@ def _asked_by(context: Context) -> dict[str, str]:
     return {name: str(getattr(task, name, None)) for name in names}
 
 
-def question(plan: DeletionPlan, report: str, why: str, report_url: str | None = None) -> str:
+def question(
+    plan: DeletionPlan,
+    report: str,
+    why: str,
+    report_url: str | None = None,
+    last: Mapping[str, LastMembers] | None = None,
+) -> str:
     """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
+    known = {} if last is None else {group_id: members.sentence() for group_id, members in last.items()}
     link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
     counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
     lines = [
@@ -204,12 +214,15 @@ def question(plan: DeletionPlan, report: str, why: str, report_url: str | None =
         f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
         *[f"- Warning: {_text(warning)}" for warning in plan.warnings],
         "",
-        "| group | why |",
-        "|---|---|",
-        *[f"| {_text(group.group_id)} | {_text(group.reason)} |" for group in plan.groups[:FIRST_GROUPS]],
+        "| group | why | last members |",
+        "|---|---|---|",
+        *[
+            f"| {_text(group.group_id)} | {_text(group.reason)} | {_text(known.get(group.group_id, 'not known'))} |"
+            for group in plan.groups[:FIRST_GROUPS]
+        ],
     ]
     if len(plan.groups) > FIRST_GROUPS:
-        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report |")
+        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report | |")
     return "\n".join(lines)
 
 

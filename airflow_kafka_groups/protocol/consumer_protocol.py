@@ -96,6 +96,14 @@ def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
         return ()
 
 
+def subscribed_topics(data: bytes) -> tuple[str, ...] | None:
+    """Return the topics of a subscription; ``None`` without one, or if the client wrote something of its own."""
+    try:
+        return decode_subscription(data).topics if data else None
+    except RemoteProtocolError:
+        return None
+
+
 @cache
 def _schema(name: str, version: int) -> ModuleType:
     return load_entity_module(name, version, EntityType.data)

@@ -119,7 +119,13 @@ class FakeGroup:
 def describe(group_id: str, group: FakeGroup, operations: frozenset[str] | None = None) -> GroupDescription:
     """Return what the coordinator says about a group."""
     members = tuple(
-        MemberDescription(member_id=f"m{number}", client_id="c", host="/127.0.0.1") for number in range(group.members)
+        MemberDescription(
+            member_id=f"m{number}",
+            client_id="c",
+            host="/127.0.0.1",
+            subscribed_topics=tuple(sorted(group.subscribed)),
+        )
+        for number in range(group.members)
     )
     return GroupDescription(
         group_id=group_id,

@@ -56,6 +56,20 @@ class RefusingPath:
     def invalidate_cache(self, key: str) -> None:
         """Forget nothing."""
 
+    def cat_file(self, key: str) -> bytes:
+        """Read an object."""
+        if self._refused == "read_bytes":
+            self._refuse()
+        return Path(key).read_bytes()
+
+    def pipe_file(self, key: str, data: bytes, mode: str) -> None:
+        """Create an object, and its folder, which object stores do not have."""
+        if self._refused == "write_bytes":
+            self._refuse()
+        Path(key).parent.mkdir(parents=True, exist_ok=True)
+        with Path(key).open("xb" if mode == "create" else "wb") as file:
+            file.write(data)
+
     def ls(self, key: str, detail: bool) -> list[str]:
         """List the folder as an object store does."""
         if self._refused == "ls":

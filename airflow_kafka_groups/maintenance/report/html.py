@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, l
 from airflow_kafka_groups.maintenance.report.merging import KEPT_BEFORE_RECHECK, merge_outcomes, verified_gone
 from airflow_kafka_groups.maintenance.report.shown import shortened
 from airflow_kafka_groups.maintenance.report.style import STYLE
+from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
 
 SHOWN = 200
@@ -40,6 +41,7 @@ def render_report(
     records: Sequence[Mapping[str, Any]] = (),
     *,
     files: Mapping[str, str] | None = None,
+    last: Mapping[str, LastMembers] | None = None,
     now: datetime,
 ) -> str:
     """Render the page.
@@ -47,6 +49,7 @@ def render_report(
     :param plan: the plan.
     :param records: the audit records of its runs, oldest first. Dry runs count only if there is no other run.
     :param files: names and places of files for the reader.
+    :param last: the members that groups were last seen with. Default: not known.
     :param now: the time of rendering.
     """
     real = [record for record in records if not record["dry_run"]]
@@ -60,7 +63,7 @@ def render_report(
         _banners(plan, used, dry_run=not real, present=present),
         _headline(plan, outcomes, verified),
         _not_done(plan, outcomes, dry_run=not real),
-        _done(plan, outcomes),
+        _done(plan, outcomes, last or {}),
         _kept_by_plan(plan),
         _policy(plan),
         _runs(used),
@@ -138,17 +141,18 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
     return f'<section class="cards">{cards}</section>'
 
 
-def _done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> str:
+def _done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], last: Mapping[str, LastMembers]) -> str:
     wanted = (Outcome.DELETED, Outcome.WOULD_DELETE)
     if not outcomes:
-        return _groups_table("Planned", plan.planned)
+        return _groups_table("Planned", plan.planned, last)
     done = [n for n, id_ in enumerate(plan.group_ids) if outcomes.get(id_, {}).get("outcome") in wanted]
     dry = any(item["outcome"] == Outcome.WOULD_DELETE for item in outcomes.values())
-    return _groups_table("Would be deleted" if dry else "Deleted", plan.planned.take(done))
+    return _groups_table("Would be deleted" if dry else "Deleted", plan.planned.take(done), last)
 
 
-def _groups_table(title: str, groups: PlannedGroups) -> str:
+def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMembers]) -> str:
     shown = groups[:SHOWN]
+    who = [last[group.group_id].sentence() if group.group_id in last else "-" for group in shown] if last else []
     told, cells = forecast_columns(shown)
     rows = [
         [
@@ -165,7 +169,13 @@ def _groups_table(title: str, groups: PlannedGroups) -> str:
     partitions, lag = groups.total("partitions"), groups.total("lag")
     note = f"{partitions:,} committed offsets, {lag:,} records unread" if groups else ""
     heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
-    return _section(title, len(groups), _table(heads, rows, numeric=range(2, len(heads) - 1)), note, "No group.")
+    numeric = range(2, len(heads) - 1)
+    if who:
+        heads, rows = (
+            [*heads, "Last members"],
+            [[*row, f"<bdi>{_text(of)}</bdi>"] for row, of in zip(rows, who, strict=True)],
+        )
+    return _section(title, len(groups), _table(heads, rows, numeric=numeric), note, "No group.")
 
 
 def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:

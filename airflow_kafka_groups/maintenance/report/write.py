@@ -8,6 +8,7 @@ from typing import Any
 from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.report.html import render_report, write_report
+from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 
 
@@ -15,7 +16,8 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
     """Write the report of a plan and its runs so far; return its path and the runs' records."""
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
     files = _files(layout, plan, list(records))
-    page = render_report(plan, list(records.values()), files=files, now=utc_now())
+    last = last_members(layout, plan.group_ids)
+    page = render_report(plan, list(records.values()), files=files, last=last, now=utc_now())
     return str(write_report(layout, plan.plan_id, page)), list(records.values())
 
 

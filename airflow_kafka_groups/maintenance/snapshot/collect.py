@@ -1,9 +1,9 @@
 """Taking a snapshot: every group with its state and committed offsets, as Parquet, for Spark and for the plan.
 
 The steps: list groups (and the brokers that did not answer), describe those whose state or member count the listing
-lacks, stream the committed offsets into columns, list the log start and end of each partition, write the rows, and
-write the manifest last. Whatever could not be read is a row with an error: nothing is dropped. Share and streams groups
-are listed, but their offsets are not requested because they are stored elsewhere.
+lacks, stream the committed offsets into columns, list the log start and end of each partition, write the rows and the
+members, and write the manifest last. Whatever could not be read is a row with an error: nothing is dropped. Share and
+streams groups are listed, but their offsets are not requested because they are stored elsewhere.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import asyncio
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -25,22 +24,19 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsEr
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.snapshot.group_facts import gather_facts
+from airflow_kafka_groups.maintenance.snapshot.members import SeenMembers, write_members
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import (
     BrokerId,
-    GroupDescription,
-    GroupListing,
     GroupOffsets,
-    GroupState,
-    GroupType,
     OffsetSpec,
     TopicPartition,
 )
 
-_DESCRIBE_AT_ONCE = 2_000
 _PARTITIONS_AT_ONCE = 50_000
 _FAILED_SHOWN = 100
 _CLOCK_SLACK = timedelta(minutes=5)
@@ -83,7 +79,8 @@ async def take_snapshot(
     kafka_cluster_id = await admin.cluster_id()
     sees_all_topics = await admin.sees_all_topics()
     listings = await admin.list_groups()
-    facts, not_found = await _gather_facts(admin, listings, wanted, groups, progress)
+    members = SeenMembers(snapshot_id)
+    facts, not_found = await gather_facts(admin, listings, wanted, groups, members, now, progress)
     table = GroupTable()
     failed = await _gather_offsets(admin, facts, table, now, progress)
     without_ends = await _gather_log_ends(admin, table, progress)
@@ -92,6 +89,7 @@ async def take_snapshot(
     missing = {_missing(where): str(error) for where, error in listings.errors.items()}
     progress("write", 0, len(table))
     rows = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
+    members_file = await asyncio.to_thread(write_members, layout, members, set(listings) if listings.complete else None)
     progress("write", rows, rows)
     scope: dict[str, Any] = {"include": list(groups.include), "exclude": list(groups.exclude)}
     manifest = SnapshotManifest(
@@ -111,6 +109,7 @@ async def take_snapshot(
         files=((SNAPSHOT_FILE, rows),),
         offsets_retention_minutes=offsets_retention_minutes,
         view=None if seen is None else seen.to_json(),
+        members=members_file,
     )
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(
@@ -150,80 +149,9 @@ def require_after_the_newest(layout: Layout, now: datetime) -> None:
         )
 
 
-async def _gather_facts(
-    admin: GroupAdmin, listings: GroupListings, wanted: list[str] | None, groups: GroupFilter, progress: Progress
-) -> tuple[dict[str, GroupFacts], list[str]]:
-    """Return the facts about every group in scope, and the requested ids that do not exist."""
-    ids = list(listings) if wanted is None else wanted
-    selected = [group_id for group_id in ids if wanted is not None or groups.selects(group_id)]
-    facts = {group_id: _from_listing(group_id, listings.get(group_id)) for group_id in selected}
-    unclear = [group_id for group_id, fact in facts.items() if _needs_describing(fact)]
-    not_found = []
-    done = 0
-    for chunk in _chunks(unclear, _DESCRIBE_AT_ONCE):
-        for group_id, result in (await admin.describe_consumer_groups(chunk)).items():
-            if group_id not in facts:
-                continue
-            if group_id not in listings and _is_absent(result):
-                not_found.append(group_id)
-                del facts[group_id]
-            elif result.value is not None:
-                facts[group_id] = _from_description(facts[group_id], result.value)
-        done += len(chunk)
-        progress("describe", done, len(unclear))
-    return facts, not_found
-
-
 def _coordinators(facts: dict[str, GroupFacts]) -> dict[str, int]:
     counts = Counter(fact.coordinator for fact in facts.values() if fact.coordinator is not None)
     return {str(broker_id): counts[broker_id] for broker_id in sorted(counts)}
-
-
-def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:
-    if listing is None:
-        return GroupFacts(
-            group_id=group_id,
-            group_type=GroupType.UNKNOWN.value,
-            protocol_type="",
-            state=GroupState.UNKNOWN.value,
-            members=None,
-            coordinator=None,
-        )
-    return GroupFacts(
-        group_id=group_id,
-        group_type=listing.type.value,
-        protocol_type=listing.protocol_type,
-        state=listing.state.value,
-        members=0 if listing.state is GroupState.EMPTY else None,
-        coordinator=listing.coordinator,
-    )
-
-
-def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFacts:
-    """Add what the listing lacks: the members, and the state if it has none.
-
-    A type that the listing lacks remains unknown: only some groups are described, and a type that appeared and
-    disappeared with the state would look like another group when snapshots are compared.
-    """
-    if facts.coordinator is None:  # not in the listing
-        facts = replace(
-            facts,
-            group_type=described.type.value,
-            protocol_type=described.protocol_type,
-            coordinator=described.coordinator,
-        )
-    state = described.state.value if facts.state == GroupState.UNKNOWN.value else facts.state
-    return replace(facts, state=state, members=len(described.members))
-
-
-def _needs_describing(facts: GroupFacts) -> bool:
-    return facts.state != GroupState.EMPTY.value and not keeps_progress_elsewhere(facts.group_type, facts.protocol_type)
-
-
-def _is_absent(result: GroupResult[GroupDescription]) -> bool:
-    if result.error is not None:
-        return getattr(result.error, "name", "") == "GROUP_ID_NOT_FOUND"
-    return result.value is not None and result.value.state is GroupState.DEAD
 
 
 async def _gather_offsets(

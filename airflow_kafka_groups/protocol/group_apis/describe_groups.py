@@ -13,7 +13,7 @@ from airflow_kafka_groups.models import GroupState, MemberDescription
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
-from airflow_kafka_groups.protocol.consumer_protocol import assigned_partitions
+from airflow_kafka_groups.protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from airflow_kafka_groups.protocol.hot_codecs import describe_groups as hot_codec
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, strings
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
@@ -68,4 +68,6 @@ def _member(member: Any, is_consumer: bool) -> MemberDescription:
         host=member.client_host,
         group_instance_id=getattr(member, "group_instance_id", None),
         assignment=assigned_partitions(member.member_assignment) if is_consumer else (),
+        subscribed_topics=subscribed_topics(member.member_metadata) if is_consumer else None,
+        uses_classic_protocol=True,
     )

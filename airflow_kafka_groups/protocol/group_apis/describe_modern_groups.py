@@ -43,6 +43,9 @@ def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
     )
 
 
+_MEMBER_TYPES: Mapping[int | None, bool] = {0: True, 1: False}
+"""ConsumerGroupDescribe v1: whether a member uses the classic protocol."""
+
 DECODERS: Mapping[Api, Callable[[bytes, int], DescribeGroupsAnswer]] = {
     api: partial(decode, api) for api in GROUP_TYPES
 }
@@ -73,4 +76,7 @@ def _member(member: Any) -> MemberDescription:
         host=member.client_host,
         group_instance_id=getattr(member, "instance_id", None),
         assignment=assigned,
+        subscribed_topics=getattr(member, "subscribed_topic_names", None),
+        subscribed_pattern=getattr(member, "subscribed_topic_regex", None) or None,
+        uses_classic_protocol=_MEMBER_TYPES.get(getattr(member, "member_type", None)),
     )

@@ -13,7 +13,7 @@ from kio.serial.readers import (
 
 from airflow_kafka_groups.models import GroupState, MemberDescription
 from airflow_kafka_groups.protocol.answers import DescribedGroup, DescribeGroupsAnswer
-from airflow_kafka_groups.protocol.consumer_protocol import assigned_partitions
+from airflow_kafka_groups.protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.operations import operations
@@ -53,7 +53,7 @@ def _read_member(reader: CompactReader, is_consumer: bool) -> MemberDescription:
     read = reader.read
     member_id, instance_id = read(read_compact_string), read(read_compact_string_nullable)
     client_id, host = read(read_compact_string), read(read_compact_string)
-    read(read_compact_string_as_bytes)  # the member's own metadata
+    metadata = read(read_compact_string_as_bytes)
     assignment = read(read_compact_string_as_bytes)
     reader.skip_tags()
     return MemberDescription(
@@ -62,4 +62,6 @@ def _read_member(reader: CompactReader, is_consumer: bool) -> MemberDescription:
         host=host,
         group_instance_id=instance_id,
         assignment=assigned_partitions(assignment) if is_consumer else (),
+        subscribed_topics=subscribed_topics(metadata) if is_consumer else None,
+        uses_classic_protocol=True,
     )

@@ -48,6 +48,7 @@ def documented(title: str, known: Mapping[str, columns.Column]) -> list[columns.
     ("title", "stored"),
     [
         ("Snapshot rows", columns.SNAPSHOT_COLUMNS),
+        ("Members", columns.MEMBER_COLUMNS),
         ("Verdict rows", columns.VERDICT_COLUMNS),
         ("Plan", columns.PLAN_COLUMNS),
         ("Backup", columns.BACKUP_COLUMNS),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.formats import UnknownFormatError
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest
 
 MANIFEST = SnapshotManifest(
     snapshot_id="20260301T120000Z-0123abcd",
@@ -28,8 +28,20 @@ MANIFEST = SnapshotManifest(
     files=(("a.parquet", 2), ("b.parquet", 3)),
     offsets_retention_minutes=10_080,
     view={"brokers": {"1": "b1:9092"}},
+    members=MembersFile(
+        name="20260301T120000Z-0123abcd.parquet",
+        rows=4,
+        bytes=900,
+        sha256="ab" * 32,
+        groups=3,
+        seen=1,
+        not_described=1,
+        reasons={"g": "GROUP_AUTHORIZATION_FAILED"},
+        carried_from=("20260228T120000Z-0123abcd",),
+        not_carried={"20260227T120000Z-0123abcd": "damaged"},
+    ),
 )
-OPTIONAL = ("format", "sees_all_topics", "offsets_retention_minutes", "view")
+OPTIONAL = ("format", "sees_all_topics", "offsets_retention_minutes", "view", "members")
 CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 
 
@@ -55,6 +67,15 @@ def test_a_snapshot_of_an_earlier_version_has_no_view_of_the_cluster() -> None:
     assert SnapshotManifest.from_json(older).view is None
     with pytest.raises((TypeError, ValueError)):
         SnapshotManifest.from_json({**CONTENT, "view": 7})
+
+
+def test_a_snapshot_of_an_earlier_version_has_no_members() -> None:
+    older = {key: value for key, value in CONTENT.items() if key != "members"}
+    assert SnapshotManifest.from_json(older).members is None
+    for name in MembersFile.__slots__:
+        entry = {key: value for key, value in CONTENT["members"].items() if key != name}
+        with pytest.raises((KeyError, TypeError)):
+            SnapshotManifest.from_json({**CONTENT, "members": entry})
 
 
 @pytest.mark.parametrize("name", [name for name in CONTENT if name not in OPTIONAL])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -314,6 +315,23 @@ def test_an_id_is_no_link_and_no_emphasis_and_not_too_long(
     text = question(load_plan(Layout(tmp_path, scene.CLUSTER), found["plan_id"]), "s3://x/report.html", "why")
     assert f"| {shown} |" in text
     assert ": s3://x/report.html" in text
+
+
+def test_who_used_a_group_last_is_in_the_question(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}
+    scene.take_snapshot(tmp_path)
+    admin.groups["a"].members = 0
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
+    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    asked: list[str] = []
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: asked.append(self.body))
+    task = SimpleNamespace(dag_id="d", run_id="r", xcom_push=lambda key, value: None)
+    ask(tmp_path, found).execute({"ti": task})  # type: ignore[typeddict-item]
+    assert re.search(r"\| a \| because .* \| .* UTC: 2 member\(s\), c at 127.0.0.1; topics t \|", asked[0])
+    assert re.search(r"\| b \| because .* \| not known \|", asked[0])
 
 
 def test_names_of_groups_are_not_taken_for_markup(admin: FakeAdmin, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.fakes.groups import FakeGroup
 from tests.fakes.refusing_path import RefusingPath
 from tests.unit.operators import scene
 
+SNAPSHOT_FOLDERS = ("manifests", "data", "members", "verdicts")
 SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "listing": 0}
 
 
@@ -72,10 +73,10 @@ def years(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, list[set[str]]]:
 
 def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]) -> None:
     storage, (oldest, middle, newest) = years
-    assert len(oldest) == len(middle) == len(newest) == 9
+    assert len(oldest) == len(middle) == len(newest) == 10
     found = PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1).execute({})
     assert (found["dry_run"], found["removed"]["snapshot"], found["removed"]["cleanup"]) == (True, 2, 1)
-    assert found["files"] == 4 + 4 + 5
+    assert found["files"] == 5 + 5 + 5
     assert files(storage) == oldest | middle | newest, "a dry run is the default"
 
     found = prune(storage)
@@ -85,7 +86,7 @@ def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]
         1,
         {},
     )
-    snapshots = {name for name in middle if name.split("/")[1] in ("manifests", "data", "verdicts")}
+    snapshots = {name for name in middle if name.split("/")[1] in SNAPSHOT_FOLDERS}
     assert files(storage) == (middle - snapshots) | newest, "clean-ups are kept longer than snapshots"
     assert not [path for path in (storage / scene.CLUSTER / "data").iterdir() if not list(path.iterdir())]
     assert prune(storage, snapshot_days=1, cleanup_days=1)["kept"] == {**SETS, "snapshot": 1, "cleanup": 1}
@@ -143,9 +144,7 @@ def test_what_is_not_of_this_package_keeps_its_whole_set(
     kind = "snapshot" if "snapshot" in where else "cleanup"
     found = prune(storage)
     assert list(found["foreign"]) == [f"{kind} {snapshot if kind == 'snapshot' else plan}"]
-    kept = {
-        name for name in oldest if (name.split("/")[1] in ("manifests", "data", "verdicts")) == (kind == "snapshot")
-    }
+    kept = {name for name in oldest if (name.split("/")[1] in SNAPSHOT_FOLDERS) == (kind == "snapshot")}
     assert kept <= files(storage)
     assert path.exists()
 

@@ -46,6 +46,27 @@ def test_a_plan_that_never_ran_is_reported(planned: dict[str, Any], tmp_path: Pa
     assert summary["counts"] == planned["counts"]
 
 
+def test_who_used_a_planned_group_last_is_in_the_report(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup(members=2), "b": FakeGroup(), "live": FakeGroup()}
+    scene.take_snapshot(tmp_path)
+    admin.groups["a"].members = 0
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
+    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    report(tmp_path, found["plan_id"])
+    page = (tmp_path / scene.CLUSTER / "reports" / f"{found['plan_id']}.html").read_text()
+    assert page.count("UTC: 2 member(s), c at 127.0.0.1; topics t</bdi>") == 1
+    assert page.count("<bdi>-</bdi>") == 1
+
+
+def test_without_members_in_any_snapshot_the_report_has_no_column_of_them(
+    planned: dict[str, Any], tmp_path: Path
+) -> None:
+    report(tmp_path, planned["plan_id"])
+    page = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()
+    assert "Last members" not in page
+
+
 def test_a_dry_run_is_reported_as_one(planned: dict[str, Any], tmp_path: Path) -> None:
     delete(tmp_path, planned, dry_run=True)
     summary = report(tmp_path, planned["plan_id"])

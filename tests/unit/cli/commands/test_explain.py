@@ -29,6 +29,16 @@ def test_a_group_that_would_be_deleted(admin: FakeAdmin, backed_up: dict[str, An
     assert of(found, "recheck")[0]["finding"] == "deletes"
 
 
+def test_who_used_the_group_last(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
+    assert of(stored("explain", "a")[1], "last members")[0]["evidence"] == "none in any snapshot"
+    admin.groups["a"].members = 2
+    scene.take_snapshot(tmp_path)
+    admin.groups["a"].members = 0
+    (row,) = of(stored("explain", "a")[1], "last members")
+    assert row["finding"] == "info"
+    assert row["evidence"].endswith(" UTC: 2 member(s), c at 127.0.0.1; topics t")
+
+
 def test_a_plan_without_a_backup_keeps_it(admin: FakeAdmin, planned: dict[str, Any], stored: Cli) -> None:
     _, found, _ = stored("explain", "a")
     assert (found["would_be_deleted"], found["kept_by"]) == (False, ["recheck"])

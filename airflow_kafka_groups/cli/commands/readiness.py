@@ -1,0 +1,85 @@
+"""Show which groups can move to the rebalance protocol of KIP-848, and what blocks the others."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.commands.selection import add_group_arguments, filter_of, report_failures
+from airflow_kafka_groups.cli.connection import Cluster
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.readiness import GroupReadiness, Release
+    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.models import GroupDescription
+
+COLUMNS = (
+    "group_id",
+    "status",
+    "type",
+    "protocol_type",
+    "assignor",
+    "moves_to",
+    "members",
+    "static_members",
+    "classic_members",
+    "blockers",
+)
+_STATUSES = ("moved", "moving", "ready", "no_members", "blocked", "other", "unknown")
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_group_arguments(parser)
+    parser.add_argument("--status", action="append", choices=_STATUSES, help="groups with this status (repeat)")
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show the groups, sorted by id. A group that does not exist or cannot be described makes the exit code 3."""
+    from airflow_kafka_groups.admin.readiness import judge_readiness
+
+    release, found = Cluster(args).run(lambda admin: _read(admin, args))
+    judged = [judge_readiness(group, release) for _, group in sorted(found.succeeded.items())]
+    wanted = set(args.status or _STATUSES)
+    out.write(Table("groups", COLUMNS, [_row(one) for one in judged if one.status.value in wanted]))
+    report_failures(found.failed)
+    missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
+    if missing:
+        say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")
+    return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE
+
+
+async def _read(admin: AdminClient, args: argparse.Namespace) -> tuple[Release | None, GroupResults[GroupDescription]]:
+    """Return the oldest broker's release, ``None`` if one cannot be reached, and the descriptions of the groups."""
+    from airflow_kafka_groups.protocol.releases import oldest_release
+
+    if args.groups and (args.include or args.exclude):
+        raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
+    cluster = await admin.describe_cluster()
+    releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
+    patterns = filter_of(args)
+    wanted = list(dict.fromkeys(args.groups)) or [
+        group_id for group_id in (await admin.list_groups()).require_complete() if patterns.selects(group_id)
+    ]
+    described = await admin.describe_consumer_groups(wanted)
+    return (None if cluster.errors or not releases else min(releases)), described
+
+
+def _row(one: GroupReadiness) -> tuple[Any, ...]:
+    return (
+        one.group_id,
+        one.status.value,
+        one.group_type,
+        one.protocol_type,
+        one.assignor,
+        one.moves_to,
+        one.members,
+        one.static_members,
+        one.classic_members,
+        list(one.blockers),
+    )

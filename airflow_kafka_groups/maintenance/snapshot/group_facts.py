@@ -1,0 +1,110 @@
+"""What a snapshot knows of each group besides its offsets: from the listing, and from a description where it is needed.
+
+Every group is described that may have members: all but those that the listing reports as Empty, and share and streams
+groups. So the members of a snapshot (see ``members``) cost no request of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.snapshot.members import SeenMembers
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
+from airflow_kafka_groups.maintenance.storage import Clock, Progress
+from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupState, GroupType
+
+_DESCRIBE_AT_ONCE = 2_000
+
+
+async def gather_facts(
+    admin: GroupAdmin,
+    listings: GroupListings,
+    wanted: list[str] | None,
+    groups: GroupFilter,
+    members: SeenMembers,
+    now: Clock,
+    progress: Progress,
+) -> tuple[dict[str, GroupFacts], list[str]]:
+    """Return the facts about every group in scope, and the requested ids that do not exist.
+
+    :param admin: the client.
+    :param listings: the groups of the cluster.
+    :param wanted: only these groups. Default: those that ``groups`` selects.
+    :param groups: the patterns.
+    :param members: takes the members of the groups that are described, and why a group could not be.
+    :param now: the clock.
+    :param progress: called with (stage, done, total).
+    """
+    ids = list(listings) if wanted is None else wanted
+    selected = [group_id for group_id in ids if wanted is not None or groups.selects(group_id)]
+    facts = {group_id: _from_listing(group_id, listings.get(group_id)) for group_id in selected}
+    unclear = [group_id for group_id, fact in facts.items() if _needs_describing(fact)]
+    not_found = []
+    done = 0
+    for start in range(0, len(unclear), _DESCRIBE_AT_ONCE):
+        chunk = unclear[start : start + _DESCRIBE_AT_ONCE]
+        for group_id, result in (await admin.describe_consumer_groups(chunk)).items():
+            if group_id not in facts:
+                continue
+            if group_id not in listings and _is_absent(result):
+                not_found.append(group_id)
+                del facts[group_id]
+            elif result.value is not None:
+                facts[group_id] = _from_description(facts[group_id], result.value)
+                members.add(result.value, now())
+            else:
+                members.add_error(group_id, result.error)
+        done += len(chunk)
+        progress("describe", done, len(unclear))
+    return facts, not_found
+
+
+def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:
+    if listing is None:
+        return GroupFacts(
+            group_id=group_id,
+            group_type=GroupType.UNKNOWN.value,
+            protocol_type="",
+            state=GroupState.UNKNOWN.value,
+            members=None,
+            coordinator=None,
+        )
+    return GroupFacts(
+        group_id=group_id,
+        group_type=listing.type.value,
+        protocol_type=listing.protocol_type,
+        state=listing.state.value,
+        members=0 if listing.state is GroupState.EMPTY else None,
+        coordinator=listing.coordinator,
+    )
+
+
+def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFacts:
+    """Add what the listing lacks: the members, and the state if it has none.
+
+    A type that the listing lacks remains unknown: only some groups are described, and a type that appeared and
+    disappeared with the state would look like another group when snapshots are compared.
+    """
+    if facts.coordinator is None:  # not in the listing
+        facts = replace(
+            facts,
+            group_type=described.type.value,
+            protocol_type=described.protocol_type,
+            coordinator=described.coordinator,
+        )
+    state = described.state.value if facts.state == GroupState.UNKNOWN.value else facts.state
+    return replace(facts, state=state, members=len(described.members))
+
+
+def _needs_describing(facts: GroupFacts) -> bool:
+    return facts.state != GroupState.EMPTY.value and not keeps_progress_elsewhere(facts.group_type, facts.protocol_type)
+
+
+def _is_absent(result: GroupResult[GroupDescription]) -> bool:
+    if result.error is not None:
+        return getattr(result.error, "name", "") == "GROUP_ID_NOT_FOUND"
+    return result.value is not None and result.value.state is GroupState.DEAD

@@ -1,0 +1,117 @@
+"""Who used a group last: a look-up in the newest tables of members. It is for people, and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.maintenance.snapshot.members import latest_of_groups, newest_tables, rows_of
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import GroupId
+
+_CLIENTS_SHOWN = 3
+_TOPICS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastClient:
+    """The members of a group with one client id on one host.
+
+    :param members: their number, ``static_members`` of them with an instance id; the first are in ``instance_ids``.
+    :param topics: the first of the topics that they subscribed to, of ``topic_count``; ``None`` if they are not known.
+    :param pattern: the regular expression that they subscribed with.
+    :param assigned_topics: the first of the topics whose partitions were assigned to them.
+    """
+
+    client_id: str
+    host: str
+    members: int
+    static_members: int
+    instance_ids: tuple[str, ...]
+    topics: tuple[str, ...] | None
+    topic_count: int | None
+    pattern: str | None
+    assigned_topics: tuple[str, ...]
+    assigned_partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastMembers:
+    """The members that a group was last seen with.
+
+    :param snapshot_id: the snapshot that saw them, and ``seen_at`` the time. They may have left at any time after it.
+    :param protocol: the name of the assignor, or of whatever the members agreed on.
+    :param members: their number.
+    :param clients: the number of different pairs of client id and host.
+    :param seen: the first of these, those with the most members first.
+    """
+
+    group_id: GroupId
+    snapshot_id: str
+    seen_at: datetime
+    state: str
+    group_type: str
+    protocol_type: str
+    protocol: str
+    members: int
+    clients: int
+    seen: tuple[LastClient, ...]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that the kept clients subscribed to, or were assigned, sorted."""
+        return tuple(sorted({topic for one in self.seen for topic in (*(one.topics or ()), *one.assigned_topics)}))
+
+    def sentence(self) -> str:
+        """Return one sentence for a reader."""
+        by = [f"{one.client_id or '(no client id)'} at {one.host.removeprefix('/')}" for one in self.seen]
+        more = self.clients - len(by[:_CLIENTS_SHOWN])
+        clients = ", ".join(by[:_CLIENTS_SHOWN]) + (f" and {more} more" if more else "")
+        topics = self.topics
+        rest = f" and {len(topics) - _TOPICS_SHOWN} more" if len(topics) > _TOPICS_SHOWN else ""
+        read = f"; topics {', '.join(topics[:_TOPICS_SHOWN])}{rest}" if topics else ""
+        return f"{self.seen_at:%Y-%m-%d %H:%M} UTC: {self.members} member(s), {clients}{read}"
+
+
+def last_members(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, LastMembers]:
+    """Return the members that groups were last seen with; a group that no snapshot saw with members is left out.
+
+    :param layout: the paths of the cluster's files.
+    :param group_ids: the groups.
+
+    Tables that cannot be read are left out. Raises ``StorageError``.
+    """
+    wanted = set(group_ids)
+    if not wanted:
+        return {}
+    found: dict[GroupId, list[dict[str, Any]]] = {}
+    tables, _ = newest_tables(layout)
+    chosen = [table._replace(rows=rows_of(table.rows, wanted)) for table in tables]
+    for table, ids in latest_of_groups(chosen):
+        for row in rows_of(table.rows, ids).to_pylist():
+            found.setdefault(row["group_id"], []).append(row)
+    return {group_id: _of_rows(rows) for group_id, rows in found.items()}
+
+
+def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:
+    first = rows[0]
+    of_group = {name: first[name] for name in LastMembers.__slots__ if name != "seen"}
+    clients = sorted(map(_client, rows), key=lambda one: (-one.members, one.client_id, one.host))
+    return LastMembers(**of_group, seen=tuple(clients))
+
+
+def _client(row: dict[str, Any]) -> LastClient:
+    return LastClient(
+        client_id=row["client_id"],
+        host=row["host"],
+        members=row["client_members"],
+        static_members=row["static_members"],
+        instance_ids=tuple(row["instance_ids"]),
+        topics=None if row["topics"] is None else tuple(row["topics"]),
+        topic_count=row["topic_count"],
+        pattern=row["pattern"],
+        assigned_topics=tuple(row["assigned_topics"]),
+        assigned_partitions=row["assigned_partitions"],
+    )

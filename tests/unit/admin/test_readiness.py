@@ -1,0 +1,112 @@
+"""Whether groups can move to the rebalance protocol of KIP-848: each status and each blocker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin.readiness import SERVER_ASSIGNORS, MoveStatus, judge_readiness
+from airflow_kafka_groups.models import GroupDescription, GroupState, GroupType, MemberDescription
+
+KAFKA_4 = (4, 1)
+
+
+def member(classic: bool | None = True, **how: Any) -> MemberDescription:
+    facts: dict[str, Any] = {"subscribed_topics": ("t",), "uses_classic_protocol": classic}
+    return MemberDescription(member_id="m", client_id="c", host="/h", **{**facts, **how})
+
+
+def group(*members: MemberDescription, state: GroupState | None = None, **how: Any) -> GroupDescription:
+    facts: dict[str, Any] = {
+        "group_id": "g",
+        "state": state or (GroupState.STABLE if members else GroupState.EMPTY),
+        "type": GroupType.CLASSIC,
+        "protocol_type": "consumer",
+        "protocol": "range" if members else "",
+        "coordinator": 1,
+    }
+    return GroupDescription(**{**facts, **how}, members=members)
+
+
+@pytest.mark.parametrize(("assignor", "server"), SERVER_ASSIGNORS.items())
+def test_a_group_with_an_assignor_that_brokers_have_is_ready(assignor: str, server: str) -> None:
+    found = judge_readiness(group(member(), member(group_instance_id="i"), protocol=assignor), KAFKA_4)
+    assert (found.status, found.blockers, found.assignor, found.moves_to) == (MoveStatus.READY, (), assignor, server)
+    assert (found.members, found.static_members, found.classic_members) == (2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("what", "blockers"),
+    [
+        (group(member(), protocol="my-assignor"), ["'my-assignor' runs in the clients"]),
+        (group(member(), member(subscribed_topics=None)), ["subscription of 1 member(s) cannot be read"]),
+        (group(member(subscribed_topics=None), protocol=""), ["'' runs in the clients", "of 1 member(s)"]),
+    ],
+)
+def test_what_blocks_a_group(what: GroupDescription, blockers: list[str]) -> None:
+    found = judge_readiness(what, KAFKA_4)
+    assert found.status is MoveStatus.BLOCKED
+    assert len(found.blockers) == len(blockers)
+    assert all(text in blocker for text, blocker in zip(blockers, found.blockers, strict=True))
+
+
+@pytest.mark.parametrize(("oldest", "said"), [((3, 9), "Kafka 3.9"), ((0, 0), "Kafka 0.0"), (None, "not known")])
+@pytest.mark.parametrize("what", [group(member()), group()])
+def test_old_brokers_block_every_group(oldest: tuple[int, int] | None, said: str, what: GroupDescription) -> None:
+    found = judge_readiness(what, oldest)
+    assert found.status is MoveStatus.BLOCKED
+    assert said in found.blockers[0]
+    assert "4.0" in found.blockers[0]
+
+
+def test_a_group_without_members_is_decided_by_its_next_consumer() -> None:
+    found = judge_readiness(group(), KAFKA_4)
+    assert (found.status, found.blockers, found.moves_to) == (MoveStatus.NO_MEMBERS, (), None)
+
+
+@pytest.mark.parametrize("state", [GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE])
+def test_a_group_that_rebalances_is_unknown(state: GroupState) -> None:
+    found = judge_readiness(group(member(subscribed_topics=None), state=state, protocol=""), KAFKA_4)
+    assert found.status is MoveStatus.UNKNOWN
+    assert state.value in found.blockers[0]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (group(type=GroupType.SHARE, protocol_type="share"), "share group"),
+        (group(type=GroupType.STREAMS, protocol_type="streams"), "streams group"),
+        (group(member(), protocol="stream"), "KIP-1071"),
+        (group(member(), protocol_type="connect", protocol="sessioned"), "'connect'"),
+        (group(protocol_type=""), "only commit"),
+    ],
+)
+def test_groups_that_are_not_of_consumers(what: GroupDescription, said: str) -> None:
+    found = judge_readiness(what, KAFKA_4)
+    assert found.status is MoveStatus.OTHER
+    assert said in found.blockers[0]
+
+
+@pytest.mark.parametrize(
+    ("members", "status", "classic"),
+    [
+        ([], MoveStatus.MOVED, 0),
+        ([False, False], MoveStatus.MOVED, 0),
+        ([False, True], MoveStatus.MOVING, 1),
+        ([None], MoveStatus.MOVED, None),
+    ],
+)
+def test_a_group_that_has_moved(members: list[bool | None], status: MoveStatus, classic: int | None) -> None:
+    what = group(*map(member, members), type=GroupType.CONSUMER, protocol="uniform")
+    found = judge_readiness(what, (3, 9))
+    assert (found.status, found.classic_members, found.moves_to) == (status, classic, "uniform")
+
+
+def test_a_group_that_does_not_exist() -> None:
+    found = judge_readiness(group(state=GroupState.DEAD), KAFKA_4)
+    assert (found.status, found.group_type, found.blockers) == (
+        MoveStatus.UNKNOWN,
+        "unknown",
+        ("the group does not exist",),
+    )

@@ -1,0 +1,99 @@
+"""Who used a group last: the latest members that any snapshot saw, from the newest tables."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+from airflow_kafka_groups.maintenance.snapshot import last_members as module
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.last_members import LastClient, LastMembers, last_members
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.unit.maintenance.scene import layout_in
+
+
+def take(admin: FakeAdmin, layout: Layout, days: float) -> str:
+    summary = asyncio.run(take_snapshot(admin, layout, now=Ticking(NOW + timedelta(days=days))))
+    return summary.snapshot_id
+
+
+def test_the_last_members_of_groups(tmp_path: Path) -> None:
+    admin = FakeAdmin({"idle": FakeGroup(members=2), "never": FakeGroup(), "live": FakeGroup(members=1)})
+    layout = layout_in(tmp_path)
+    first = take(admin, layout, 0)
+    admin.groups["idle"].members = 0
+    for day in (10, 20, 30):
+        newest = take(admin, layout, day)
+    found = last_members(layout, ["idle", "never", "live", "nobody"])
+    assert {group_id: (last.snapshot_id, last.members) for group_id, last in found.items()} == {
+        "idle": (first, 2),
+        "live": (newest, 1),
+    }
+    idle = found["idle"]
+    assert (idle.protocol, idle.clients, idle.topics) == ("range", 1, ("t",))
+    assert idle.sentence() == f"{NOW:%Y-%m-%d %H:%M} UTC: 2 member(s), c at 127.0.0.1; topics t"
+    assert last_members(layout, []) == {}
+
+
+def test_one_table_answers_when_older_snapshots_are_pruned(tmp_path: Path) -> None:
+    admin = FakeAdmin({"g": FakeGroup(members=1)})
+    layout = layout_in(tmp_path)
+    first = take(admin, layout, 0)
+    admin.groups["g"].members = 0
+    second = take(admin, layout, 1)
+    layout.manifest(first).unlink()
+    layout.members(first).unlink()
+    assert last_members(layout, ["g"])["g"].snapshot_id == first
+    layout.members(second).unlink()
+    assert last_members(layout, ["g"]) == {}, "an unreadable table is none"
+
+
+def test_a_group_that_is_deleted_is_still_known_from_the_tables_before(tmp_path: Path) -> None:
+    admin = FakeAdmin({"g": FakeGroup(members=1)})
+    layout = layout_in(tmp_path)
+    first = take(admin, layout, 0)
+    admin.groups.clear()
+    take(admin, layout, 1)
+    assert last_members(layout, ["g"])["g"].snapshot_id == first
+
+
+def test_without_a_snapshot_nobody_is_known(tmp_path: Path) -> None:
+    assert last_members(layout_in(tmp_path), ["g"]) == {}
+
+
+def test_a_sentence_is_short_whatever_the_group_is() -> None:
+    clients = tuple(
+        LastClient(
+            client_id="" if number == 0 else f"app-{number}",
+            host=f"/10.0.0.{number}",
+            members=1,
+            static_members=0,
+            instance_ids=(),
+            topics=None,
+            topic_count=None,
+            pattern=None,
+            assigned_topics=(f"t{number}",),
+            assigned_partitions=1,
+        )
+        for number in range(10)
+    )
+    last = LastMembers(
+        group_id="g",
+        snapshot_id="20260301T120000Z-0123abcd",
+        seen_at=NOW,
+        state="Stable",
+        group_type="classic",
+        protocol_type="consumer",
+        protocol="range",
+        members=40,
+        clients=40,
+        seen=clients,
+    )
+    assert last.sentence() == (
+        "2026-03-01 12:00 UTC: 40 member(s), (no client id) at 10.0.0.0, app-1 at 10.0.0.1, app-2 at 10.0.0.2 "
+        "and 37 more; topics t0, t1, t2, t3, t4 and 5 more"
+    )
+    assert module._CLIENTS_SHOWN == 3
