@@ -32,7 +32,8 @@ def cluster(**groups: FakeGroup) -> FakeAdmin:
 
 
 def simple(**facts: Any) -> FakeGroup:
-    return FakeGroup({T0: 5}, **{"protocol_type": "", **facts})
+    facts.setdefault("protocol_type", "")
+    return FakeGroup({T0: 5}, **facts)
 
 
 def at(when: datetime) -> Callable[[], datetime]:
