@@ -16,6 +16,7 @@ _OPERATORS = (
     "drill",
     "file_pruning",
     "groups",
+    "keep_alive",
     "lag",
     "offset_changes",
     "offset_deletion",

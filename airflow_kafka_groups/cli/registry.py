@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, Command] = {
     "backup": Command("backup", "Back up the committed offsets of groups"),
     "apply": Command("apply", "Delete the groups of a plan (a dry run without --yes)"),
     "restore": Command("restore", "Restore offsets of a backup (a dry run without --yes)"),
+    "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten (a dry run without --yes)"),
     "doctor": Command("doctor", "Examine a connection, its storage and this machine"),
     "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
 }

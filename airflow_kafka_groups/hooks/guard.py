@@ -6,7 +6,7 @@ operators are subject to the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetentio
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
+from airflow_kafka_groups.membership.brief import join_and_leave
 from airflow_kafka_groups.transport.base import Connector
 
 
@@ -50,6 +51,7 @@ class GuardedAdminClient(AdminClient):
         super().__init__(config, connect, ConnectionPolicy(settings))
         self._cluster_admin = ClusterAdmin(config)
         self._config = config
+        self._connect = connect
 
     @cached_property
     def connection(self) -> ConnectionPrint:
@@ -63,3 +65,16 @@ class GuardedAdminClient(AdminClient):
     async def offsets_retention(self) -> OffsetsRetention:
         """Return how long the brokers keep the offsets of a group without members."""
         return await self._cluster_admin.offsets_retention()
+
+    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
+        """Join a group without members as a consumer, and leave it at once; see ``membership.brief``.
+
+        :param group_id: the group.
+        :param topics: every topic of its committed offsets.
+        :param assignors: the assignors to offer.
+
+        Raises ``ConfigurationError`` for a protected group and on a read-only connection, and ``KafkaGroupsError``.
+        """
+        for error in self._calls.refusals([group_id]).values():
+            raise error
+        await join_and_leave(self._calls.cluster, group_id, topics, assignors=assignors, connect=self._connect)

@@ -73,6 +73,7 @@ def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
         "nightly_batch",
         "delete_preview_groups",
         "nightly_offsets_backup",
+        "keep_groups_alive",
         "lag_to_slack",
         "switch_to_green",
         "weekly_cleanup",
@@ -143,6 +144,22 @@ def test_only_the_groups_of_the_merged_preview_are_deleted(
     assert left.isdisjoint(mine)
     assert left.issuperset(others)
     assert states(dag.test(run_conf={"preview": "pr-7"}))["delete"] == "skipped", "there are none any more"
+
+
+@pytest.mark.airflow
+def test_the_same_offsets_are_committed_again_only_when_they_are_due(
+    dags: dict[str, Any], bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    dag = dags["keep_groups_alive"]
+    keep = dag.get_task("keep_alive")
+    keep.storage_path, keep.observe_seconds = str(tmp_path), 0
+    seed_groups(bootstrap, ["standby.east"], {(topic, 0): 20, (topic, 1): 9})
+    assert states(dag.test()) == {"keep_alive": "success"}
+    assert offsets("standby.east") == {(topic, 0): 20, (topic, 1): 9}
+    (result,) = (tmp_path / "prod" / "changes").glob("*-keep-alive-result.json")
+    assert json.loads(result.read_text())["counts"]["changed"] == 1
+    assert states(dag.test()) == {"keep_alive": "success"}
+    assert len(list((tmp_path / "prod" / "changes").iterdir())) == 2, "nothing was due"
 
 
 @pytest.mark.airflow

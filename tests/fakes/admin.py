@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, cast
 
 from airflow_kafka_groups.admin import AdminClient, ClusterDescription
@@ -70,6 +70,8 @@ class FakeAdmin(ClusterState):
         self.offset_errors: dict[str, KafkaGroupsError] = {}
         self.delete_errors: dict[str, KafkaGroupsError] = {}
         self.silent: set[str] = set()
+        self.join_errors: dict[str, KafkaGroupsError] = {}
+        self.joined: dict[str, list[str]] = {}
         self.delete_hangs = False
         self.before: Callable[[str], None] = lambda call: None
 
@@ -207,6 +209,11 @@ class FakeAdmin(ClusterState):
         wanted = commits_of(offsets)
         self._note("alter", wanted)
         return self._results(list(wanted), {}, lambda group_id: self._alter(group_id, wanted[group_id]))
+
+    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
+        self._note("join", [group_id])
+        self._results([group_id], self.join_errors, lambda _: None)[group_id].unwrap()
+        self.joined[group_id] = list(topics)
 
     async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         wanted = partitions_of(partitions)

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "maintenance/snapshot/": "unit/maintenance/snapshot/test_collect.py",
     "maintenance/snapshot/backlog.py": "unit/operators/test_spark.py",
     "membership/": "unit/membership/test_session.py",
+    "membership/brief.py": "integration/test_keep_alive.py",
     "models/": "unit/test_models.py",
     "operators/dag_form.py": "unit/operators/test_dag_params.py",
     "operators/lag.py": "unit/operators/test_telemetry.py",

@@ -7,11 +7,12 @@ for every other request the idle time restarts with a deletion or a proof of lif
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 
 
 def exclusions(
@@ -43,6 +44,15 @@ def exclusions(
 def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
     """Return the groups that a person chose to keep."""
     return {id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
+
+
+def spare(kept_alive: Mapping[str, KeptAlive], now: datetime) -> dict[str, Decision]:
+    """Return the groups that a keep-alive run keeps from being forgotten: whatever was planned, somebody wants them."""
+    return {
+        id_: Decision(Action.KEEP, Reason.EXCLUDED, f"a keep-alive run of {kept.at.isoformat()} wants it to stay")
+        for id_, kept in kept_alive.items()
+        if kept.until > now
+    }
 
 
 def _between(earlier: datetime, later: datetime) -> float:

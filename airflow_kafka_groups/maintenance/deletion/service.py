@@ -30,7 +30,7 @@ from airflow_kafka_groups.maintenance.deletion.approval import Approval, require
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
-from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions
+from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions, spare
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, lease_record, other_leases
 from airflow_kafka_groups.maintenance.deletion.newer_snapshots import in_use_since
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
@@ -40,6 +40,7 @@ from airflow_kafka_groups.maintenance.deletion.stop_switch import why_stopped
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, settle, verify_deleted
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
 from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     NAMED_BY_HAND,
     DeletionPlan,
@@ -214,6 +215,8 @@ class DeletionRun:
             judged_at=plan.created_at if plan is not None and self.judged else None,
             min_idle_seconds=plan.policy.min_idle_seconds if plan is not None else 0.0,
         )
+        if self.judged:
+            excluded |= spare(meant_to_stay(self.layout), started_at)
         if approval is not None:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:

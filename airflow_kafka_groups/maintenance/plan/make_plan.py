@@ -26,6 +26,7 @@ from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.cluster_view import recorded_view
 from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup, PlannedGroups, planned_schema
@@ -49,6 +50,7 @@ def make_plan(
     now: datetime,
     history: History | None = None,
     notes: Sequence[str] = (),
+    kept_alive: Mapping[str, KeptAlive] | None = None,
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
 
@@ -58,6 +60,7 @@ def make_plan(
     :param now: the current time, with a zone.
     :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
     :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
+    :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
     from its user, or if the job bridged longer gaps than the policy allows or did not read the log of commits that the
@@ -77,7 +80,11 @@ def make_plan(
     resets = {} if history is None else history.idle_resets()
     for number, (verdict, group) in enumerate(_side_by_side(judged, snapshot.summaries())):
         by_verdict[verdict.verdict] += 1
-        keep = _keep_by_verdict(verdict, policy, patterns) or _keep_reset(verdict, policy, resets)
+        keep = (
+            _keep_by_verdict(verdict, policy, patterns)
+            or _keep_alive(verdict, policy, kept_alive or {})
+            or _keep_reset(verdict, policy, resets)
+        )
         if keep is not None:
             kept.append(keep)
         elif group is None:
@@ -191,6 +198,16 @@ def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy, groups: GroupFilter) 
             KeptName.DOUBT, f"seen in {verdict.observations} snapshot(s); the policy requires {policy.min_observations}"
         )
     return None
+
+
+def _keep_alive(verdict: Verdict, policy: PlanPolicy, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
+    """Keep what somebody keeps alive on purpose; afterwards, its idle time counts from the last such run."""
+    kept = kept_alive.get(verdict.group_id)
+    idle = timedelta(seconds=policy.min_idle_seconds)
+    if kept is None or verdict.observed_at >= max(kept.until, kept.at + idle):
+        return None
+    reason = f"a keep-alive run of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
+    return _keep(verdict.group_id, KeptName.EXCLUDED, reason)
 
 
 def _keep_reset(verdict: Verdict, policy: PlanPolicy, resets: Mapping[str, IdleReset]) -> KeptGroup | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
 from airflow_kafka_groups.maintenance.floors import SiteFloors
+from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
@@ -21,7 +22,8 @@ def plan_snapshot(
     :param snapshot_id: the judged snapshot; ``None`` for the newest complete one.
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
 
-    Raises ``PlanError``, ``SnapshotError``, ``JournalError`` or ``StorageError``; no plan is written then.
+    Raises ``PlanError``, ``SnapshotError``, ``JournalError``, ``StorageError``, or
+    ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
     """
     bounded, bound = floors.bind(policy)
     judged = snapshot_id or latest_manifest(layout).snapshot_id
@@ -32,5 +34,7 @@ def plan_snapshot(
     now = utc_now()
     leases = history.leases(now - RECENT) if history is not None else ()
     others = other_leases([*(verdict.group_id for verdict in verdicts), *leases], lease_group_id)
-    plan = make_plan(verdicts, snapshot, bounded, now, history=history, notes=(*bound, *floors.warnings(), *others))
+    kept_alive = meant_to_stay(layout)
+    notes = (*bound, *floors.warnings(), *others)
+    plan = make_plan(verdicts, snapshot, bounded, now, history=history, notes=notes, kept_alive=kept_alive)
     return plan, save_plan(layout, plan)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
+from airflow_kafka_groups.exceptions import MissingAnswerError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
@@ -25,14 +25,11 @@ from airflow_kafka_groups.models import (
     GroupDescription,
     GroupOffsets,
     GroupState,
-    ListedOffset,
     OffsetAndMetadata,
-    OffsetSpec,
     TopicPartition,
 )
 
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
-Ends = Mapping[TopicPartition, tuple[int, int] | str]
 _CHUNK_GROUPS = 1_000
 _CHUNKS_AT_ONCE = 2
 """While brokers write one chunk, the next is read and judged."""
@@ -118,20 +115,26 @@ async def apply_changes(
     *,
     dry_run: bool,
     may_be_absent: bool = False,
+    rewrite: bool = False,
+    chunk_groups: int | None = None,
     progress: Progress = ignore_progress,
 ) -> list[ChangeResult]:
     """Apply the changes in chunks, and return one result each, in order.
 
     :param dry_run: run all checks but write nothing.
     :param may_be_absent: also write groups that do not exist, which creates them. Default false: such a group is kept.
+    :param rewrite: also commit offsets that are committed already: the commit's time is what changes. Then the brokers
+        must confirm each offset, since reading it back shows no difference. Default false.
+    :param chunk_groups: the number of groups that are read, and then written, at once. Default 1,000.
     """
+    size = chunk_groups or _CHUNK_GROUPS
     results: list[ChangeResult] = []
     under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
     try:
-        for start in range(0, len(changes), _CHUNK_GROUPS):
-            chunk = changes[start : start + _CHUNK_GROUPS]
-            under_way.append(asyncio.create_task(_apply_chunk(admin, chunk, dry_run, may_be_absent)))
-            last = start + _CHUNK_GROUPS >= len(changes)
+        for start in range(0, len(changes), size):
+            chunk = changes[start : start + size]
+            under_way.append(asyncio.create_task(_apply_chunk(admin, chunk, dry_run, may_be_absent, rewrite)))
+            last = start + size >= len(changes)
             while under_way and (last or len(under_way) == _CHUNKS_AT_ONCE):
                 results += await under_way[0]
                 under_way.popleft()
@@ -153,54 +156,36 @@ def commits_in(offsets: GroupOffsets) -> dict[TopicPartition, OffsetAndMetadata]
     return {where: value for where, value in offsets.items() if value is not None}
 
 
-async def log_ends(admin: GroupAdmin, partitions: Iterable[TopicPartition]) -> Ends:
-    """Return (log start, log end) of each partition, or why they are unknown."""
-    wanted = list(dict.fromkeys(partitions))
-    if not wanted:
-        return {}
-    starts = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.earliest()))
-    ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest()))
-    found: dict[TopicPartition, tuple[int, int] | str] = {}
-    for where in wanted:
-        start, end = starts.get(where), ends.get(where)
-        if isinstance(start, ListedOffset) and isinstance(end, ListedOffset) and 0 <= start.offset <= end.offset:
-            found[where] = (start.offset, end.offset)
-        else:
-            error = next((item for item in (start, end) if isinstance(item, KafkaGroupsError)), None)
-            found[where] = f"the log start and end cannot be read: {error or 'no result'}"
-    return found
-
-
 def name_of(where: TopicPartition) -> str:
     """Format a partition for messages."""
     return f"{where.topic}[{where.partition}]"
 
 
 async def _apply_chunk(
-    admin: CommitAdmin, chunk: Sequence[Change], dry_run: bool, may_be_absent: bool
+    admin: CommitAdmin, chunk: Sequence[Change], dry_run: bool, may_be_absent: bool, rewrite: bool
 ) -> list[ChangeResult]:
     candidates = [change.group_id for change in chunk if change.kept is None]
     described, now = await read_groups(admin, candidates) if candidates else (GroupResults[GroupDescription](()), {})
     results: dict[str, ChangeResult] = {}
     ready: dict[str, Change] = {}
     for change in chunk:
-        reason = change.kept or _why_kept(
+        reason = change.kept or why_kept(
             change, described.get(change.group_id), now.get(change.group_id), may_be_absent
         )
         if reason is not None:
             results[change.group_id] = _result(change, ChangeOutcome.KEPT, reason, 0)
-        elif all(change.before.get(where) == value for where, value in change.after.items()):
+        elif not rewrite and all(change.before.get(where) == value for where, value in change.after.items()):
             results[change.group_id] = _result(change, ChangeOutcome.UNCHANGED, "nothing to change", 0)
         elif dry_run:
             results[change.group_id] = _result(change, ChangeOutcome.WOULD_CHANGE, "it can be changed")
         else:
             ready[change.group_id] = change
     if ready:
-        results |= await _write(admin, ready)
+        results |= await _write(admin, ready, rewrite)
     return [results[change.group_id] for change in chunk]
 
 
-async def _write(admin: CommitAdmin, ready: Mapping[str, Change]) -> dict[str, ChangeResult]:
+async def _write(admin: CommitAdmin, ready: Mapping[str, Change], rewrite: bool) -> dict[str, ChangeResult]:
     done = await admin.alter_consumer_group_offsets({group_id: change.after for group_id, change in ready.items()})
     now = await committed_of(admin, list(ready))
     results = {}
@@ -213,18 +198,23 @@ async def _write(admin: CommitAdmin, ready: Mapping[str, Change]) -> dict[str, C
         elif differ := _differing(read.value, change.after):
             shown = str(error) if error is not None else f"{name_of(differ[0])} differs when read back"
             outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {shown}"
+        elif rewrite and error is not None:
+            lost = isinstance(error, OutcomeUnknownError)
+            outcome = ChangeOutcome.UNKNOWN if lost else ChangeOutcome.FAILED
+            reason = f"its offsets were not committed again: {error}"
         else:
             outcome, reason = ChangeOutcome.CHANGED, "committed and verified"
         results[group_id] = _result(change, outcome, reason)
     return results
 
 
-def _why_kept(
+def why_kept(
     change: Change,
     described: GroupResult[GroupDescription] | None,
     now: GroupResult[GroupOffsets] | None,
-    may_be_absent: bool,
+    may_be_absent: bool = False,
 ) -> str | None:
+    """Return why a group must not be changed, or ``None``: what was described and read of it matches the proposal."""
     if described is None or now is None:
         return "its coordinator returned no result"
     absent = described.error is not None and is_not_found(described.error)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.file import Backup
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin
-from airflow_kafka_groups.maintenance.restore.changes import Ends, log_ends
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
+from airflow_kafka_groups.models import ListedOffset, OffsetSpec, TopicPartition
 
+Ends = Mapping[TopicPartition, tuple[int, int] | str]
 _Columns = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -81,3 +82,21 @@ async def recreated_topics(admin: BackupAdmin, backup: Backup) -> dict[str, str]
         for topic, before in backup.topic_ids.items()
         if here.get(topic, before) != before
     }
+
+
+async def log_ends(admin: GroupAdmin, partitions: Iterable[TopicPartition]) -> Ends:
+    """Return (log start, log end) of each partition, or why they are unknown."""
+    wanted = list(dict.fromkeys(partitions))
+    if not wanted:
+        return {}
+    starts = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.earliest()))
+    ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest()))
+    found: dict[TopicPartition, tuple[int, int] | str] = {}
+    for where in wanted:
+        start, end = starts.get(where), ends.get(where)
+        if isinstance(start, ListedOffset) and isinstance(end, ListedOffset) and 0 <= start.offset <= end.offset:
+            found[where] = (start.offset, end.offset)
+        else:
+            error = next((item for item in (start, end) if isinstance(item, KafkaGroupsError)), None)
+            found[where] = f"the log start and end cannot be read: {error or 'no result'}"
+    return found

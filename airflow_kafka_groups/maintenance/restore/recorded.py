@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
@@ -48,6 +50,9 @@ async def change_recorded(
     protects: Callable[[str], bool],
     dry_run: bool,
     may_be_absent: bool = False,
+    apply: Callable[[list[Change]], Awaitable[list[ChangeResult]]] | None = None,
+    tag: str = "",
+    facts: Mapping[str, Any] | None = None,
     progress: Progress = ignore_progress,
 ) -> RecordedChanges:
     """Propose changes, record the previous offsets, apply the changes, and record the results.
@@ -57,6 +62,9 @@ async def change_recorded(
     :param protects: whether the connection protects a group; such a group is kept.
     :param dry_run: change nothing.
     :param may_be_absent: change groups that do not exist, too.
+    :param apply: applies the changes. Default: ``apply_changes`` with these arguments.
+    :param tag: a part of both files' names, after the run's id, by which such a kind of change is found. Default: none.
+    :param facts: further fields of both files. Default: none.
     :param progress: called with (stage, done, total).
 
     Raises what ``propose`` raises, and ``MaintenanceError`` or ``OSError`` before anything is changed if the previous
@@ -64,14 +72,18 @@ async def change_recorded(
     """
     run_id = new_id(utc_now())
     head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
+    head |= facts or {}
+    name = f"{run_id}-{tag}"
     changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
     if not dry_run:  # recorded before anything is written, so that the change can be undone
         proposed = (change.to_json() for change in changes)
-        await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{run_id}-before.json", head, "groups", proposed)
-    results = await apply_changes(admin, changes, dry_run=dry_run, may_be_absent=may_be_absent, progress=progress)
+        await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{name}before.json", head, "groups", proposed)
+    if apply is None:
+        apply = partial(apply_changes, admin, dry_run=dry_run, may_be_absent=may_be_absent, progress=progress)
+    results = await apply(changes)
     found = (result.to_json() for result in results)
     end = {**head, "counts": counts_of(results)}
-    path = await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{run_id}-result.json", end, "groups", found)
+    path = await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{name}result.json", end, "groups", found)
     return RecordedChanges(results=results, path=path)
 
 

@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "GroupsExistSensor": {"group_ids": ["a"]},
     "GroupsStalledSensor": {"group_ids": ["a"], "seconds": 60},
     "ListGroupLagOperator": {},
+    "KeepOffsetsAliveOperator": {"storage_path": "/x", "group_ids": ["a"]},
     "KafkaSparkSubmitOperator": {"application": "process_group_backlog"},
     "ListGroupOffsetsOperator": {"storage_path": "/x"},
     "ListGroupOffsetsSensor": {"group_ids": ["a"], "max_total_lag": 1},

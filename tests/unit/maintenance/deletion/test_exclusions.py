@@ -10,6 +10,8 @@ import pytest
 
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
+from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
@@ -71,3 +73,18 @@ async def test_for_another_plan_the_idle_time_restarts(tmp_path: Path) -> None:
     assert excluded_after(week / 2) == {"a"}
     assert excluded_after(week * 2) == set()
     assert excluded_after(0, judged=False) == set(), "somebody named it, and it is watched first"
+
+
+@pytest.mark.parametrize(("later", "deleted"), [(timedelta(minutes=-5), False), (timedelta(days=-40), True)])
+async def test_a_plan_spares_a_group_that_was_kept_alive_since(tmp_path: Path, later: timedelta, deleted: bool) -> None:
+    admin = FakeAdmin(log=(0, 10))
+    admin.add("a", ("t", 0, 0), protocol_type="")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
+    at = LATER + later
+    kept = await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: at)
+    assert kept.counts["kept_alive"] == 1
+    (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
+    assert (outcome.outcome == "deleted", "a" not in admin.groups) == (deleted, deleted)
+    assert deleted or (outcome.code == "excluded" and "keep-alive" in outcome.reason)

@@ -15,6 +15,7 @@ from airflow_kafka_groups.contracts.evidence import Evidence, recorded_sentence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.make_plan import _capped, make_plan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
@@ -82,6 +83,28 @@ async def test_a_stale_verdict_is_checked_again(changes: dict[str, Any], reason:
     plan = make_plan(judge(reader, **changes), reader, POLICY, LATER)
     assert plan.groups == ()
     assert [(group.verdict, reason in group.reason) for group in plan.kept] == [("doubt", True)]
+
+
+@pytest.mark.parametrize(
+    ("at", "until", "kept"),
+    [
+        (timedelta(minutes=-30), timedelta(minutes=-10), True),
+        (timedelta(days=-3), timedelta(days=4), True),
+        (timedelta(days=-8), timedelta(days=-1), False),
+    ],
+    ids=["the idle time counts from the run", "the run still has its effect", "long ago"],
+)
+async def test_a_group_that_is_kept_alive_is_not_planned(
+    at: timedelta, until: timedelta, kept: bool, tmp_path: Path
+) -> None:
+    admin = FakeAdmin()
+    admin.add("dead", ("t", 0, 5))
+    admin.add("kept", ("t", 0, 5))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    runs = {"kept": KeptAlive(NOW + at, NOW + until)}
+    plan = make_plan(judge(reader), reader, POLICY, LATER, kept_alive=runs)
+    assert set(plan.group_ids) == ({"dead"} if kept else {"dead", "kept"})
+    assert reasons(plan) == ({"kept": "excluded"} if kept else {})
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,
     ChangeOutcome,
     apply_changes,
     commits_in,
     counts_of,
-    log_ends,
 )
 from airflow_kafka_groups.models import (
     GroupOffsets,
     GroupState,
     GroupType,
-    ListedOffset,
     OffsetAndMetadata,
     TopicPartition,
 )
@@ -61,6 +60,32 @@ async def test_what_is_there_already_is_not_written_again() -> None:
     admin = cluster(a=FakeGroup({T0: 5}))
     assert await outcome(admin, Change(group_id="a", before=BEFORE, after=BEFORE)) is ChangeOutcome.UNCHANGED
     assert "alter" not in admin.call_names
+
+
+async def test_a_rewrite_commits_what_is_there_already() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    change = Change(group_id="a", before=BEFORE, after=BEFORE)
+    assert await outcome(admin, change, rewrite=True) is ChangeOutcome.CHANGED
+    assert (admin.asked("alter"), admin.groups["a"].offsets) == (["a"], BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (broker_error("UNKNOWN_TOPIC_OR_PARTITION"), ChangeOutcome.FAILED),
+        (OutcomeUnknownError("the answer was lost"), ChangeOutcome.UNKNOWN),
+    ],
+)
+async def test_a_rewrite_that_no_broker_confirms_is_not_taken_for_one(
+    error: KafkaGroupsError, expected: ChangeOutcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))  # what is read back is equal all the same
+
+    async def refuse(offsets: Mapping[str, Any]) -> GroupResults[None]:
+        return GroupResults([GroupResult(group_id, error=error) for group_id in offsets])
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", refuse)
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=BEFORE), rewrite=True) is expected
 
 
 @pytest.mark.parametrize(
@@ -247,19 +272,6 @@ async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.Mon
         await apply_changes(admin, [Change(group_id=name, before=BEFORE, after=AFTER) for name in names], dry_run=False)
     assert set(admin.asked("describe")) <= {"a", "b"}
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_the_ends_of_a_log_are_two_numbers_or_a_reason() -> None:
-    admin = cluster()
-    gone, empty, strange = (TopicPartition("x", index) for index in range(3))
-    admin.ends = {gone: broker_error("UNKNOWN_TOPIC_OR_PARTITION"), empty: (3, 3), strange: ListedOffset(-1)}
-    found = await log_ends(admin, [T0, gone, empty, strange, T0])
-    assert (found[T0], found[empty]) == ((0, 10), (3, 3))
-    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(found[gone])
-    assert isinstance(found[strange], str)
-    admin.calls.clear()
-    assert await log_ends(admin, []) == {}
-    assert admin.calls == []
 
 
 def test_the_record_of_a_change_is_enough_to_take_it_back() -> None:

@@ -6,8 +6,10 @@ from array import array
 
 import pytest
 
-from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, log_ends
+from airflow_kafka_groups.models import ListedOffset, TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import broker_error
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BOTH = array("i", [0, 1])
@@ -55,3 +57,16 @@ def test_a_partition_that_is_not_known_is_skipped() -> None:
     assert logs.why_skipped(T0, 5, 1, 10) == "no leader"
     assert logs.why_skipped(T1, 5, 1, 10) == "the log start and end are unknown"
     assert logs.why_skipped(TopicPartition("u", 0), 5, 1, 10) == "its id is x and was y"
+
+
+async def test_the_ends_of_a_log_are_two_numbers_or_a_reason() -> None:
+    admin = FakeAdmin(log=(0, 10))
+    gone, empty, strange = (TopicPartition("x", index) for index in range(3))
+    admin.ends = {gone: broker_error("UNKNOWN_TOPIC_OR_PARTITION"), empty: (3, 3), strange: ListedOffset(-1)}
+    found = await log_ends(admin, [T0, gone, empty, strange, T0])
+    assert (found[T0], found[empty]) == ((0, 10), (3, 3))
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(found[gone])
+    assert isinstance(found[strange], str)
+    admin.calls.clear()
+    assert await log_ends(admin, []) == {}
+    assert admin.calls == []

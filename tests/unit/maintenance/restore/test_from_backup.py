@@ -9,8 +9,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry
-from airflow_kafka_groups.maintenance.restore.changes import Change, Ends
-from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs
+from airflow_kafka_groups.maintenance.restore.changes import Change
+from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, Ends
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, propose_restore
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition

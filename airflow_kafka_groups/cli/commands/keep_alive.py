@@ -1,0 +1,105 @@
+"""Commit the offsets of sleeping groups again before brokers forget them. A dry run, unless ``--yes`` is given."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.messages import progress_bars, say
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.hooks.arguments import read_integer, read_number
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+    from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveReport
+
+COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
+_NUMBERS = {
+    "margin_seconds": "remaining time at which a group is due (default: a third of the retention)",
+    "interval_seconds": "time between two runs of your schedule: the margin is at least two of them",
+    "observe_seconds": "time between two readings that must be equal (default: 10)",
+}
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="group ids, or give --include")
+    add_pattern_arguments(parser)
+    parser.add_argument(
+        "--allow-membership",
+        action="store_true",
+        help="join and leave classic groups that had members: a commit does not help them",
+    )
+    parser.add_argument(
+        "--assignor", action="append", metavar="NAME", help="assignor that such a member offers (repeat)"
+    )
+    parser.add_argument(
+        "--offsets-retention-minutes", metavar="N", help="the brokers' setting, where they do not report it"
+    )
+    for name, help_text in _NUMBERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="N", help=help_text)
+    parser.add_argument("--yes", action="store_true", help="commit; without it, only show what would be done")
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Keep groups alive, and show each of them. One that is not kept alive makes the exit code 1."""
+    from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveOutcome, keep_alive
+
+    cluster = Cluster(args)
+    settings, layout, request = cluster.settings, cluster.layout(), _request(args)
+    cluster.floors()  # another storage than the site's is refused
+    if args.yes:
+        settings.require_writable()
+
+    async def keep(admin: GuardedAdminClient) -> KeepAliveReport:
+        return await keep_alive(
+            admin, layout, request, protects=settings.protects, dry_run=not args.yes, progress=progress
+        )
+
+    with progress_bars() as progress:
+        report = cluster.run(keep)
+    rows = [
+        (group.group_id, group.outcome.value, _shown(group.not_before), group.partitions, group.reason)
+        for group in report.groups
+    ]
+    out.write(Table("groups", COLUMNS, rows), {"dry_run": not args.yes, **report.summary()})
+    for where, why in report.missing_brokers.items():
+        say(f"error: the groups of {where} could not be listed: {why}")
+    if not args.yes:
+        say("Nothing was committed. To keep these groups alive, give --yes too.")
+    if report.problems():
+        return ExitCode.FAILED
+    left = any(group.outcome is KeepAliveOutcome.LEFT_ALONE for group in report.groups)
+    return ExitCode.INCOMPLETE if left else ExitCode.DONE
+
+
+def _shown(at: Any) -> str | None:
+    return None if at is None else at.isoformat(timespec="seconds")
+
+
+def _request(args: argparse.Namespace) -> KeepAliveRequest:
+    from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+
+    given: dict[str, Any] = {
+        name: read_number(f"--{name.replace('_', '-')}", getattr(args, name))
+        for name in _NUMBERS
+        if getattr(args, name) is not None
+    }
+    if args.offsets_retention_minutes is not None:
+        given["offsets_retention_minutes"] = read_integer(
+            "--offsets-retention-minutes", args.offsets_retention_minutes, minimum=1
+        )
+    if args.assignor:
+        given["assignors"] = tuple(args.assignor)
+    return KeepAliveRequest(
+        group_ids=tuple(args.groups),
+        include=tuple(args.include or ()),
+        exclude=tuple(args.exclude or ()),
+        allow_membership=args.allow_membership,
+        **given,
+    )

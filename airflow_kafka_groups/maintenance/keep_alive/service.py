@@ -1,0 +1,337 @@
+"""Keep groups alive: commit exactly the same offsets again, before the brokers forget them.
+
+In this order: list the groups; leave out those that are in use, of another kind or not due; read the offsets of the
+others; wait, so that a client that commits without membership shows itself; record what was read; read again, and keep
+away from every group that has members or moved; commit; read back. Where only a membership puts the brokers off, join
+and leave (if allowed), and read once more. Record the results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from typing import Any, Protocol
+
+from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.cluster_admin.offsets_retention import OFFSETS_RETENTION, OffsetsRetention
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.maintenance.keep_alive.broker_clock import BrokerClock, Remedy, remedy_for
+from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL, TAG, WHAT, last_kept
+from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.maintenance.restore.changes import (
+    Change,
+    ChangeOutcome,
+    ChangeResult,
+    CommitAdmin,
+    apply_changes,
+    commits_in,
+    committed_of,
+    why_kept,
+)
+from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+from airflow_kafka_groups.maintenance.storage import Layout, Progress, StoragePath, ignore_progress, utc_now
+from airflow_kafka_groups.models import GroupListing, GroupState
+
+_CHUNK_GROUPS = 100
+"""Few, so that little time passes between reading a group and committing its offsets."""
+_MEMBERSHIPS_AT_ONCE = 20
+
+
+class KeepAliveAdmin(CommitAdmin, Protocol):
+    """The part of ``GuardedAdminClient`` that this module uses."""
+
+    async def offsets_retention(self) -> OffsetsRetention:
+        """Return how long the brokers keep the offsets of a group without members."""
+
+    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
+        """Join a group without members, and leave it at once."""
+
+
+class KeepAliveOutcome(StrEnum):
+    """The outcome of one group."""
+
+    KEPT_ALIVE = "kept_alive"
+    WOULD_KEEP_ALIVE = "would_keep_alive"
+    NOT_DUE = "not_due"
+    LEFT_ALONE = "left_alone"
+    NEEDS_MEMBERSHIP = "needs_membership"
+    MISSING = "missing"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+NOT_KEPT = (
+    KeepAliveOutcome.NEEDS_MEMBERSHIP,
+    KeepAliveOutcome.MISSING,
+    KeepAliveOutcome.FAILED,
+    KeepAliveOutcome.UNKNOWN,
+)
+"""Outcomes of groups that brokers may forget, or have forgotten: somebody has to look."""
+
+_OUTCOMES = {
+    ChangeOutcome.CHANGED: KeepAliveOutcome.KEPT_ALIVE,
+    ChangeOutcome.WOULD_CHANGE: KeepAliveOutcome.WOULD_KEEP_ALIVE,
+    ChangeOutcome.KEPT: KeepAliveOutcome.LEFT_ALONE,
+    ChangeOutcome.UNCHANGED: KeepAliveOutcome.LEFT_ALONE,
+    ChangeOutcome.FAILED: KeepAliveOutcome.FAILED,
+    ChangeOutcome.UNKNOWN: KeepAliveOutcome.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKeepAlive:
+    """The result of one group.
+
+    :param not_before: the time before which brokers do not forget it, ``None`` if it is not known.
+    :param partitions: the number of offsets that were, or would be, committed again.
+    """
+
+    group_id: str
+    outcome: KeepAliveOutcome
+    reason: str
+    not_before: datetime | None = None
+    partitions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAliveReport:
+    """The results of a run.
+
+    :param groups: one result for each group that was named or matches, sorted by id.
+    :param clock: the retention and the margin.
+    :param missing_brokers: brokers (and partitions of ``__consumer_offsets``) whose groups could not be listed.
+    :param path: the record of the results; ``None`` if no group was due.
+    """
+
+    groups: list[GroupKeepAlive]
+    clock: BrokerClock
+    missing_brokers: Mapping[str, str] = field(default_factory=dict)
+    path: StoragePath | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of groups by outcome."""
+        found = Counter(group.outcome for group in self.groups)
+        return {outcome.value: found.get(outcome, 0) for outcome in KeepAliveOutcome}
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the first of the groups kept alive is due again, ``None`` without any."""
+        known = [group.not_before for group in self.groups if group.not_before is not None]
+        return min(known) - self.clock.margin if known else None
+
+    def problems(self) -> dict[str, KafkaGroupsError]:
+        """Return the groups that were not kept alive and should be looked at, and the brokers that did not answer."""
+        found = {item.group_id: KafkaGroupsError(item.reason) for item in self.groups if item.outcome in NOT_KEPT}
+        return found | {f"broker {id_}": KafkaGroupsError(why) for id_, why in self.missing_brokers.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers and times as JSON values."""
+        due = self.next_due
+        return {
+            "counts": self.counts,
+            "partitions": sum(group.partitions for group in self.groups),
+            "retention_seconds": self.clock.retention.total_seconds(),
+            "margin_seconds": self.clock.margin.total_seconds(),
+            "next_due": None if due is None else due.isoformat(timespec="seconds"),
+            "missing_brokers": dict(self.missing_brokers),
+            "result_path": None if self.path is None else str(self.path),
+        }
+
+
+async def keep_alive(
+    admin: KeepAliveAdmin,
+    layout: Layout,
+    request: KeepAliveRequest,
+    *,
+    protects: Callable[[str], bool],
+    dry_run: bool,
+    progress: Progress = ignore_progress,
+    now: Callable[[], datetime] = utc_now,
+) -> KeepAliveReport:
+    """Keep the due groups of a request alive.
+
+    :param protects: whether the connection protects a group; such a group is left alone.
+    :param dry_run: only report what would be done.
+    :param progress: called with (stage, done, total).
+    :param now: the clock.
+
+    Raises ``ConfigurationError`` if the retention is not known, ``MaintenanceError`` or ``StorageError`` before
+    anything is committed if the previous offsets cannot be recorded, and ``KafkaGroupsError``. Groups that fail are in
+    the report.
+    """
+    clock = BrokerClock.of(
+        await _retention(admin, request.offsets_retention_minutes),
+        margin_seconds=request.margin_seconds,
+        interval_seconds=request.interval_seconds,
+    )
+    began = now()
+    listings = await admin.list_groups()
+    kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention)
+    found: dict[str, GroupKeepAlive] = {}
+    due: dict[str, Remedy] = {}
+    for group_id in request.select(listings):
+        sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began)
+        if isinstance(sorted_out, Remedy):
+            due[group_id] = sorted_out
+        else:
+            found[group_id] = sorted_out
+    path = None
+    if due:
+        recorded = await change_recorded(
+            admin,
+            layout,
+            WHAT,
+            partial(_propose, admin, list(due), request.observe_seconds),
+            protects=protects,
+            dry_run=dry_run,
+            apply=partial(_apply, admin, due, request.assignors, dry_run, progress),
+            tag=TAG,
+            facts={KEPT_UNTIL: (began + clock.retention).isoformat()},
+        )
+        path = recorded.path
+        for result in recorded.results:
+            done = result.outcome is ChangeOutcome.CHANGED
+            found[result.group_id] = GroupKeepAlive(
+                group_id=result.group_id,
+                outcome=_OUTCOMES[result.outcome],
+                reason=result.reason,
+                not_before=clock.not_before(began if done else kept_at.get(result.group_id)),
+                partitions=result.partitions,
+            )
+    return KeepAliveReport(
+        groups=[found[group_id] for group_id in sorted(found)],
+        clock=clock,
+        missing_brokers={str(where): str(error) for where, error in listings.errors.items()},
+        path=path,
+    )
+
+
+async def _retention(admin: KeepAliveAdmin, given: int | None) -> int:
+    """Return the retention in minutes: the smaller of what the brokers report and what the caller knows."""
+    try:
+        reported = await admin.offsets_retention()
+    except KafkaGroupsError as exc:
+        known, why = None, str(exc)
+    else:
+        known, why = reported.minutes, "; ".join(map(str, reported.errors.values())) or "no broker reported it"
+    if known is None and given is None:
+        raise ConfigurationError(
+            "offsets_retention_minutes",
+            None,
+            f"the brokers do not report {OFFSETS_RETENTION} ({why}): pass it, or allow DescribeConfigs on the cluster",
+        )
+    return min(minutes for minutes in (known, given) if minutes is not None)
+
+
+def _sort_out(
+    group_id: str,
+    listings: GroupListings,
+    request: KeepAliveRequest,
+    clock: BrokerClock,
+    kept_at: datetime | None,
+    now: datetime,
+) -> Remedy | GroupKeepAlive:
+    """Return what a due group needs, or the result of a group that is left alone for now."""
+    result = partial(GroupKeepAlive, group_id=group_id, not_before=clock.not_before(kept_at))
+    listing: GroupListing | None = listings.get(group_id)
+    if listing is None:
+        doubt = "no broker lists it, but some did not answer" if listings.errors else "it does not exist"
+        hint = "the brokers have forgotten it, or it was never there"
+        return result(outcome=KeepAliveOutcome.MISSING, reason=f"{doubt}: {hint}", not_before=None)
+    if listing.state not in (GroupState.EMPTY, GroupState.UNKNOWN):
+        return result(outcome=KeepAliveOutcome.LEFT_ALONE, reason=f"it is in use: state {listing.state.value}")
+    remedy = remedy_for(listing.type, listing.protocol_type)
+    if remedy is None:
+        kind = f"a {listing.type.value} group of the protocol {listing.protocol_type!r}"
+        return result(outcome=KeepAliveOutcome.LEFT_ALONE, reason=f"it is {kind}")
+    if not clock.is_due(kept_at, now):
+        return result(outcome=KeepAliveOutcome.NOT_DUE, reason="it was kept alive recently enough")
+    if remedy is Remedy.MEMBERSHIP and not request.allow_membership:
+        reason = "brokers count from when its last member left, and a commit does not change that: allow_membership"
+        return result(outcome=KeepAliveOutcome.NEEDS_MEMBERSHIP, reason=reason)
+    return remedy
+
+
+async def _propose(admin: KeepAliveAdmin, group_ids: list[str], observe_seconds: float) -> list[Change]:
+    changes = []
+    for group_id, read in (await committed_of(admin, group_ids)).items():
+        if read.error is not None or read.value is None:
+            changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
+            continue
+        before = commits_in(read.value)
+        kept = None if before else "it has no committed offsets"
+        changes.append(Change(group_id=group_id, before=before, after=before, kept=kept))
+    await asyncio.sleep(observe_seconds)
+    return changes
+
+
+async def _apply(
+    admin: KeepAliveAdmin,
+    due: Mapping[str, Remedy],
+    assignors: Sequence[str],
+    dry_run: bool,
+    progress: Progress,
+    changes: list[Change],
+) -> list[ChangeResult]:
+    results = await apply_changes(
+        admin, changes, dry_run=dry_run, rewrite=True, chunk_groups=_CHUNK_GROUPS, progress=progress
+    )
+    proposed = {change.group_id: change for change in changes}
+    written = [result for result in results if result.outcome is ChangeOutcome.CHANGED]
+    visits = [proposed[result.group_id] for result in written if due[result.group_id] is Remedy.MEMBERSHIP]
+    visited = await _visit_all(admin, visits, assignors, progress)
+    return [replace(result, **visited.get(result.group_id, {})) for result in results]
+
+
+async def _visit_all(
+    admin: KeepAliveAdmin, changes: Sequence[Change], assignors: Sequence[str], progress: Progress
+) -> dict[str, dict[str, Any]]:
+    room = asyncio.Semaphore(_MEMBERSHIPS_AT_ONCE)
+    found: dict[str, dict[str, Any]] = {}
+
+    async def visit(change: Change) -> None:
+        async with room:
+            outcome, reason = await _visit(admin, change, assignors)
+        found[change.group_id] = {"outcome": outcome, "reason": reason}
+        progress("join", len(found), len(changes))
+
+    async with asyncio.TaskGroup() as tasks:
+        for change in changes:
+            tasks.create_task(visit(change))
+    return found
+
+
+async def _visit(admin: KeepAliveAdmin, change: Change, assignors: Sequence[str]) -> tuple[ChangeOutcome, str]:
+    """Join and leave a group, and look at it right before and afterwards."""
+    try:
+        if (reason := await _look(admin, change)) is not None:
+            return ChangeOutcome.KEPT, reason
+        failure: KafkaGroupsError | None = None
+        try:
+            await admin.join_and_leave(change.group_id, _topics_of(change.before), assignors)
+        except KafkaGroupsError as exc:
+            failure = exc
+        reason = await _look(admin, change)
+    except KafkaGroupsError as exc:
+        return ChangeOutcome.UNKNOWN, f"it cannot be read after its offsets were committed again: {exc}"
+    if reason is not None:
+        return ChangeOutcome.KEPT, f"somebody used it meanwhile: {reason}"
+    if failure is not None:
+        return ChangeOutcome.FAILED, f"its offsets were committed again, but the join failed: {failure}"
+    return ChangeOutcome.CHANGED, "committed again, joined and left, and verified"
+
+
+async def _look(admin: KeepAliveAdmin, change: Change) -> str | None:
+    described, now = await read_groups(admin, [change.group_id])
+    return why_kept(change, described.get(change.group_id), now.get(change.group_id))
+
+
+def _topics_of(where: Iterable[Any]) -> list[str]:
+    return sorted({partition.topic for partition in where})

@@ -1,0 +1,84 @@
+"""The records of keep-alive runs: which file is read for what, and what a damaged one means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive, last_kept, meant_to_stay
+from airflow_kafka_groups.maintenance.storage import Layout
+
+FIRST, SECOND = "20260301T120000Z-00000001", "20260302T120000Z-00000002"
+AT = {run: datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for run in (FIRST, SECOND)}
+UNTIL = "2026-03-09T12:00:00+00:00"
+BEFORE = (
+    b'{"format": 1, "run_id": "%s", "what": "keep-alive", "dry_run": false, "cluster": "prod", '
+    b'"kept_until": "2026-03-09T12:00:00+00:00", "groups": [\n{"group_id": "a", "before": [{"topic": "t", '
+    b'"partitions": [0], "offsets": [5], "leader_epochs": [3], "metadata": null}], "after": [], "skipped": {}, '
+    b'"kept": null},\n{"group_id": "b", "before": [], "after": [], "skipped": {}, "kept": "it has members"}\n]}\n'
+)
+RESULT = (
+    b'{"format": 1, "run_id": "%s", "what": "keep-alive", "dry_run": false, "cluster": "prod", '
+    b'"kept_until": "2026-03-09T12:00:00+00:00", "counts": {}, "groups": [\n{"group_id": "a", "outcome": "changed", '
+    b'"reason": "", "partitions": 1, "skipped": {}},\n{"group_id": "b", "outcome": "kept", "reason": "", '
+    b'"partitions": 0, "skipped": {}}\n]}\n'
+)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    (tmp_path / "prod" / "changes").mkdir(parents=True)
+    return Layout(tmp_path, "prod")
+
+
+def write(layout: Layout, run: str, part: str, content: bytes, tag: str = "keep-alive-") -> None:
+    (layout.root / "changes" / f"{run}-{tag}{part}.json").write_bytes(content.replace(b"%s", run.encode()))
+
+
+def test_without_any_run_nothing_is_known(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "prod")
+    assert (last_kept(layout, AT[FIRST]), meant_to_stay(layout)) == ({}, {})
+
+
+def test_the_latest_verified_run_counts_for_the_brokers_clock(layout: Layout) -> None:
+    for run in (FIRST, SECOND):
+        write(layout, run, "before", BEFORE)
+        write(layout, run, "result", RESULT)
+    assert last_kept(layout, AT[FIRST]) == {"a": AT[SECOND]}
+    assert last_kept(layout, AT[SECOND] + timedelta(microseconds=1)) == {"a": AT[SECOND]}, "ids have no microseconds"
+    assert last_kept(layout, AT[SECOND] + timedelta(seconds=1)) == {}
+
+
+def test_an_interrupted_run_proves_no_time_but_says_what_is_to_stay(layout: Layout) -> None:
+    write(layout, FIRST, "before", BEFORE)
+    assert last_kept(layout, AT[FIRST]) == {}
+    kept = KeptAlive(AT[FIRST], datetime.fromisoformat(UNTIL))
+    assert meant_to_stay(layout) == {"a": kept, "b": kept}
+
+
+def test_other_changes_and_dry_runs_are_not_read(layout: Layout) -> None:
+    write(layout, FIRST, "before", b"{", tag="")
+    write(layout, FIRST, "result", b"{", tag="")
+    write(layout, SECOND, "result", RESULT.replace(b'"changed"', b'"would_change"'))
+    assert (last_kept(layout, AT[FIRST]), meant_to_stay(layout)) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"{",
+        BEFORE[:-4],
+        BEFORE.replace(b'"format": 1', b'"format": 9'),
+        BEFORE.replace(UNTIL.encode(), b"soon"),
+        BEFORE.replace(b'"group_id": "b", ', b""),
+    ],
+)
+def test_a_damaged_record_stops_a_plan_and_does_not_stop_keeping_alive(layout: Layout, damaged: bytes) -> None:
+    write(layout, FIRST, "before", damaged)
+    write(layout, FIRST, "result", damaged)
+    with pytest.raises(MaintenanceError):
+        meant_to_stay(layout)
+    assert last_kept(layout, AT[FIRST]) == {}

@@ -1,0 +1,244 @@
+"""Keep-alive: who gets the same offsets again, who is left alone, and what the record says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
+from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveOutcome, KeepAliveReport, keep_alive
+from airflow_kafka_groups.maintenance.restore import recorded
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error, timeout
+
+T0, U1 = TopicPartition("t", 0), TopicPartition("u", 1)
+EXACT = {T0: OffsetAndMetadata(5, "as it was", 7), U1: OffsetAndMetadata(0, "", None)}
+RETENTION = timedelta(minutes=43_200)
+
+
+def cluster(**groups: FakeGroup) -> FakeAdmin:
+    return FakeAdmin(groups, log=(0, 10))
+
+
+def simple(**facts: Any) -> FakeGroup:
+    facts.setdefault("protocol_type", "")
+    return FakeGroup({T0: 5}, **facts)
+
+
+def at(when: datetime) -> Callable[[], datetime]:
+    return lambda: when
+
+
+async def run(admin: FakeAdmin, folder: Path, *names: str, **changes: Any) -> KeepAliveReport:
+    arguments = {name: changes.pop(name) for name in ("dry_run", "protects", "now") if name in changes}
+    asked: dict[str, Any] = {"group_ids": names, "observe_seconds": 0, **changes}
+    request = KeepAliveRequest(**asked)
+    defaults: dict[str, Any] = {"protects": lambda _: False, "dry_run": False}
+    return await keep_alive(admin, Layout(folder, "prod"), request, **{**defaults, **arguments})
+
+
+def outcomes(report: KeepAliveReport) -> dict[str, str]:
+    return {group.group_id: group.outcome.value for group in report.groups}
+
+
+async def test_exactly_the_same_offsets_are_committed_again_and_recorded(tmp_path: Path) -> None:
+    admin = cluster(a=FakeGroup(EXACT, protocol_type=""))
+    report = await run(admin, tmp_path, "a")
+    assert (outcomes(report), report.summary()["partitions"]) == ({"a": "kept_alive"}, 2)
+    assert (admin.asked("alter"), admin.groups["a"].offsets, admin.joined) == (["a"], EXACT, {})
+    before, result = (json.loads(path.read_text()) for path in sorted((tmp_path / "prod" / "changes").iterdir()))
+    assert (before["what"], before["groups"][0]["before"]) == ("keep-alive", before["groups"][0]["after"])
+    assert (result["counts"]["changed"], result["kept_until"]) == (1, before["kept_until"])
+    assert str(report.path).endswith("-keep-alive-result.json")
+
+
+async def test_it_is_done_again_only_in_the_last_third_of_the_retention(tmp_path: Path) -> None:
+    admin, began = cluster(a=simple()), utc_now()
+    first = await run(admin, tmp_path, "a", now=at(began))
+    (group,) = first.groups
+    assert group.not_before == began + RETENTION
+    assert first.next_due == began + RETENTION * 2 / 3
+    soon = await run(admin, tmp_path, "a", now=at(began + RETENTION / 2))
+    assert (outcomes(soon), soon.path, len(admin.asked("alter"))) == ({"a": "not_due"}, None, 1)
+    assert outcomes(await run(admin, tmp_path, "a", now=at(began + RETENTION * 0.7))) == {"a": "kept_alive"}
+
+
+async def test_a_dry_run_commits_nothing_and_counts_for_nothing(tmp_path: Path) -> None:
+    admin = cluster(a=simple(), c=FakeGroup({T0: 5}))
+    for _ in range(2):
+        report = await run(admin, tmp_path, "a", "c", dry_run=True, allow_membership=True)
+        assert outcomes(report) == {"a": "would_keep_alive", "c": "would_keep_alive"}
+    assert {"alter", "join"}.isdisjoint(admin.call_names)
+
+
+async def test_a_classic_group_that_had_members_needs_a_membership_which_must_be_allowed(tmp_path: Path) -> None:
+    admin = cluster(c=FakeGroup(EXACT))
+    report = await run(admin, tmp_path, "c")
+    assert (outcomes(report), admin.asked("alter")) == ({"c": "needs_membership"}, [])
+    assert "allow_membership" in str(report.problems()["c"])
+    assert outcomes(await run(admin, tmp_path, "c", allow_membership=True)) == {"c": "kept_alive"}
+    assert admin.joined == {"c": ["t", "u"]}, "brokers drop offsets of other topics while the group is Stable"
+    assert admin.call_names.index("alter") < admin.call_names.index("join")
+    assert outcomes(await run(admin, tmp_path, "c")) == {"c": "not_due"}
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        simple(members=1, protocol_type="consumer"),
+        *(simple(state=state) for state in GroupState if state not in (GroupState.EMPTY, GroupState.UNKNOWN)),
+        simple(type=GroupType.SHARE),
+        simple(type=GroupType.STREAMS),
+        simple(protocol_type="connect"),
+        FakeGroup({}, protocol_type=""),
+    ],
+    ids=lambda group: f"{group.type} {group.state} {group.protocol_type} {group.members}",
+)
+async def test_a_group_in_use_or_of_another_kind_is_left_alone(tmp_path: Path, group: FakeGroup) -> None:
+    admin = cluster(a=group)
+    assert outcomes(await run(admin, tmp_path, "a", allow_membership=True)) == {"a": "left_alone"}
+    assert {"alter", "join"}.isdisjoint(admin.call_names)
+
+
+async def test_a_protected_group_is_left_alone(tmp_path: Path) -> None:
+    admin = cluster(a=simple(), b=simple())
+    report = await run(admin, tmp_path, include=("*",), protects=lambda group_id: group_id == "a")
+    assert outcomes(report) == {"a": "left_alone", "b": "kept_alive"}
+    assert admin.asked("alter") == ["b"]
+
+
+async def test_a_client_that_commits_while_it_is_watched_is_left_alone(tmp_path: Path) -> None:
+    admin = cluster(a=simple())
+
+    def move(call: str) -> None:
+        if call == "describe":
+            admin.commit("a", "t", 0, 6)
+
+    admin.before = move
+    assert outcomes(await run(admin, tmp_path, "a")) == {"a": "left_alone"}
+    assert admin.groups["a"].positions == {T0: 6}
+
+
+async def test_a_consumer_that_comes_back_between_commit_and_join_is_not_joined(tmp_path: Path) -> None:
+    admin = cluster(c=FakeGroup({T0: 5}))
+
+    def come_back(call: str) -> None:
+        if call == "describe" and "alter" in admin.call_names:
+            admin.groups["c"].members = 1
+
+    admin.before = come_back
+    report = await run(admin, tmp_path, "c", allow_membership=True)
+    assert (outcomes(report), admin.joined) == ({"c": "left_alone"}, {})
+
+
+@pytest.mark.parametrize(("members", "outcome"), [(0, KeepAliveOutcome.FAILED), (1, KeepAliveOutcome.LEFT_ALONE)])
+async def test_a_join_that_fails_is_a_failure_unless_somebody_came_back(
+    tmp_path: Path, members: int, outcome: KeepAliveOutcome
+) -> None:
+    admin = cluster(c=FakeGroup({T0: 5}))
+    admin.join_errors["c"] = MembershipError("c", "another member joined meanwhile")
+
+    def come_back(call: str) -> None:
+        if "join" in admin.call_names:
+            admin.groups["c"].members = members
+
+    admin.before = come_back
+    report = await run(admin, tmp_path, "c", allow_membership=True)
+    assert outcomes(report) == {"c": outcome.value}
+    admin.join_errors.clear()
+    admin.before = lambda call: None
+    admin.groups["c"].members = 0
+    assert outcomes(await run(admin, tmp_path, "c", allow_membership=True)) == {"c": "kept_alive"}, "it is still due"
+
+
+async def test_a_commit_that_no_broker_confirms_does_not_keep_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = cluster(a=simple(), c=FakeGroup({T0: 5}))
+
+    async def refuse(offsets: Mapping[str, Any]) -> GroupResults[None]:
+        error = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+        return GroupResults([GroupResult(group_id, error=error) for group_id in offsets])
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", refuse)
+    report = await run(admin, tmp_path, "a", "c", allow_membership=True)
+    assert (outcomes(report), admin.joined) == ({"a": "failed", "c": "failed"}, {})
+    assert set(report.problems()) == {"a", "c"}
+    assert all(group.not_before is None for group in report.groups)
+
+
+async def test_a_group_that_does_not_exist_any_more_is_a_problem(tmp_path: Path) -> None:
+    report = await run(cluster(), tmp_path, "gone")
+    assert outcomes(report) == {"gone": "missing"}
+    assert "forgotten" in str(report.problems()["gone"])
+
+
+async def test_a_broker_that_lists_nothing_does_not_keep_the_other_groups_from_being_kept(tmp_path: Path) -> None:
+    admin = cluster(a=simple())
+    admin.missing_brokers = {2: timeout()}
+    report = await run(admin, tmp_path, include=("*",))
+    assert outcomes(report) == {"a": "kept_alive"}
+    assert "no answer" in str(report.problems()["broker 2"])
+
+
+async def test_nothing_is_committed_that_is_not_recorded_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(recorded, "write_listing", fail)
+    admin = cluster(a=simple())
+    with pytest.raises(StorageError):
+        await run(admin, tmp_path, "a")
+    assert "alter" not in admin.call_names
+
+
+@pytest.mark.parametrize(
+    ("reported", "given", "used"),
+    [
+        (OffsetsRetention(by_broker={1: 90, 2: 60}, errors={}), None, 60),
+        (OffsetsRetention(by_broker={1: 90}, errors={}), 1_000, 90),
+        (OffsetsRetention(by_broker={1: 90}, errors={}), 30, 30),
+        (OffsetsRetention(by_broker={1: 90}, errors={2: timeout()}), 1_000, 1_000),
+        (broker_error("CLUSTER_AUTHORIZATION_FAILED"), 45, 45),
+    ],
+)
+async def test_the_shortest_known_retention_counts(
+    tmp_path: Path, reported: OffsetsRetention | KafkaGroupsError, given: int | None, used: int
+) -> None:
+    admin = cluster(a=simple())
+    admin.retention = reported
+    report = await run(admin, tmp_path, "a", offsets_retention_minutes=given)
+    assert report.clock.retention == timedelta(minutes=used)
+
+
+@pytest.mark.parametrize("reported", [OffsetsRetention(by_broker={}, errors={1: timeout()}), timeout()])
+async def test_without_a_retention_nothing_is_done(
+    tmp_path: Path, reported: OffsetsRetention | KafkaGroupsError
+) -> None:
+    admin = cluster(a=simple())
+    admin.retention = reported
+    with pytest.raises(ConfigurationError, match=r"offsets_retention_minutes.*no answer"):
+        await run(admin, tmp_path, "a")
+    assert admin.calls == []
+
+
+async def test_two_readings_are_some_seconds_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await run(cluster(a=simple()), tmp_path, "a", observe_seconds=12.5)
+    assert slept[0] == 12.5
