@@ -21,6 +21,7 @@ _OPERATORS = (
     "offset_deletion",
     "offsets",
     "plan",
+    "policy",
     "report",
     "spark",
 )

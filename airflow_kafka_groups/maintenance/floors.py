@@ -7,7 +7,7 @@ bound it; a deletion checks the plan against them once more, since they may have
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from airflow_kafka_groups.maintenance.checks import check_integer, check_number,
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
+from airflow_kafka_groups.maintenance.policy.rules import Rule
 
 T = TypeVar("T", int, float)
 
@@ -104,14 +105,26 @@ class SiteFloors:
             if floor is not None and pick(floor, wanted) != wanted:
                 changes[name] = floor
                 bound.append(f"the site's {name} of {floor:g} counts instead of {wanted:g}")
+        if policy.rules and self.min_idle_seconds is not None:
+            rules, short = _lengthened(policy.rules, self.min_idle_seconds)
+            if short:
+                changes["rules"] = rules
+                names = ", ".join(repr(name) for name in short)
+                bound.append(f"the site's min_idle_seconds of {self.min_idle_seconds:g} counts in the rule(s) {names}")
         if self.require_commit_log and not policy.require_commit_log:
             changes["require_commit_log"] = True
             bound.append("the site requires the log of commits (require_commit_log)")
         return replace(policy, **changes), tuple(bound)
 
-    def approval(self, terms: ApprovalTerms | None) -> ApprovalTerms:
-        """Return when a plan has to be approved: as asked for, and above the site's own number of groups."""
+    def approval(self, terms: ApprovalTerms | None, plan: DeletionPlan | None = None) -> ApprovalTerms:
+        """Return when a plan has to be approved: as asked for, above the site's number of groups, and by its rules.
+
+        :param terms: as asked for. Default: never.
+        :param plan: the plan, if its rules count. Default: they do not.
+        """
         terms = terms or ApprovalTerms()
+        if plan is not None and plan.rules_to_approve:
+            return replace(terms, rule=ALWAYS)
         if self.approve_above is None or terms.rule == ALWAYS:
             return terms
         asked = terms.approve_above if terms.rule == ABOVE_CAP else self.approve_above
@@ -164,6 +177,13 @@ class SiteFloors:
 
 
 NO_FLOORS = SiteFloors()
+
+
+def _lengthened(rules: Sequence[Rule], least: float) -> tuple[tuple[Rule, ...], list[str]]:
+    """Return the rules with at least this idle time where they delete, and the names of those that had less."""
+    short = [rule.name for rule in rules if rule.deletes and rule.min_idle_seconds < least]
+    longer = (replace(rule, min_idle_seconds=least) if rule.name in short else rule for rule in rules)
+    return tuple(longer), short
 
 
 def _pick(pick: Callable[[T, T], T], one: T | None, other: T | None) -> T | None:

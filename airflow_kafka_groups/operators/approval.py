@@ -175,7 +175,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         plan = load_plan(layout, self.plan_id)
         if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
             return layout, plan, None
-        terms = site_floors(self.hook.settings, self.storage_path).approval(terms)
+        terms = site_floors(self.hook.settings, self.storage_path).approval(terms, plan)
         return layout, plan, terms.why(len(plan.groups))
 
 

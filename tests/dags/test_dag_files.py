@@ -16,6 +16,7 @@ from tests.dags.airflow_env import ROOT
 
 DAGS = ROOT / "dags"
 CLEANUP = [
+    "policy",
     "find_coordinators",
     "list_offsets",
     "judge_staleness",
