@@ -17,6 +17,7 @@ _OPERATORS = (
     "file_pruning",
     "groups",
     "lag",
+    "notices",
     "offset_changes",
     "offset_deletion",
     "offsets",

@@ -18,11 +18,13 @@ from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.dag_params import (
     approval_arguments,
     dag_params,
+    dry_run_argument,
     policy_argument,
     scope_arguments,
     spark_arguments,
 )
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.policy import CheckPolicyOperator
@@ -71,6 +73,8 @@ with DAG(
     )
     plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
     planned: dict[str, Any] = {"plan_id": plan_id, "plan_digest": digest}
+    # Give it notifiers, such as SmtpNotifier(to="{{ notice.contact }}", …), if rules of a policy file demand a notice.
+    notify = NotifyOwnersOperator(task_id="notify", dry_run=dry_run_argument(), **planned)
     backup = BackupGroupOffsetsOperator(task_id="backup", **planned)
     asked = {**planned, **approval_arguments()}
     approve = ApproveCleanupOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)
@@ -89,6 +93,19 @@ with DAG(
     )
     done = EmptyOperator(task_id="done")  # fails if verify fails: the report, which always runs, hides no failure
 
-    chain(policy, find_coordinators, list_offsets, judge_staleness, plan, backup, approve, delete, verify, report, done)
+    chain(
+        policy,
+        find_coordinators,
+        list_offsets,
+        judge_staleness,
+        plan,
+        notify,
+        backup,
+        approve,
+        delete,
+        verify,
+        report,
+        done,
+    )
     verify >> done
 # [END cleanup_stale_groups]

@@ -119,7 +119,7 @@ PLAN_COLUMNS = columns(
 """One row for each group of a plan, to be deleted or kept, sorted by id.
 
 ``place``: the group's place in the order of the plan, from 0; null for a kept one. Of a kept group, only its verdict,
-reason, rule, owner, family and, where it waits for its notice, its fingerprint are known.
+reason, rule, owner, family and, where it waits for its notice, ``idle_since`` and its fingerprint are known.
 """
 
 RULE_COLUMNS = ("rule", "owner", "family")

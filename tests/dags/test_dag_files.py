@@ -21,6 +21,7 @@ CLEANUP = [
     "list_offsets",
     "judge_staleness",
     "plan",
+    "notify",
     "backup",
     "approve",
     "delete",

@@ -177,6 +177,7 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, group_id: str, reading: R
     plan: DeletionPlan = load_plan(layout, plan_id)
     if utc_now() >= plan.expires_at:
         yield Row("plan", "keeps", f"it expired at {plan.expires_at.isoformat()}", "a new snapshot, verdict and plan")
+    yield from _rows_of_policy_now(layout, plan, group_id)
     backup = find_backup(layout, plan_id)
     decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(group_id))
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
@@ -204,6 +205,26 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
         )
     if found.family is not None:
         yield Row("family", "info", found.family)
+
+
+def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterator[Row]:
+    """Yield what the policy file, as it is now, and the marks of the journal say against a deletion."""
+    from airflow_kafka_groups.hooks.storage import read_policy_of
+    from airflow_kafka_groups.maintenance.deletion.audit import read_history
+    from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
+    from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
+    from airflow_kafka_groups.maintenance.storage import utc_now
+
+    try:
+        ruled_out = kept_by_newer_policy(plan, read_policy_of(layout, plan.plan_id), utc_now())
+    except KafkaGroupsError as error:
+        yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
+        return
+    if group_id in ruled_out:
+        yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
+    unnoticed = kept_unnoticed(layout, plan, read_history(layout, plan.kafka_cluster_id), utc_now())
+    if group_id in unnoticed:
+        yield Row("notice", "keeps", unnoticed[group_id].reason, _BY_PLAN[KeptName.NOTICE])
 
 
 def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:

@@ -34,6 +34,7 @@ from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclus
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, lease_record, other_leases
 from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.newer_snapshots import in_use_since
+from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
@@ -216,12 +217,19 @@ class DeletionRun:
         }
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
-        excluded = ruled_out | in_use | exclusions(
-            journal.refresh(history),
-            self.request_id,
-            now=started_at,
-            judged_at=plan.created_at if plan is not None and self.judged else None,
-            min_idle_seconds=least_idle_times(plan) if plan is not None else {},
+        newest = journal.refresh(history)
+        unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, started_at)
+        excluded = (
+            ruled_out
+            | unnoticed
+            | in_use
+            | exclusions(
+                newest,
+                self.request_id,
+                now=started_at,
+                judged_at=plan.created_at if plan is not None and self.judged else None,
+                min_idle_seconds=least_idle_times(plan) if plan is not None else {},
+            )
         )
         if approval is not None:
             excluded |= exclude(approval.excluded, approval.approved_by)

@@ -118,12 +118,13 @@ def keep_unnoticed(
         return None
     reset, signs = resets.get(verdict.group_id), [verdict.idle_since]
     signs.append(None if reset is None else reset.at)
+    alive_at = max(sign for sign in signs if sign is not None)
     why = why_not_noticed(
         notices.get(verdict.group_id),
         rule.notice_seconds,
         fingerprint=group.fingerprint,
         at=verdict.observed_at,
-        alive_at=max(sign for sign in signs if sign is not None),
+        alive_at=alive_at,
     )
     if why is None:
         return None
@@ -131,5 +132,6 @@ def keep_unnoticed(
         group_id=verdict.group_id,
         verdict=KeptName.NOTICE.value,
         reason=f"{why}; rule {rule.name!r} demands it",
+        idle_since=alive_at.isoformat(),
         fingerprint=group.fingerprint,
     )

@@ -20,7 +20,7 @@ _ROW_GROUP = 16_384
 _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
-_KEPT = ("group_id", "verdict", "reason", "fingerprint", *RULE_COLUMNS)
+_KEPT = ("group_id", "verdict", "reason", "idle_since", "fingerprint", *RULE_COLUMNS)
 _FACTS = ("group_id", "group_type", "protocol_type", "state", "fingerprint")
 _Group = TypeVar("_Group")
 
@@ -53,13 +53,14 @@ class PlannedGroup:
 class KeptGroup:
     """One group that is not in the plan, and why.
 
-    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``fingerprint`` is known of a
-    group that only waits for its notice.
+    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``idle_since`` and
+    ``fingerprint`` are known of a group that only waits for its notice.
     """
 
     group_id: str
     verdict: str
     reason: str
+    idle_since: str | None = None
     fingerprint: str | None = None
     rule: str | None = None
     owner: str | None = None
@@ -176,11 +177,17 @@ class KeptGroups(PlanRows[KeptGroup]):
         import pyarrow as pa
 
         ordered = sorted(groups, key=lambda group: group.group_id)
-        columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in _KEPT}
-        return cls(pa.table(columns, schema=kept_schema()))
+        schema = kept_schema()
+        names = [name for name in schema.names if name != "idle_since"]
+        columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in names}
+        times = [None if group.idle_since is None else parse_time(group.idle_since) for group in ordered]
+        columns["idle_since"] = pa.array(times, schema.field("idle_since").type)
+        return cls(pa.table([columns[name] for name in schema.names], schema=schema))
 
     def _objects(self, rows: Any) -> Iterator[KeptGroup]:
-        for values in zip(*(rows[name].to_pylist() for name in _KEPT), strict=True):
+        columns = {name: rows[name].to_pylist() for name in _KEPT if name != "idle_since"}
+        columns["idle_since"] = _iso_times(rows["idle_since"])
+        for values in zip(*(columns[name] for name in _KEPT), strict=True):
             yield KeptGroup(**dict(zip(_KEPT, values, strict=True)))
 
 

@@ -6,6 +6,7 @@ from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
 from airflow_kafka_groups.maintenance.floors import SiteFloors
+from airflow_kafka_groups.maintenance.journal.notices import read_notices
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
@@ -54,6 +55,7 @@ def plan_snapshot(
         history=history,
         notes=(*notes, *others),
         owners=NO_OWNERS if file is None else file.owners,
+        notices=read_notices(layout, cluster_id, bounded.rules),
     )
     return plan, save_plan(layout, plan)
 

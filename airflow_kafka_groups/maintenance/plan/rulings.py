@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroups
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
@@ -87,3 +87,19 @@ class RuledGroups:
             if facts.family is not None
         ]
         return tuple(family.to_json() for family in summarize(members, observed_at))
+
+
+def with_families(planned: PlannedGroups, names: Any) -> Any:
+    """Return names of groups, with the planned groups of a family in place of its name.
+
+    :param planned: the planned groups.
+    :param names: what somebody typed; anything but a list of strings is returned as it is.
+    """
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return names
+    ids, families = planned.column("group_id"), planned.column("family")
+    known, found = set(ids), list[str]()
+    for name in names:
+        members = [group_id for group_id, family in zip(ids, families, strict=True) if family == name]
+        found += [name] if name in known or not members else members
+    return found

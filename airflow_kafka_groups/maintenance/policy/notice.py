@@ -22,6 +22,16 @@ class Notice:
     owner: str | None = None
 
 
+def is_of_this_idle_time(notice: Notice, fingerprint: str, alive_at: datetime | None) -> bool:
+    """Return whether a mark is about the present idle time of a group, and not one before it.
+
+    :param notice: the mark.
+    :param fingerprint: of the offsets that the group has now.
+    :param alive_at: the last sign of life that is known.
+    """
+    return notice.fingerprint == fingerprint and (alive_at is None or alive_at < notice.marked_at)
+
+
 def why_not_noticed(
     notice: Notice | None,
     seconds: float,
@@ -42,7 +52,7 @@ def why_not_noticed(
         return None
     if notice is None:
         return "its owner has not been notified"
-    if notice.fingerprint != fingerprint or (alive_at is not None and alive_at >= notice.marked_at):
+    if not is_of_this_idle_time(notice, fingerprint, alive_at):
         return f"it has lived since it was marked at {_shown(notice.marked_at)}: its owner has to be notified again"
     if notice.notified_at is None:
         return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"

@@ -16,6 +16,7 @@ from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, least_idle_times, load_plan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.rulings import with_families
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
 from airflow_kafka_groups.maintenance.policy.notice import Notice
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
@@ -121,6 +122,8 @@ async def test_families_are_in_the_plan(tmp_path: Path) -> None:
     assert [(family["name"], family["groups"], family["planned"]) for family in plan.families] == [
         ("job-<number>", 3, 3)
     ]
+    assert with_families(plan.planned, ["job-<number>", "x", "y"]) == ["job-3", "job-2", "job-1", "x", "y"]
+    assert [with_families(plan.planned, odd) for odd in (None, "x", [1])] == [None, "x", [1]]
     assert {group.group_id: group.family for group in plan.groups} == {
         "job-1": "job-<number>", "job-2": "job-<number>", "job-3": "job-<number>", "x": None,
     }  # fmt: skip
