@@ -36,7 +36,7 @@ class OwnerNotice:
     report: str
 
     def to_context(self) -> dict[str, Any]:
-        """Return the notice as templates of notifiers see it: plain values, with a subject, a plain body and an HTML body."""
+        """Return the notice as templates of notifiers see it: plain values, with subject, text and HTML."""
         shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
         days = f"{self.notice_seconds / 86_400:.3g}"
         who = self.owner or "nobody in particular"
