@@ -32,9 +32,11 @@ class SiteFloors:
     :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan.
     :param dry_run_only: whether nothing may be deleted at all.
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
-        ``min_idle_seconds`` or ``require_commit_log`` is set, since nobody has judged named groups.
+        ``min_idle_seconds``, ``require_commit_log`` or ``policy_file`` is set, since nobody has judged them.
     :param storage_path: the only storage that may be used.
     :param require_commit_log: whether nothing may be planned unless the job read the log of commits.
+    :param policy_file: the only policy file by which may be planned and deleted; with it, groups are not deleted by
+        name unless ``named_deletions`` allows it.
     """
 
     min_idle_seconds: float | None = None
@@ -45,6 +47,7 @@ class SiteFloors:
     named_deletions: bool | None = None
     storage_path: str | None = None
     require_commit_log: bool = False
+    policy_file: str | None = None
 
     def __post_init__(self) -> None:
         if self.min_idle_seconds is not None:
@@ -58,10 +61,10 @@ class SiteFloors:
 
     def stricter(self, other: SiteFloors) -> SiteFloors:
         """Return the stricter of two floors, limit by limit. Raises ``ConfigurationError`` for two storages."""
-        if None not in (self.storage_path, other.storage_path) and self.storage_path != other.storage_path:
-            raise ConfigurationError(
-                "storage_path", other.storage_path, f"the site and the connection differ: {self.storage_path!r}"
-            )
+        for name in ("storage_path", "policy_file"):
+            one, two = getattr(self, name), getattr(other, name)
+            if None not in (one, two) and one != two:
+                raise ConfigurationError(name, two, f"the site and the connection differ: {one!r}")
         named = {self.named_deletions, other.named_deletions}
         return SiteFloors(
             min_idle_seconds=_pick(max, self.min_idle_seconds, other.min_idle_seconds),
@@ -72,6 +75,7 @@ class SiteFloors:
             named_deletions=False if False in named else True if True in named else None,
             storage_path=self.storage_path or other.storage_path,
             require_commit_log=self.require_commit_log or other.require_commit_log,
+            policy_file=self.policy_file or other.policy_file,
         )
 
     @property
@@ -135,11 +139,21 @@ class SiteFloors:
         if dry_run:
             return
         self.require_deletions()
+        self.require_policy(plan.policy)
         _, bound = self.bind(plan.policy)
         if bound:
             raise PlanError(f"plan {plan.plan_id} undercuts what the site demands ({'; '.join(bound)}): make a new one")
         if self.max_groups is not None and len(plan.groups) > self.max_groups:
             raise PlanError(f"plan {plan.plan_id} has {len(plan.groups)} groups, the site allows {self.max_groups}")
+
+    def require_policy(self, policy: PlanPolicy) -> None:
+        """Raise ``PlanError`` for another policy file than the site's, or none."""
+        found = None if policy.file is None else policy.file.path
+        if self.policy_file is not None and found != self.policy_file:
+            raise PlanError(
+                f"the site plans by the policy {self.policy_file!r} only (its floor policy_file), and not by {found!r}: set "
+                "policy_file"
+            )
 
     def require_deletions(self) -> None:
         """Raise ``PlanError`` where the site allows dry runs only."""
@@ -151,7 +165,7 @@ class SiteFloors:
         if dry_run:
             return
         self.require_deletions()
-        judged = self.min_idle_seconds is not None or self.require_commit_log
+        judged = self.min_idle_seconds is not None or self.require_commit_log or self.policy_file is not None
         if judged if self.named_deletions is None else not self.named_deletions:
             raise PlanError("the site allows no deletion by name (named_deletions): delete by a plan")
         for name, most in (("max_groups", self.max_groups), ("approve_above", self.approve_above)):

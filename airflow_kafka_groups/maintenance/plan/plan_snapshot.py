@@ -37,7 +37,9 @@ def plan_snapshot(
 
     Raises ``PlanError``, ``SnapshotError``, ``JournalError`` or ``StorageError``; no plan is written then.
     """
-    bounded, bound = floors.bind(policy if file is None else policy.by_file(file))
+    asked = policy if file is None else policy.by_file(file)
+    floors.require_policy(asked)
+    bounded, bound = floors.bind(asked)
     judged = snapshot_id or latest_manifest(layout).snapshot_id
     snapshot = SnapshotReader(layout, judged)
     notes = [*bound, *floors.warnings(), *_against_retention(bounded, snapshot), *(file.warnings if file else ())]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.evidence import Evidence
-from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, least_idle_times, load_plan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy, PolicySource
 from airflow_kafka_groups.maintenance.plan.rulings import with_families
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
 from airflow_kafka_groups.maintenance.policy.notice import Notice
@@ -222,6 +222,24 @@ async def test_a_plan_by_a_rule_below_the_floor_is_refused(tmp_path: Path) -> No
     assert plan.group_ids == ["often"]
     with pytest.raises(PlanError, match="undercuts"):
         SiteFloors(min_idle_seconds=2 * 86_400.0).require(plan, dry_run=False)
+
+
+@pytest.mark.safety
+async def test_where_the_site_names_a_policy_nobody_goes_without_it(tmp_path: Path) -> None:
+    file = policy_of(tmp_path, POLICY)
+    floors = SiteFloors(policy_file=file.path)
+    plan = await plan_by(file, world("web.a"), tmp_path)
+    floors.require(plan, dry_run=False)
+    for other in (PlanPolicy(), replace(plan.policy, file=PolicySource("/other.yaml", file.digest))):
+        with pytest.raises(PlanError, match="floor policy_file"):
+            floors.require(replace(plan, policy=other), dry_run=False)
+        with pytest.raises(PlanError, match="floor policy_file"):
+            floors.require_policy(other)
+    with pytest.raises(PlanError, match="no deletion by name"):
+        floors.require_named(1, dry_run=False)
+    with pytest.raises(ConfigurationError, match="policy_file"):
+        floors.stricter(SiteFloors(policy_file="/other.yaml"))
+    assert floors.stricter(SiteFloors()).policy_file == file.path
 
 
 async def test_the_log_of_commits_has_to_cover_the_longest_idle_time(tmp_path: Path) -> None:
