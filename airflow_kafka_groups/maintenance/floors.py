@@ -151,7 +151,7 @@ class SiteFloors:
         found = None if policy.file is None else policy.file.path
         if self.policy_file is not None and found != self.policy_file:
             raise PlanError(
-                f"the site plans by the policy {self.policy_file!r} only (its floor policy_file), and not by {found!r}: "
+                f"the site plans by the policy {self.policy_file!r} only (its floor policy_file), not by {found!r}: "
                 "set policy_file"
             )
 
