@@ -18,10 +18,12 @@ _OPERATORS = (
     "groups",
     "keep_alive",
     "lag",
+    "notices",
     "offset_changes",
     "offset_deletion",
     "offsets",
     "plan",
+    "policy",
     "report",
     "spark",
 )
@@ -120,11 +122,17 @@ _OPTIONS = {
         "cannot be deleted by name unless named_deletions allows it.",
         example="True",
     ),
+    "policy_file": _option(
+        "string",
+        "The only policy file by which may be planned and deleted. If it is set, groups cannot be deleted by name "
+        "unless named_deletions allows it.",
+        example="s3://bucket/policy.yaml",
+    ),
     "dry_run_only": _option("boolean", "Refuse every deletion; dry runs are allowed.", example="True"),
     "named_deletions": _option(
         "boolean",
-        "Whether groups may be deleted by name, without a plan. Default: only if neither min_idle_seconds nor "
-        "require_commit_log is set.",
+        "Whether groups may be deleted by name, without a plan. Default: only if none of min_idle_seconds, "
+        "require_commit_log and policy_file is set.",
         example="False",
     ),
     "storage_path": _option(

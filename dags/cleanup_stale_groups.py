@@ -15,10 +15,19 @@ from airflow.sdk import DAG, CronTriggerTimetable, chain
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
-from airflow_kafka_groups.operators.dag_params import approval_arguments, dag_params, scope_arguments, spark_arguments
+from airflow_kafka_groups.operators.dag_params import (
+    approval_arguments,
+    dag_params,
+    dry_run_argument,
+    policy_argument,
+    scope_arguments,
+    spark_arguments,
+)
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.operators.policy import CheckPolicyOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
@@ -41,24 +50,31 @@ with DAG(
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):
+    limits: dict[str, Any] = {
+        "policy_file": policy_argument(),
+        "min_idle_seconds": "{{ params.min_idle_seconds }}",
+        "min_observations": "{{ params.min_observations }}",
+        "max_gap_seconds": "{{ params.max_gap_seconds }}",
+    }
+    policy = CheckPolicyOperator(task_id="policy", **limits)
     find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")
     list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")
     snapshot_id = "{{ ti.xcom_pull('list_offsets')['snapshot_id'] }}"
-    judge_staleness = KafkaSparkSubmitOperator(task_id="judge_staleness", **spark_arguments(snapshot_id))
+    judge_staleness = KafkaSparkSubmitOperator(task_id="judge_staleness", **spark_arguments(snapshot_id, "policy"))
     plan = PlanCleanupOperator(
         task_id="plan",
         snapshot_id=snapshot_id,
         include="{{ params.include | tojson }}",
         exclude="{{ (params.exclude or []) | tojson }}",
-        min_idle_seconds="{{ params.min_idle_seconds }}",
-        min_observations="{{ params.min_observations }}",
         max_groups="{{ params.max_groups }}",
         max_share="{{ params.max_share }}",
-        max_gap_seconds="{{ params.max_gap_seconds }}",
         require_commit_log="{{ params.commit_log == 'required' }}",
+        **limits,
     )
     plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
     planned: dict[str, Any] = {"plan_id": plan_id, "plan_digest": digest}
+    # Give it notifiers, such as SmtpNotifier(to="{{ notice.contact }}", …), if rules of a policy file demand a notice.
+    notify = NotifyOwnersOperator(task_id="notify", dry_run=dry_run_argument(), **planned)
     backup = BackupGroupOffsetsOperator(task_id="backup", **planned)
     asked = {**planned, **approval_arguments()}
     approve = ApproveCleanupOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)
@@ -77,6 +93,19 @@ with DAG(
     )
     done = EmptyOperator(task_id="done")  # fails if verify fails: the report, which always runs, hides no failure
 
-    chain(find_coordinators, list_offsets, judge_staleness, plan, backup, approve, delete, verify, report, done)
+    chain(
+        policy,
+        find_coordinators,
+        list_offsets,
+        judge_staleness,
+        plan,
+        notify,
+        backup,
+        approve,
+        delete,
+        verify,
+        report,
+        done,
+    )
     verify >> done
 # [END cleanup_stale_groups]

@@ -137,13 +137,19 @@ PLAN_COLUMNS = columns(
         "idle_seconds": "double, null",
         "fingerprint": "string, null",
         **{column.name: f"{column.kind}, null" for column in FORECAST_COLUMNS},
+        "rule": "string, null",
+        "owner": "string, null",
+        "family": "string, null",
     }
 )
 """One row for each group of a plan, to be deleted or kept, sorted by id.
 
-``place``: the group's place in the order of the plan, from 0; null for a kept one. A kept group has a verdict and a
-reason only.
+``place``: the group's place in the order of the plan, from 0; null for a kept one. Of a kept group, only its verdict,
+reason, rule, owner, family and, where it waits for its notice, ``idle_since`` and its fingerprint are known.
 """
+
+RULE_COLUMNS = ("rule", "owner", "family")
+"""The columns of a plan that format 2 does not have."""
 
 _DECIDED_COLUMNS = columns({"verdict": "string", "reason": "string"})
 

@@ -8,8 +8,11 @@ from typing import Any
 FORMAT = 1
 """The version of every JSON file (manifests, backups, audits, backlogs) but plans, and of the rows it vouches for."""
 
-PLAN_FORMAT = 2
-"""The version of plans. 1 had the groups in the JSON file; it is still read."""
+PLAN_FORMAT = 3
+"""The version of plans. 1 had the groups in the JSON file; 2 had no rules, owners and families. Both are still read."""
+
+PLAN_FORMATS = (FORMAT, 2, PLAN_FORMAT)
+"""The versions of plans that are read."""
 
 OBSERVATIONS_FORMAT = 1
 """The version of a snapshot's observations. Another version is not read: the snapshot is reduced again."""
@@ -22,7 +25,9 @@ class UnknownFormatError(ValueError):
     """A file of a version that this package does not read."""
 
     def __init__(self, found: object, known: Collection[int] = (FORMAT,)) -> None:
-        super().__init__(f"it has the format {found!r}; this version reads {' and '.join(map(str, known))}")
+        *others, last = map(str, known)
+        reads = f"{', '.join(others)} and {last}" if others else last
+        super().__init__(f"it has the format {found!r}; this version reads {reads}")
         self.found = found
 
 

@@ -18,9 +18,13 @@ class VerdictName(StrEnum):
 
 
 class KeptName(StrEnum):
-    """Why a plan keeps a group that the job found stale."""
+    """Why a plan keeps a group that the job found stale. The last four are by a rule of the policy file."""
 
     PROTECTED = "protected"
     EXCLUDED = "excluded"
     DOUBT = "doubt"
     OVER_CAP = "over_cap"
+    BY_RULE = "by_rule"
+    REPORTED = "reported"
+    WAITING = "waiting"
+    NOTICE = "notice"

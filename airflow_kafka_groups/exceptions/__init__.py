@@ -35,6 +35,7 @@
     └── MaintenanceError              snapshot, plan, backup and deletion
         ├── SnapshotError             a snapshot is missing, empty or incomplete
         ├── PlanError                 a plan cannot be made or applied
+        ├── PolicyError               a policy file is missing or says what cannot be meant; names the line
         ├── BackupError               a backup is missing or not as it should be
         ├── JournalError              the journal of deletions is damaged, or another run wrote to it
         └── StorageError              a file could not be read, written or listed
@@ -83,6 +84,7 @@ from airflow_kafka_groups.exceptions.maintenance import (
     JournalError,
     MaintenanceError,
     PlanError,
+    PolicyError,
     SnapshotError,
     StorageError,
 )
@@ -121,6 +123,7 @@ __all__ = [
     "MaintenanceError",
     "SnapshotError",
     "PlanError",
+    "PolicyError",
     "BackupError",
     "JournalError",
     "StorageError",

@@ -17,6 +17,10 @@ class PlanError(MaintenanceError):
     """A plan cannot be made or must not be applied."""
 
 
+class PolicyError(MaintenanceError):
+    """A policy file is missing, or says something that cannot be meant; the message names file, line and remedy."""
+
+
 class BackupError(MaintenanceError):
     """A backup is missing or not as it should be."""
 

@@ -29,6 +29,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "named_deletions": read_flag,
     "storage_path": read_text,
     "require_commit_log": read_flag,
+    "policy_file": read_text,
 }
 
 

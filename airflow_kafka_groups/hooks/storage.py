@@ -10,6 +10,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_text
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
     from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 
@@ -42,6 +43,37 @@ def _open_object_store(field: str, text: str) -> StoragePath:
             f"{exc}. Install the provider of this kind of storage, e.g. apache-airflow-providers-amazon[s3fs]",
         ) from exc
     return cast("StoragePath", path)
+
+
+def open_policy(field: str, value: Any) -> PolicyFile:
+    """Read a policy file from a path or a URL.
+
+    :param field: the name of the field, for messages.
+    :param value: the path, as in ``open_path``.
+
+    Raises ``ConfigurationError`` for a relative path, and ``PolicyError`` that names each problem with its line.
+    """
+    from dataclasses import replace
+
+    from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
+
+    path = open_path(field, value)
+    # The path as it was given: an object store's own spelling loses the connection that opens it.
+    return replace(load_policy(path), path=read_text(field, value))
+
+
+def read_policy_of(layout: Layout, plan_id: str) -> PolicyFile | None:
+    """Return the policy file of a plan as it is now, ``None`` for a plan that was made without one.
+
+    :param layout: the paths of the cluster's files.
+    :param plan_id: the plan.
+
+    Raises ``PlanError`` and ``PolicyError``.
+    """
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
+
+    source = policy_of_plan(layout, plan_id).file
+    return None if source is None else open_policy("policy_file", source.path)
 
 
 def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMAT
+from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
 from airflow_kafka_groups.contracts.ids import ID, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.keep_alive.records import TAG as KEEP_ALIVE_TAG
@@ -68,7 +68,7 @@ _OWN_NAME = {
     paths.CHANGES: "run_id",
     paths.LISTINGS: "",
 }
-_FORMATS = {paths.PLANS: (FORMAT, PLAN_FORMAT), paths.OBSERVATION_MANIFESTS: (OBSERVATIONS_FORMAT,)}
+_FORMATS = {paths.PLANS: PLAN_FORMATS, paths.OBSERVATION_MANIFESTS: (OBSERVATIONS_FORMAT,)}
 _REPORT_BEGINS = HEAD.encode()
 
 

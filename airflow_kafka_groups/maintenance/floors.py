@@ -7,7 +7,7 @@ bound it; a deletion checks the plan against them once more, since they may have
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from airflow_kafka_groups.maintenance.checks import check_integer, check_number,
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
+from airflow_kafka_groups.maintenance.policy.rules import Rule
 
 T = TypeVar("T", int, float)
 
@@ -31,9 +32,11 @@ class SiteFloors:
     :param approve_above: a plan of more groups than this has to be approved by a person; 0 for every plan.
     :param dry_run_only: whether nothing may be deleted at all.
     :param named_deletions: whether groups may be deleted by name, without a plan. Default: unless
-        ``min_idle_seconds`` or ``require_commit_log`` is set, since nobody has judged named groups.
+        ``min_idle_seconds``, ``require_commit_log`` or ``policy_file`` is set, since nobody has judged them.
     :param storage_path: the only storage that may be used.
     :param require_commit_log: whether nothing may be planned unless the job read the log of commits.
+    :param policy_file: the only policy file by which may be planned and deleted; with it, groups are not deleted by
+        name unless ``named_deletions`` allows it.
     """
 
     min_idle_seconds: float | None = None
@@ -44,6 +47,7 @@ class SiteFloors:
     named_deletions: bool | None = None
     storage_path: str | None = None
     require_commit_log: bool = False
+    policy_file: str | None = None
 
     def __post_init__(self) -> None:
         if self.min_idle_seconds is not None:
@@ -57,10 +61,10 @@ class SiteFloors:
 
     def stricter(self, other: SiteFloors) -> SiteFloors:
         """Return the stricter of two floors, limit by limit. Raises ``ConfigurationError`` for two storages."""
-        if None not in (self.storage_path, other.storage_path) and self.storage_path != other.storage_path:
-            raise ConfigurationError(
-                "storage_path", other.storage_path, f"the site and the connection differ: {self.storage_path!r}"
-            )
+        for name in ("storage_path", "policy_file"):
+            one, two = getattr(self, name), getattr(other, name)
+            if None not in (one, two) and one != two:
+                raise ConfigurationError(name, two, f"the site and the connection differ: {one!r}")
         named = {self.named_deletions, other.named_deletions}
         return SiteFloors(
             min_idle_seconds=_pick(max, self.min_idle_seconds, other.min_idle_seconds),
@@ -71,6 +75,7 @@ class SiteFloors:
             named_deletions=False if False in named else True if True in named else None,
             storage_path=self.storage_path or other.storage_path,
             require_commit_log=self.require_commit_log or other.require_commit_log,
+            policy_file=self.policy_file or other.policy_file,
         )
 
     @property
@@ -104,14 +109,26 @@ class SiteFloors:
             if floor is not None and pick(floor, wanted) != wanted:
                 changes[name] = floor
                 bound.append(f"the site's {name} of {floor:g} counts instead of {wanted:g}")
+        if policy.rules and self.min_idle_seconds is not None:
+            rules, short = _lengthened(policy.rules, self.min_idle_seconds)
+            if short:
+                changes["rules"] = rules
+                names = ", ".join(repr(name) for name in short)
+                bound.append(f"the site's min_idle_seconds of {self.min_idle_seconds:g} counts in the rule(s) {names}")
         if self.require_commit_log and not policy.require_commit_log:
             changes["require_commit_log"] = True
             bound.append("the site requires the log of commits (require_commit_log)")
         return replace(policy, **changes), tuple(bound)
 
-    def approval(self, terms: ApprovalTerms | None) -> ApprovalTerms:
-        """Return when a plan has to be approved: as asked for, and above the site's own number of groups."""
+    def approval(self, terms: ApprovalTerms | None, plan: DeletionPlan | None = None) -> ApprovalTerms:
+        """Return when a plan has to be approved: as asked for, above the site's number of groups, and by its rules.
+
+        :param terms: as asked for. Default: never.
+        :param plan: the plan, if its rules count. Default: they do not.
+        """
         terms = terms or ApprovalTerms()
+        if plan is not None and plan.rules_to_approve:
+            return replace(terms, rule=ALWAYS)
         if self.approve_above is None or terms.rule == ALWAYS:
             return terms
         asked = terms.approve_above if terms.rule == ABOVE_CAP else self.approve_above
@@ -122,11 +139,21 @@ class SiteFloors:
         if dry_run:
             return
         self.require_deletions()
+        self.require_policy(plan.policy)
         _, bound = self.bind(plan.policy)
         if bound:
             raise PlanError(f"plan {plan.plan_id} undercuts what the site demands ({'; '.join(bound)}): make a new one")
         if self.max_groups is not None and len(plan.groups) > self.max_groups:
             raise PlanError(f"plan {plan.plan_id} has {len(plan.groups)} groups, the site allows {self.max_groups}")
+
+    def require_policy(self, policy: PlanPolicy) -> None:
+        """Raise ``PlanError`` for another policy file than the site's, or none."""
+        found = None if policy.file is None else policy.file.path
+        if self.policy_file is not None and found != self.policy_file:
+            raise PlanError(
+                f"the site plans by the policy {self.policy_file!r} only (its floor policy_file), not by {found!r}: "
+                "set policy_file"
+            )
 
     def require_deletions(self) -> None:
         """Raise ``PlanError`` where the site allows dry runs only."""
@@ -138,7 +165,7 @@ class SiteFloors:
         if dry_run:
             return
         self.require_deletions()
-        judged = self.min_idle_seconds is not None or self.require_commit_log
+        judged = self.min_idle_seconds is not None or self.require_commit_log or self.policy_file is not None
         if judged if self.named_deletions is None else not self.named_deletions:
             raise PlanError("the site allows no deletion by name (named_deletions): delete by a plan")
         for name, most in (("max_groups", self.max_groups), ("approve_above", self.approve_above)):
@@ -164,6 +191,13 @@ class SiteFloors:
 
 
 NO_FLOORS = SiteFloors()
+
+
+def _lengthened(rules: Sequence[Rule], least: float) -> tuple[tuple[Rule, ...], list[str]]:
+    """Return the rules with at least this idle time where they delete, and the names of those that had less."""
+    short = [rule.name for rule in rules if rule.deletes and rule.min_idle_seconds < least]
+    longer = (replace(rule, min_idle_seconds=least) if rule.name in short else rule for rule in rules)
+    return tuple(longer), short
 
 
 def _pick(pick: Callable[[T, T], T], one: T | None, other: T | None) -> T | None:

@@ -60,16 +60,16 @@ class GroupFilter:
     include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
-    _include: _Patterns = field(init=False, repr=False, compare=False)
-    _exclude: _Keepers = field(init=False, repr=False, compare=False)
-    _protected: _Keepers = field(init=False, repr=False, compare=False)
+    _include: PatternSet = field(init=False, repr=False, compare=False)
+    _exclude: KeepingPatterns = field(init=False, repr=False, compare=False)
+    _protected: KeepingPatterns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("include", "exclude", "protected"):
             object.__setattr__(self, name, check_patterns(name, getattr(self, name)))
-        object.__setattr__(self, "_include", _Patterns("include", self.include))
-        object.__setattr__(self, "_exclude", _Keepers("exclude", self.exclude))
-        object.__setattr__(self, "_protected", _Keepers("protected", self.protected))
+        object.__setattr__(self, "_include", PatternSet("include", self.include))
+        object.__setattr__(self, "_exclude", KeepingPatterns("exclude", self.exclude))
+        object.__setattr__(self, "_protected", KeepingPatterns("protected", self.protected))
 
     def selects(self, group_id: str) -> bool:
         """Return whether the group is selected."""
@@ -90,7 +90,7 @@ class GroupFilter:
         return self._protected.keeper(group_id) is not None
 
 
-class _Patterns:
+class PatternSet:
     """Compiled patterns. All globs are one expression, so that most ids are settled by a single match."""
 
     def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
@@ -101,23 +101,31 @@ class _Patterns:
         self._any = tuple([re.compile("|".join(globs)), *regexes] if globs else regexes)
 
     def match(self, group_id: str) -> bool:
+        """Return whether a pattern matches the complete id."""
         return any(expression.fullmatch(group_id) for expression in self._any)
 
 
-class _Keepers:
+class KeepingPatterns:
     """Patterns that keep groups: they match generously, see the module."""
 
     def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
         self._patterns = patterns
         self._spellings = [_composed(pattern) for pattern in patterns]
         self._known_spellings = frozenset(self._spellings)
-        self._compiled = _Patterns(name, tuple(self._spellings))
+        self._compiled = PatternSet(name, tuple(self._spellings))
+
+    def keeps(self, group_id: str) -> bool:
+        """Return whether a pattern keeps the group."""
+        composed = _composed(group_id)
+        if composed in self._known_spellings or self._compiled.match(group_id):
+            return True
+        return composed is not group_id and self._compiled.match(composed)
 
     def keeper(self, group_id: str) -> str | None:
         """Return the first pattern that keeps the group."""
-        composed = _composed(group_id)
-        if composed not in self._known_spellings and not any(map(self._compiled.match, {group_id, composed})):
+        if not self.keeps(group_id):
             return None
+        composed = _composed(group_id)
         for pattern, spelling, expression in zip(
             self._patterns, self._spellings, self._compiled.expressions, strict=True
         ):

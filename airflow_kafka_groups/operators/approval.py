@@ -97,7 +97,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
                 source="task",
                 items={"type": "string"},
                 title="Groups to keep",
-                description="Exact names of planned groups that are to stay, one a line.",
+                description="Exact names of planned groups or families (report-<uuid>) that are to stay, one a line.",
             ),
         }
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
@@ -137,6 +137,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         number of groups: the next try asks again.
         """
         from airflow_kafka_groups.maintenance.deletion.approval import seal_answer
+        from airflow_kafka_groups.maintenance.plan.rulings import with_families
 
         if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
             return super().execute_complete(context, event)
@@ -155,7 +156,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
             person=answer["responded_by_user"],
             responded_at=answer["responded_at"],
             confirmed=values.get(CONFIRM),
-            excluded=values.get(EXCLUDE),
+            excluded=with_families(plan.planned, values.get(EXCLUDE)),
         )
         super().execute_complete(context, event)
         return {
@@ -178,7 +179,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         plan = load_plan(layout, self.plan_id)
         if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
             return layout, plan, None
-        terms = site_floors(self.hook.settings, self.storage_path).approval(terms)
+        terms = site_floors(self.hook.settings, self.storage_path).approval(terms, plan)
         return layout, plan, terms.why(len(plan.groups))
 
 
@@ -213,6 +214,7 @@ def question(
         "",
         f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
         *[f"- Warning: {_text(warning)}" for warning in plan.warnings],
+        *_families(plan),
         "",
         "| group | why | last members |",
         "|---|---|---|",
@@ -224,6 +226,22 @@ def question(
     if len(plan.groups) > FIRST_GROUPS:
         lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report | |")
     return "\n".join(lines)
+
+
+def _families(plan: DeletionPlan) -> list[str]:
+    """Return the families with planned groups as a table: 208 groups become 8 lines."""
+    planned = [family for family in plan.families if family["planned"]]
+    if not planned:
+        return []
+    lines = ["", "| family | planned | of | new a day | owners |", "|---|---|---|---|---|"]
+    for family in planned[:FIRST_GROUPS]:
+        growth = "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}"
+        owners = ", ".join(family["owners"][:3]) or "-"
+        numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
+        lines.append(f"| {_text(family['name'])} | {numbers} | {_text(owners)} |")
+    if len(planned) > FIRST_GROUPS:
+        lines.append(f"| … and {len(planned) - FIRST_GROUPS} more | | | | see the report |")
+    return lines
 
 
 def _text(value: str) -> str:

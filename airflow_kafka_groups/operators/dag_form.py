@@ -41,6 +41,13 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
         "type": "string",
         "minLength": 1,
     },
+    "policy_file": {
+        "default": None,
+        "title": "Policy file",
+        "description": "A YAML file with rules: an absolute path, or a URL that workers can read. Its idle times count "
+        "instead of those below; all else narrows it. Empty: no file.",
+        "type": ["null", "string"],
+    },
     "include": {
         "default": ["*"],
         "title": "Groups to consider",

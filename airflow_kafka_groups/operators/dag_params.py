@@ -23,6 +23,8 @@ ENVIRONMENT = DEFAULTS
 _SPARK: dict[str, Any] = {"spark_conn_id": "spark_default", "spark_binary": None, "spark_conf": {}}
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
+LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
+"""What the job is asked for and a policy file may set."""
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 
 
@@ -72,10 +74,17 @@ def approval_arguments() -> dict[str, str]:
     }
 
 
-def spark_arguments(snapshot_id: str) -> dict[str, Any]:
+def policy_argument() -> str:
+    """Return the template of ``policy_file``, which is empty where the run has none."""
+    return "{{ params.policy_file or '' }}"
+
+
+def spark_arguments(snapshot_id: str, policy_task_id: str | None = None) -> dict[str, Any]:
     """Return the ``KafkaSparkSubmitOperator`` arguments of the job that judges staleness.
 
     :param snapshot_id: the snapshot to judge (a template). The other arguments are templates of the parameters.
+    :param policy_task_id: the ``CheckPolicyOperator`` task whose result has the least idle time, number of snapshots
+        and gap of a policy file. Default: none, so that the parameters count.
     """
     asked = {
         "base": "storage_path",
@@ -86,7 +95,9 @@ def spark_arguments(snapshot_id: str) -> dict[str, Any]:
         "offsets-retention-minutes": "offsets_retention_minutes",
         "commit-log": "commit_log",
     }
-    arguments = [word for option, name in asked.items() for word in (f"--{option}", f"{{{{ params.{name} }}}}")]
+    found = dict.fromkeys(LIMITS, f"ti.xcom_pull({policy_task_id!r})") if policy_task_id else {}
+    values = {option: f"{{{{ {found.get(name, 'params')}.{name} }}}}" for option, name in asked.items()}
+    arguments = [word for option, value in values.items() for word in (f"--{option}", value)]
     return {
         "application": "judge_staleness",
         "application_args": [*arguments, "--snapshot-id", snapshot_id],

@@ -15,6 +15,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_number,
     read_patterns,
     read_text,
+    read_text_or_nothing,
 )
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.base import StoredOperator
@@ -52,6 +53,9 @@ class PlanCleanupOperator(StoredOperator):
         offsets that are not visible. Default false (templated).
     :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, in seconds; 0 for no
         limit. Pass the job's ``--max-gap-seconds``. Default 0 (templated).
+    :param policy_file: a policy file: an absolute path or a URL. Its rules decide about idle time and number of
+        snapshots instead of ``min_idle_seconds`` and ``min_observations``; patterns and limits here narrow it further.
+        Default: none (templated).
     :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false
         (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
@@ -74,6 +78,7 @@ class PlanCleanupOperator(StoredOperator):
         "allow_hidden_topics",
         "max_gap_seconds",
         "require_commit_log",
+        "policy_file",
     )
     operator_extra_links = (CleanupReportLink(),)
 
@@ -89,6 +94,7 @@ class PlanCleanupOperator(StoredOperator):
     allow_hidden_topics = Argument(read_flag)
     max_gap_seconds = Argument(partial(read_number, minimum=0))
     require_commit_log = Argument(read_flag)
+    policy_file = Argument(optional(read_text_or_nothing))
 
     def __init__(
         self,
@@ -105,6 +111,7 @@ class PlanCleanupOperator(StoredOperator):
         allow_hidden_topics: bool | str = False,
         max_gap_seconds: float | str = 0,
         require_commit_log: bool | str = False,
+        policy_file: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -120,10 +127,12 @@ class PlanCleanupOperator(StoredOperator):
         self.allow_hidden_topics = allow_hidden_topics
         self.max_gap_seconds = max_gap_seconds
         self.require_commit_log = require_commit_log
+        self.policy_file = policy_file
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
         from airflow_kafka_groups.maintenance.report.write import make_report
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
@@ -131,8 +140,14 @@ class PlanCleanupOperator(StoredOperator):
         settings = self.hook.settings
         floors = site_floors(settings, self.storage_path)
         layout = self.layout()
+        file = None if not self.policy_file else open_policy("policy_file", self.policy_file)
         plan, path = plan_snapshot(
-            layout, self.policy(), floors, snapshot_id=self.snapshot_id, lease_group_id=settings.lease_group_id
+            layout,
+            self.policy(),
+            floors,
+            snapshot_id=self.snapshot_id,
+            lease_group_id=settings.lease_group_id,
+            file=file,
         )
         gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
         update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})

@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.deletion import chunks, lease, outcomes, r
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.journal import checkpoint, files, history, journal
-from airflow_kafka_groups.maintenance.plan import make_plan
+from airflow_kafka_groups.maintenance.plan import make_plan, objections
 from airflow_kafka_groups.models import GroupType
 from tests.campaign import actions
 
@@ -76,15 +76,15 @@ def _only_other_plans(self: Any, request_id: str | None = None) -> dict[str, Any
 
 _RESETS = history.History.idle_resets
 _OF_DELETION = outcomes.of_deletion
-_KEEP_BY_VERDICT = make_plan._keep_by_verdict
+_KEEP_BY_VERDICT = objections.keep_by_verdict
 
 
 def _optimistic(group_id: str, error: Any) -> Any:
     return _OF_DELETION(group_id, error if error is None or hasattr(error, "name") else None)
 
 
-def _trusting(verdict: Any, policy: Any, patterns: Any) -> Any:
-    return _KEEP_BY_VERDICT(verdict, policy, patterns) if verdict.verdict != "stale" else None
+def _trusting(verdict: Any, ruling: Any, patterns: Any) -> Any:
+    return _KEEP_BY_VERDICT(verdict, ruling, patterns) if verdict.verdict != "stale" else None
 
 
 def _any_offsets(expected: Any, offsets: Any) -> None:
@@ -131,8 +131,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     ),
     "nothing is verified": ((service, "verify_deleted", _all_gone),),
     "lost answers are believed": ((chunks, "of_deletion", _optimistic),),
-    "the plan trusts the judge": ((make_plan, "_keep_by_verdict", _trusting),),
-    "the plan does not look at the snapshot": ((make_plan, "_doubt", _nothing),),
+    "the plan trusts the judge": ((make_plan, "keep_by_verdict", _trusting),),
+    "the plan does not look at the snapshot": ((make_plan, "doubt", _nothing),),
 }
 
 

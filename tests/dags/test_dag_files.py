@@ -16,10 +16,12 @@ from tests.dags.airflow_env import ROOT
 
 DAGS = ROOT / "dags"
 CLEANUP = [
+    "policy",
     "find_coordinators",
     "list_offsets",
     "judge_staleness",
     "plan",
+    "notify",
     "backup",
     "approve",
     "delete",

@@ -42,6 +42,10 @@ _BY_PLAN: dict[str, str] = {
     KeptName.EXCLUDED: "take its pattern out of exclude, or add one to include",
     KeptName.DOUBT: "a new snapshot, verdict and plan",
     KeptName.OVER_CAP: "a later plan, or a higher max_groups or max_share",
+    KeptName.BY_RULE: "an edit of the rule, or another rule before it, and a new plan",
+    KeptName.REPORTED: "the action delete in the rule, and a new plan",
+    KeptName.WAITING: "time, or smaller demands of the rule",
+    KeptName.NOTICE: "a notice to its owner, and time; the task that notifies owners sends it",
 }
 _NOW = {
     "has_members": "stop its consumers",
@@ -175,15 +179,60 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, group_id: str, reading: R
         return
     found = find_in_plan(layout, plan_id, group_id)
     yield _row_of_plan(plan_id, found)
+    yield from _rows_of_policy(layout, plan_id, found)
     if not isinstance(found, PlannedGroup):
         return
     plan: DeletionPlan = load_plan(layout, plan_id)
     if utc_now() >= plan.expires_at:
         yield Row("plan", "keeps", f"it expired at {plan.expires_at.isoformat()}", "a new snapshot, verdict and plan")
+    yield from _rows_of_policy_now(layout, plan, group_id)
     backup = find_backup(layout, plan_id)
     decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(group_id))
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
     yield Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
+
+
+def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
+    """Yield the rule that decided about the group when the plan was made, and its owner and family."""
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
+
+    if found is None:
+        return
+    policy = policy_of_plan(layout, plan_id)
+    rule = next((rule for rule in policy.rules if rule.name == found.rule), None)
+    if rule is not None and policy.file is not None:
+        demands = f"{rule.action.value}; idle for {rule.min_idle_seconds:g} s in {rule.min_observations} snapshots"
+        demands += f", notice of {rule.notice_seconds:g} s" if rule.notice_seconds else ""
+        before = [other.name for other in policy.rules[: policy.rules.index(rule)]]
+        change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
+        yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
+    if found.owner is not None:
+        contact = policy.contacts.get(found.owner, policy.contacts.get(""))
+        yield Row(
+            "owner", "info", found.owner + (f", notified at {contact}" if contact else ""), "owners in the policy"
+        )
+    if found.family is not None:
+        yield Row("family", "info", found.family)
+
+
+def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterator[Row]:
+    """Yield what the policy file, as it is now, and the marks of the journal say against a deletion."""
+    from airflow_kafka_groups.hooks.storage import read_policy_of
+    from airflow_kafka_groups.maintenance.deletion.audit import read_history
+    from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
+    from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
+    from airflow_kafka_groups.maintenance.storage import utc_now
+
+    try:
+        ruled_out = kept_by_newer_policy(plan, read_policy_of(layout, plan.plan_id), utc_now())
+    except KafkaGroupsError as error:
+        yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
+        return
+    if group_id in ruled_out:
+        yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
+    unnoticed = kept_unnoticed(layout, plan, read_history(layout, plan.kafka_cluster_id), utc_now())
+    if group_id in unnoticed:
+        yield Row("notice", "keeps", unnoticed[group_id].reason, _BY_PLAN[KeptName.NOTICE])
 
 
 def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,20 +45,28 @@ def add_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument(
         "--allow-hidden-topics", action="store_true", help="plan even if topics may be hidden from this user"
     )
+    parser.add_argument(
+        "--policy-file", metavar="PATH", help="a policy file, whose rules decide; other options narrow it further"
+    )
     parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.contracts.evidence import recorded_sentence
+    from airflow_kafka_groups.hooks.storage import open_policy
     from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
     from airflow_kafka_groups.maintenance.report.write import make_report
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     policy = _policy(args, settings)
-    judged = _require_verdicts(args, layout, cluster.storage_path, policy.min_idle_seconds)
-    plan, path = plan_snapshot(layout, policy, floors, snapshot_id=judged, lease_group_id=settings.lease_group_id)
+    file = None if args.policy_file is None else open_policy("--policy-file", os.path.abspath(args.policy_file))
+    least = (policy if file is None else policy.by_file(file)).min_idle_seconds
+    judged = _require_verdicts(args, layout, cluster.storage_path, least)
+    plan, path = plan_snapshot(
+        layout, policy, floors, snapshot_id=judged, lease_group_id=settings.lease_group_id, file=file
+    )
     report, _ = make_report(layout, plan)
     rows: list[tuple[Any, ...]]
     if args.kept:

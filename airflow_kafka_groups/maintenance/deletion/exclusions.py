@@ -21,7 +21,7 @@ def exclusions(
     *,
     now: datetime,
     judged_at: datetime | None = None,
-    min_idle_seconds: float = 0.0,
+    min_idle_seconds: Mapping[str, float] | None = None,
 ) -> dict[str, Decision]:
     """Return the groups that this request must keep, with the reason.
 
@@ -29,12 +29,14 @@ def exclusions(
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
     :param now: the time of day.
     :param judged_at: when the groups were judged; ``None`` for groups that were named and not judged.
-    :param min_idle_seconds: the idle time that was asked for.
+    :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
     """
     excluded: dict[str, Decision] = {}
+    asked = min_idle_seconds or {}
+    longest = max(asked.values(), default=0.0)
     for group_id, reset in history.idle_resets().items():
         # The idle time has to have passed when the groups were judged: later on nobody looked.
-        if judged_at is not None and _between(reset.at, min(judged_at, now)) < max(min_idle_seconds, 0.0):
+        if judged_at is not None and _between(reset.at, min(judged_at, now)) < asked.get(group_id, longest):
             excluded[group_id] = _keep(reset, "its idle time restarts since then")
     for group_id, reset in history.idle_resets(request_id).items():
         excluded[group_id] = _keep(reset, "only a new plan may judge it again")

@@ -47,6 +47,8 @@ class Reason(StrEnum):
     # Reasons other than the recheck's own:
     PROTECTED = "protected"
     EXCLUDED = "excluded"
+    POLICY = "policy"
+    NOT_NOTIFIED = "not_notified"
     DELETED_BEFORE = "deleted_before"
     ALIVE_BEFORE = "alive_before"
     CAME_BACK = "came_back"

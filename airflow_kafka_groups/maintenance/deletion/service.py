@@ -32,7 +32,9 @@ from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions, spare
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, lease_record, other_leases
+from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.newer_snapshots import in_use_since
+from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
@@ -44,9 +46,11 @@ from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
 from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     NAMED_BY_HAND,
     DeletionPlan,
+    least_idle_times,
     load_plan,
     require_applicable,
 )
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
@@ -69,12 +73,14 @@ async def delete_by_plan(
     *,
     approval: ApprovalTerms | None = None,
     floors: SiteFloors = NO_FLOORS,
+    policy: PolicyFile | None = None,
 ) -> DeletionResult:
     """Delete the groups of a plan that still are what the plan says.
 
     :param plan_digest: the plan's digest, as it was made or approved; another plan is refused.
     :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.
     :param floors: what the site demands, whatever the plan says. Default: nothing.
+    :param policy: the plan's policy file as it is now. A plan by a file is refused without it. Default: none.
 
     Raises ``PlanError``, ``BackupError``, ``SnapshotError``, ``JournalError``, ``StorageError`` or
     ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome,
@@ -99,7 +105,8 @@ async def delete_by_plan(
         expected=[Expected.of_plan(group) for group in plan.groups],
         plan=plan,
         judged=True,
-        approval=floors.approval(approval),
+        approval=floors.approval(approval, plan),
+        policy=policy,
     )
     async with request.lease() as lease:
         await run.delete(lease)
@@ -115,6 +122,7 @@ class DeletionRun:
     :param plan: the plan; ``None`` for groups that were named and are not to be deleted after all, or in a dry run.
     :param judged: whether the plan was made by verdicts, so that idle times count.
     :param approval: when a person has to have approved the plan.
+    :param policy: the plan's policy file as it is now.
     :param decided: the outcomes of groups that are known before.
     :param order: all groups in the order of the report. Default: as expected.
     """
@@ -127,6 +135,7 @@ class DeletionRun:
     plan: DeletionPlan | None
     judged: bool = False
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
+    policy: PolicyFile | None = None
     decided: Mapping[str, GroupOutcome] = field(default_factory=dict)
     order: Sequence[str] = ()
     _ready: _Ready = field(init=False)
@@ -190,6 +199,7 @@ class DeletionRun:
         journal = Journal(self.layout.base, cluster_id)
         history = read_history(self.layout, cluster_id)
         in_use = in_use_since(self.layout, plan) if plan is not None and self.judged else {}
+        ruled_out = kept_by_newer_policy(plan, self.policy, started_at) if plan is not None else {}
         backup = None if plan is None else _verified_backup(self.layout, plan, request.dry_run)
         facts = {
             "run_id": new_id(started_at),
@@ -208,12 +218,19 @@ class DeletionRun:
         }
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
-        excluded = in_use | exclusions(
-            journal.refresh(history),
-            self.request_id,
-            now=started_at,
-            judged_at=plan.created_at if plan is not None and self.judged else None,
-            min_idle_seconds=plan.policy.min_idle_seconds if plan is not None else 0.0,
+        newest = journal.refresh(history)
+        unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, started_at)
+        excluded = (
+            ruled_out
+            | unnoticed
+            | in_use
+            | exclusions(
+                newest,
+                self.request_id,
+                now=started_at,
+                judged_at=plan.created_at if plan is not None and self.judged else None,
+                min_idle_seconds=least_idle_times(plan) if plan is not None else {},
+            )
         )
         if self.judged:
             excluded |= spare(meant_to_stay(self.layout), started_at)

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from airflow_kafka_groups.admin.arrow_values import literal
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FORMATS
 from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.contracts.paths import plan_body
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
@@ -32,13 +30,12 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import (
     write_rows,
 )
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 NAMED_BY_HAND = "explicit"
 """Stands for the snapshot's id in a plan of groups that were named: nobody has judged how long they were idle."""
 _CLOCK_SLACK = timedelta(minutes=5)
-_FORMATS = (FORMAT, PLAN_FORMAT)
-_REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +47,7 @@ class DeletionPlan:
 
     ``body`` is the file of the groups, ``b""`` for a plan of an earlier version; ``digest`` seals everything.
     ``view`` is what the snapshot's connection saw of the cluster, ``evidence`` what the judgement rests on, with a
-    sentence for people; plans of earlier versions have neither.
+    sentence for people, and ``families`` the families of groups in numbers; plans of earlier versions lack them.
     """
 
     plan_id: str
@@ -66,6 +63,8 @@ class DeletionPlan:
     kept: Sequence[KeptGroup]
     view: ClusterView | None = None
     evidence: Mapping[str, Any] | None = None
+    families: tuple[Mapping[str, Any], ...] = ()
+    version: int = field(default=PLAN_FORMAT, init=False)
     body: bytes = field(init=False, repr=False, compare=False)
     digest: str = field(init=False)
 
@@ -74,7 +73,7 @@ class DeletionPlan:
             groups, kept = self.groups, self.kept
             groups = groups if isinstance(groups, PlannedGroups) else PlannedGroups.of(groups)
             kept = kept if isinstance(kept, KeptGroups) else KeptGroups.of(kept)
-            _check_groups(self.plan_id, groups)
+            check_groups(self.plan_id, groups)
             self._set(groups=groups, kept=kept, body=write_rows(groups, kept))
             self._set(digest=digest_of(self._header()))
         except (KeyError, TypeError, ValueError) as exc:
@@ -95,13 +94,21 @@ class DeletionPlan:
         """The ids of the groups to delete, longest idle first."""
         return self.planned.column("group_id")
 
+    @property
+    def rules_to_approve(self) -> list[str]:
+        """The names of the rules with planned groups that demand an approval."""
+        if not any(rule.approval for rule in self.policy.rules):
+            return []
+        planned = set(self.planned.column("rule"))
+        return [rule.name for rule in self.policy.rules if rule.approval and rule.name in planned]
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan's header as docs/formats.md shows it."""
         return {**self._header(), "digest": self.digest}
 
     def _header(self) -> dict[str, Any]:
         return {
-            "format": PLAN_FORMAT,
+            "format": self.version,
             "plan_id": self.plan_id,
             "cluster": self.cluster,
             "kafka_cluster_id": self.kafka_cluster_id,
@@ -115,11 +122,12 @@ class DeletionPlan:
             "groups": len(self.groups),
             "kept": len(self.kept),
             "body": {
-                "name": _body_name(self.plan_id),
+                "name": body_name(self.plan_id),
                 "bytes": len(self.body),
                 "sha256": hashlib.sha256(self.body).hexdigest(),
             },
             **({} if self.view is None else {"view": self.view.to_json()}),
+            **({"families": [dict(family) for family in self.families]} if self.families else {}),
         }
 
     def _set(self, **values: Any) -> None:
@@ -156,42 +164,19 @@ class DeletionPlan:
                 warnings=tuple(data["warnings"]),
                 view=recorded_view(data.get("view"), "it"),
                 evidence=dict(data["evidence"]) if "evidence" in data else None,
+                families=tuple(map(dict, data.get("families", ()))),
+                version=version,
                 groups=groups,
                 kept=kept,
                 body=body,
                 digest=data["digest"],
             )
-            _check_groups(plan.plan_id, groups)
+            check_groups(plan.plan_id, groups)
         except (KeyError, TypeError, ValueError, AttributeError) as exc:
             raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
-        if version == PLAN_FORMAT and plan.to_json() != data:
+        if version != FORMAT and plan.to_json() != data:
             raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")
         return plan
-
-
-def check_header(data: Mapping[str, Any]) -> int:
-    """Return the format of a plan. Raises ``PlanError`` unless its digest is that of all the rest."""
-    try:
-        version = check_format(data, _FORMATS)
-    except UnknownFormatError as exc:
-        raise PlanError(f"plan {data.get('plan_id')!r} cannot be read: {exc}") from exc
-    if digest_of(data) != data.get("digest"):
-        raise PlanError(
-            f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
-        )
-    return version
-
-
-def check_body(data: Mapping[str, Any], body: bytes) -> None:
-    """Raise ``PlanError`` unless a plan's header vouches for this file with its groups."""
-    sealed = data["body"]
-    if sealed["name"] != _body_name(data["plan_id"]):
-        raise PlanError(f"plan {data['plan_id']!r} is damaged: it names the file {sealed['name']!r}")
-    if hashlib.sha256(body).hexdigest() != sealed["sha256"]:
-        raise PlanError(
-            f"plan {data['plan_id']!r}: the groups in {sealed['name']} are not those of the plan (its SHA-256 differs "
-            "from the header's): make a new plan"
-        )
 
 
 def save_plan(layout: Layout, plan: DeletionPlan) -> StoragePath:
@@ -238,12 +223,16 @@ def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | 
         raise PlanError(f"plan {plan_id!r} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
-def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
+def _read_header(layout: Layout, plan_id: str) -> dict[str, Any]:
     path = layout.plan(plan_id)
     content = read_file(path)
     if content is None:
         raise PlanError(f"the plan is missing: there is no {path}")
-    data = parse_json(content, path, "the plan", PlanError, formats=_FORMATS)
+    return parse_json(content, path, "the plan", PlanError, formats=PLAN_FORMATS)
+
+
+def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
+    data = _read_header(layout, plan_id)
     if data["format"] == FORMAT:
         return data, b""
     place = layout.plan_body(plan_id)
@@ -253,25 +242,22 @@ def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
     return data, body
 
 
-def _body_name(plan_id: str) -> str:
-    return plan_body(plan_id).rpartition("/")[2]
+def least_idle_times(plan: DeletionPlan) -> dict[str, float]:
+    """Return the idle time that each planned group had to have, in seconds, by its rule."""
+    by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}
+    longest = plan.policy.longest_idle_seconds
+    rules = plan.planned.column("rule")
+    return {group_id: by_rule.get(rule, longest) for group_id, rule in zip(plan.group_ids, rules, strict=True)}
 
 
-def _check_groups(plan_id: str, groups: PlannedGroups) -> None:
-    import pyarrow.compute as pc
-
-    table = groups.table
-    if pc.count_distinct(table["group_id"]).as_py() != len(table):
-        raise PlanError(f"plan {plan_id} names a group twice")
-    for name in _REQUIRED:
-        if table[name].null_count:
-            raise PlanError(f"plan {plan_id} has a group without its {name}")
-    if not pc.all(pc.is_finite(table["idle_seconds"]), min_count=0).as_py():
-        raise PlanError(f"plan {plan_id} cannot be written: an idle time is not finite")
-    sealed = pc.match_substring_regex(table["fingerprint"], r"^[0-9a-f]{64}$")
-    if (first := pc.index(sealed, literal(False)).as_py()) >= 0:  # the value, not a switch
-        group_id = table["group_id"][first].as_py()
-        raise PlanError(f"plan {plan_id}: group {group_id!r} has no fingerprint of its offsets")
+def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:
+    """Return the policy of a plan without reading its groups. Raises ``PlanError`` and ``StorageError``."""
+    data = _read_header(layout, plan_id)
+    check_header(data)
+    try:
+        return PlanPolicy.from_json(data["policy"])
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise PlanError(f"plan {plan_id!r} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def require_applicable(

@@ -1,9 +1,9 @@
 """Making a plan from verdicts: stale groups are checked again, sorted, and limited to the caps.
 
 A group is planned only if all of this holds: its verdict is ``stale``; the verdict is about this snapshot's observation
-of it; it was idle and observed for as long as the *policy* requires (not only the job); no pattern keeps it; in the
-snapshot it was Empty, without members, of an eligible type, and read without errors. All others are kept, with the
-reason.
+of it; the first rule that matches it deletes; it was idle and observed for as long as that *rule* requires (not only
+the job); no pattern keeps it; in the snapshot it was Empty, without members, of an eligible type, and read without
+errors; and its owner had the notice that the rule demands. All others are kept, with the reason.
 
 Caps truncate the plan instead of rejecting it: the longest idle groups come first, so that a large clean-up proceeds
 run by run. Exceeding ``max_share`` also adds a warning, because most of a cluster looking stale is suspicious.
@@ -11,29 +11,36 @@ run by run. Exceeding ``max_share`` also adds a warning, because most of a clust
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column
-from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.cluster_view import recorded_view
-from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
+from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup, PlannedGroups, planned_schema
+from airflow_kafka_groups.maintenance.plan.objections import (
+    doubt,
+    keep,
+    keep_alive,
+    keep_by_verdict,
+    keep_reset,
+    keep_unnoticed,
+)
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroups, planned_schema
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.rulings import RuledGroups
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdict, Verdicts
+from airflow_kafka_groups.maintenance.policy.notice import Notice
+from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS, OwnerRules
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader
-from airflow_kafka_groups.models import GroupState
 
 HIDDEN_TOPICS = (
     "this user may not describe all topics, and brokers omit the offsets of other topics without notice: groups may "
@@ -50,6 +57,9 @@ def make_plan(
     now: datetime,
     history: History | None = None,
     notes: Sequence[str] = (),
+    *,
+    owners: OwnerRules = NO_OWNERS,
+    notices: Mapping[str, Notice] | None = None,
     kept_alive: Mapping[str, KeptAlive] | None = None,
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
@@ -60,6 +70,8 @@ def make_plan(
     :param now: the current time, with a zone.
     :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
     :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
+    :param owners: how owners are found. Default: there are none.
+    :param notices: the notices that were given, by group. Default: none.
     :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
@@ -78,32 +90,39 @@ def make_plan(
     strangers = 0
     patterns = policy.groups
     resets = {} if history is None else history.idle_resets()
+    ruled = RuledGroups(judged, snapshot, policy, owners)
     for number, (verdict, group) in enumerate(_side_by_side(judged, snapshot.summaries())):
         by_verdict[verdict.verdict] += 1
-        keep = (
-            _keep_by_verdict(verdict, policy, patterns)
-            or _keep_alive(verdict, policy, kept_alive or {})
-            or _keep_reset(verdict, policy, resets)
+        ruling = ruled.rulings[number]
+        against = (
+            keep_by_verdict(verdict, ruling, patterns)
+            or keep_alive(verdict, ruling.rule, kept_alive or {})
+            or keep_reset(verdict, ruling.rule, resets)
         )
-        if keep is not None:
-            kept.append(keep)
-        elif group is None:
+        if against is None and group is None:
             strangers += 1
-            kept.append(_keep(verdict.group_id, KeptName.DOUBT, "judged, but not in the snapshot"))
-        elif (doubt := _doubt(group, verdict)) is not None:
-            kept.append(_keep(group.group_id, KeptName.DOUBT, doubt))
-        else:
-            candidates.append(_Candidate(group.group_id, verdict.idle_seconds, number, group))
+            against = keep(verdict.group_id, KeptName.DOUBT, "judged, but not in the snapshot")
+        elif against is None and group is not None:
+            if (objection := doubt(group, verdict)) is not None:
+                against = keep(group.group_id, KeptName.DOUBT, objection)
+            else:
+                against = keep_unnoticed(group, verdict, ruling.rule, notices or {}, resets)
+        if against is not None:
+            kept.append(against)
+        elif group is not None:
+            candidates.append(
+                _Candidate(group.group_id, verdict.idle_seconds, number, group, ruling.rule.name, verdict.reason)
+            )
     unjudged = max(manifest.groups - (len(judged) - strangers), 0)
-    planned, over, warnings = _capped(candidates, manifest.groups, policy)
-    if planned and policy.min_idle_seconds < _SHORT_IDLE_SECONDS:
+    planned, over, warnings = capped(candidates, manifest.groups, policy)
+    kept.extend(over)
+    shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
+    if shortest < _SHORT_IDLE_SECONDS:
         warnings.append(
-            f"min_idle_seconds is {policy.min_idle_seconds:g}: groups whose consumers are briefly down "
-            "look stale. A week is 604800"
+            f"min_idle_seconds is {shortest:g}: groups whose consumers are briefly down look stale. A week is 604800"
         )
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
-    kept.extend(over)
     counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)
     evidence = judged.judged_by.evidence
     return DeletionPlan(
@@ -116,10 +135,11 @@ def make_plan(
         policy=policy,
         counts=counts,
         warnings=(*notes, *warnings),
-        groups=_planned(planned, judged),
-        kept=kept,
+        groups=_planned(planned, judged, ruled),
+        kept=[ruled.describe(group) for group in kept],
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
-        evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.min_idle_seconds)},
+        evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.longest_idle_seconds)},
+        families=ruled.families(manifest.observed_at, {candidate.number for candidate in planned}),
     )
 
 
@@ -132,7 +152,7 @@ def _require_judged(manifest: SnapshotManifest, policy: PlanPolicy, judged_by: J
             f"snapshot {manifest.snapshot_id} was judged with {used}; the policy's max_gap_seconds is {allowed:g}: run "
             "the Spark job with that value"
         )
-    missing = judged_by.evidence.gap(manifest, policy.min_idle_seconds)
+    missing = judged_by.evidence.gap(manifest, policy.longest_idle_seconds)
     if policy.require_commit_log and missing:
         raise PlanError(
             f"snapshot {manifest.snapshot_id}: {missing}. The policy requires the log of commits (require_commit_log)"
@@ -159,12 +179,14 @@ def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetim
 
 
 class _Candidate(NamedTuple):
-    """A group that nothing speaks against: where its verdict is, and what the snapshot has of it."""
+    """A group that nothing speaks against: where its verdict is, what the snapshot has of it, and the rule."""
 
     group_id: str
     idle_seconds: float | None
     number: int
     summary: GroupSummary
+    rule: str
+    reason: str
 
 
 def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterator[tuple[Verdict, GroupSummary | None]]:
@@ -176,103 +198,20 @@ def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterato
         yield verdict, group if group is not None and group.group_id == verdict.group_id else None
 
 
-def _keep(group_id: str, why: str, reason: str) -> KeptGroup:
-    return KeptGroup(group_id=group_id, verdict=str(why), reason=reason)
-
-
-def _keep_by_verdict(verdict: Verdict, policy: PlanPolicy, groups: GroupFilter) -> KeptGroup | None:
-    keep = partial(_keep, verdict.group_id)
-    if verdict.verdict != VerdictName.STALE:
-        return keep(verdict.verdict, verdict.reason)
-    if (reason := groups.why_not(verdict.group_id)) is not None:
-        return keep(KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED, reason)
-    idle = verdict.idle_seconds
-    if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
-        return keep(KeptName.DOUBT, "the verdict lacks the group's idle time")
-    # Both must agree; if the job contradicts itself, the shorter time counts.
-    idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
-    if idle < policy.min_idle_seconds:
-        return keep(KeptName.DOUBT, f"idle for {idle:.0f} s; the policy requires {policy.min_idle_seconds:.0f} s")
-    if verdict.observations < policy.min_observations:
-        return keep(
-            KeptName.DOUBT, f"seen in {verdict.observations} snapshot(s); the policy requires {policy.min_observations}"
-        )
-    return None
-
-
-def _keep_alive(verdict: Verdict, policy: PlanPolicy, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
-    """Keep what somebody keeps alive on purpose; afterwards, its idle time counts from the last such run."""
-    kept = kept_alive.get(verdict.group_id)
-    idle = timedelta(seconds=policy.min_idle_seconds)
-    if kept is None or verdict.observed_at >= max(kept.until, kept.at + idle):
-        return None
-    reason = f"a keep-alive run of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
-    return _keep(verdict.group_id, KeptName.EXCLUDED, reason)
-
-
-def _keep_reset(verdict: Verdict, policy: PlanPolicy, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
-    """Keep what was deleted or found in use too short a while ago; its snapshots may not show it."""
-    reset = resets.get(verdict.group_id)
-    if reset is None or (verdict.observed_at - reset.at).total_seconds() >= policy.min_idle_seconds:
-        return None
-    return _keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: its idle time counts from then on")
-
-
-def _doubt(group: GroupSummary, verdict: Verdict) -> str | None:
-    """Return the objection in the snapshot to deleting the group, or ``None``."""
-    if group.error is not None:
-        return f"could not be read: {group.error}"
-    if verdict.observed_at != group.observed_at:
-        return "the verdict is about another observation"
-    if group.group_type not in JUDGED_TYPES:
-        return f"groups of type {group.group_type!r} are not eligible"
-    if group.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
-        return f"its protocol type is {group.protocol_type!r}: another program stores its state in it"
-    if group.state != GroupState.EMPTY.value:
-        return f"its state was {group.state}"
-    if group.members != 0:
-        return "it had members, or their number is unknown"
-    if group.partitions == 0:
-        return "no committed offset is visible"
-    return None
-
-
-def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts) -> PlannedGroups:
-    """Return the columns of the planned groups: what was found about each, and what was judged."""
+def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts, ruled: RuledGroups) -> PlannedGroups:
+    """Return the columns of the planned groups: what was found about each, what was judged, and by which rule."""
     import pyarrow as pa
 
     schema = planned_schema()
-    judged = verdicts.table.take(column([candidate.number for candidate in candidates], pa.int64()))
-    columns = {name: judged[name] for name in schema.names if name in judged.column_names}
+    numbers = [candidate.number for candidate in candidates]
+    judged = verdicts.table.take(column(numbers, pa.int64()))
+    columns: dict[str, Any] = {name: judged[name] for name in schema.names if name in judged.column_names}
     for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint"):
         values = [getattr(candidate.summary, name) for candidate in candidates]
         columns[name] = column(values, schema.field(name).type)
+    for name, values in ruled.columns(numbers, [candidate.reason for candidate in candidates]).items():
+        columns[name] = column(values, pa.string())
     return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())
-
-
-_Ranked = TypeVar("_Ranked", "_Candidate", PlannedGroup)
-
-
-def _capped(
-    planned: Sequence[_Ranked], found: int, policy: PlanPolicy
-) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
-    """Apply the caps, the longest idle first; return the planned groups, the others, and warnings."""
-    longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
-    by_share = math.floor(found * policy.max_share + 1e-9)
-    allowed = min(policy.max_groups, by_share)
-    warnings = []
-    if len(planned) > by_share:
-        warnings.append(
-            f"{len(planned)} of {found} groups are stale, more than max_share {policy.max_share:g} allows: the "
-            f"{allowed} longest idle are planned. Check that this cluster's consumers are not merely down"
-        )
-    if len(planned) > policy.max_groups:
-        warnings.append(f"{len(planned)} groups are stale; max_groups allows {policy.max_groups} per plan")
-    reason = f"stale, but over the plan's cap of {allowed} group(s): left for a later plan"
-    over = [
-        KeptGroup(group_id=g.group_id, verdict=KeptName.OVER_CAP.value, reason=reason) for g in longest_first[allowed:]
-    ]
-    return longest_first[:allowed], over, warnings
 
 
 def _counts(

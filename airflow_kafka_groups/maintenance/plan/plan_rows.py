@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from airflow_kafka_groups.admin.arrow_values import column, literal
-from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS
+from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS, RULE_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 
@@ -20,7 +20,7 @@ _ROW_GROUP = 16_384
 _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
-_KEPT = ("group_id", "verdict", "reason")
+_KEPT = ("group_id", "verdict", "reason", "idle_since", "fingerprint", *RULE_COLUMNS)
 _FACTS = ("group_id", "group_type", "protocol_type", "state", "fingerprint")
 _Group = TypeVar("_Group")
 
@@ -29,7 +29,8 @@ _Group = TypeVar("_Group")
 class PlannedGroup:
     """One group to delete, as it was when it was judged.
 
-    ``forecast`` is for people (see ``verdicts.py``); nothing is decided by it.
+    ``forecast`` is for people (see ``verdicts.py``); nothing is decided by it. ``rule`` is the name of the rule of a
+    policy file that decided; ``owner`` and ``family`` are known where there are any.
     """
 
     group_id: str
@@ -43,18 +44,27 @@ class PlannedGroup:
     reason: str
     fingerprint: str
     forecast: Mapping[str, Any] | None = None
+    rule: str | None = None
+    owner: str | None = None
+    family: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptGroup:
     """One group that is not in the plan, and why.
 
-    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale.
+    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``idle_since`` and
+    ``fingerprint`` are known of a group that only waits for its notice.
     """
 
     group_id: str
     verdict: str
     reason: str
+    idle_since: str | None = None
+    fingerprint: str | None = None
+    rule: str | None = None
+    owner: str | None = None
+    family: str | None = None
 
 
 class PlannedFacts(NamedTuple):
@@ -167,12 +177,18 @@ class KeptGroups(PlanRows[KeptGroup]):
         import pyarrow as pa
 
         ordered = sorted(groups, key=lambda group: group.group_id)
-        columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in _KEPT}
-        return cls(pa.table(columns, schema=kept_schema()))
+        schema = kept_schema()
+        names = [name for name in schema.names if name != "idle_since"]
+        columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in names}
+        times = [None if group.idle_since is None else parse_time(group.idle_since) for group in ordered]
+        columns["idle_since"] = pa.array(times, schema.field("idle_since").type)
+        return cls(pa.table([columns[name] for name in schema.names], schema=schema))
 
     def _objects(self, rows: Any) -> Iterator[KeptGroup]:
-        for group_id, verdict, reason in zip(*(rows[name].to_pylist() for name in _KEPT), strict=True):
-            yield KeptGroup(group_id=group_id, verdict=verdict, reason=reason)
+        columns = {name: rows[name].to_pylist() for name in _KEPT if name != "idle_since"}
+        columns["idle_since"] = _iso_times(rows["idle_since"])
+        for values in zip(*(columns[name] for name in _KEPT), strict=True):
+            yield KeptGroup(**dict(zip(_KEPT, values, strict=True)))
 
 
 def planned_schema() -> Any:
@@ -224,8 +240,7 @@ def read_rows(data: bytes) -> tuple[PlannedGroups, KeptGroups]:
 
     with pq.ParquetFile(pa.BufferReader(data)) as parquet:
         # More threads decode a small file no sooner, and each keeps memory of its own.
-        table = parquet.read(use_threads=False).select([column.name for column in PLAN_COLUMNS])
-    _require_schema(table)
+        table = _current(parquet.read(use_threads=False))
     is_planned = pc.is_valid(table["place"])
     planned = table.filter(is_planned).sort_by("place")
     if planned["place"].to_pylist() != list(range(len(planned))):
@@ -249,7 +264,7 @@ def find_rows(data: bytes, group_id: str) -> list[PlannedGroup | KeptGroup]:
     with pq.ParquetFile(pa.BufferReader(data)) as parquet:
         groups = [n for n in range(parquet.num_row_groups) if _may_have(parquet.metadata.row_group(n), group_id)]
         table = parquet.read_row_groups(groups, use_threads=False)
-    _require_schema(table)
+    table = _current(table)
     found = table.filter(pc.equal(table["group_id"], literal(group_id)))
     is_planned = pc.is_valid(found["place"])
     return [*PlannedGroups(found.filter(is_planned)), *KeptGroups(found.filter(pc.invert(is_planned)))]
@@ -262,9 +277,18 @@ def _may_have(row_group: Any, group_id: str) -> bool:
     return bool(statistics.min <= group_id <= statistics.max)
 
 
-def _require_schema(table: Any) -> None:
-    if not table.schema.equals(arrow_schema(PLAN_COLUMNS)):
+def _current(table: Any) -> Any:
+    """Return a file's columns as they are now: format 2 had no rules. Raises ``ValueError`` or ``KeyError``."""
+    import pyarrow as pa
+
+    schema = arrow_schema(PLAN_COLUMNS)
+    if not set(RULE_COLUMNS) & set(table.column_names):
+        for name in RULE_COLUMNS:
+            table = table.append_column(schema.field(name), pa.nulls(len(table), pa.string()))
+    table = table.select(schema.names)
+    if not table.schema.equals(schema):
         raise ValueError("its columns are not those of a plan")
+    return table
 
 
 def _iso_times(column: Any) -> list[str | None]:

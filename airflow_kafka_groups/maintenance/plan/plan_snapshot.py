@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
 from airflow_kafka_groups.maintenance.floors import SiteFloors
+from airflow_kafka_groups.maintenance.journal.notices import read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.policy.lint import against_retention
+from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now
 
 
 def plan_snapshot(
-    layout: Layout, policy: PlanPolicy, floors: SiteFloors, *, snapshot_id: str | None, lease_group_id: str
+    layout: Layout,
+    policy: PlanPolicy,
+    floors: SiteFloors,
+    *,
+    snapshot_id: str | None,
+    lease_group_id: str,
+    file: PolicyFile | None = None,
 ) -> tuple[DeletionPlan, StoragePath]:
     """Make a plan within the site's floors, and write it; return it with its path.
 
+    :param policy: the limits that were asked for.
+    :param floors: what the site demands; it counts for a policy file, too.
     :param snapshot_id: the judged snapshot; ``None`` for the newest complete one.
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
+    :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
 
     Raises ``PlanError``, ``SnapshotError``, ``JournalError``, ``StorageError``, or
     ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
     """
-    bounded, bound = floors.bind(policy)
+    asked = policy if file is None else policy.by_file(file)
+    floors.require_policy(asked)
+    bounded, bound = floors.bind(asked)
     judged = snapshot_id or latest_manifest(layout).snapshot_id
     snapshot = SnapshotReader(layout, judged)
+    notes = [*bound, *floors.warnings(), *_against_retention(bounded, snapshot), *(file.warnings if file else ())]
     cluster_id = snapshot.manifest.kafka_cluster_id
     history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
     verdicts = load_verdicts(layout, judged)
     now = utc_now()
     leases = history.leases(now - RECENT) if history is not None else ()
     others = other_leases([*(verdict.group_id for verdict in verdicts), *leases], lease_group_id)
-    kept_alive = meant_to_stay(layout)
-    notes = (*bound, *floors.warnings(), *others)
-    plan = make_plan(verdicts, snapshot, bounded, now, history=history, notes=notes, kept_alive=kept_alive)
+    plan = make_plan(
+        verdicts,
+        snapshot,
+        bounded,
+        now,
+        history=history,
+        notes=(*notes, *others),
+        owners=NO_OWNERS if file is None else file.owners,
+        kept_alive=meant_to_stay(layout),
+        notices=read_notices(layout, cluster_id, bounded.rules),
+    )
     return plan, save_plan(layout, plan)
+
+
+def _against_retention(policy: PlanPolicy, snapshot: SnapshotReader) -> list[str]:
+    """Return what the brokers' offsets retention means for the policy. Raises ``PlanError`` for what cannot be."""
+    retention = snapshot.manifest.offsets_retention_minutes
+    if retention is None and not policy.rules:
+        return []
+    errors, warnings = against_retention(policy.every_rule, retention)
+    if errors:
+        raise PlanError("; ".join(errors))
+    return warnings

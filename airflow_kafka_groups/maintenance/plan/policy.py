@@ -1,20 +1,45 @@
-"""The policy of a plan: which groups, how long idle, how many at once, and how long the plan is usable."""
+"""The policy of a plan: which groups, how long idle, how many at once, and how long the plan is usable.
+
+It is made of arguments, or of arguments and a policy file. Either way a rule decides about each group: arguments alone
+are the policy with one rule, which matches every group and deletes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_kafka_groups.contracts.digest import is_digest
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_PROTECTED, EVERYTHING, GroupFilter
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
 
 WEEK_SECONDS = 7 * 86_400.0
 DAY_SECONDS = 86_400.0
 YEAR_SECONDS = 366 * DAY_SECONDS
-_LATER = frozenset({"max_gap_seconds", "require_commit_log"})
+ARGUMENTS_RULE = "arguments"
+"""The name of the one rule of a policy without a file."""
+_LATER = frozenset({"max_gap_seconds", "require_commit_log", "file", "rules", "contacts"})
 """Settings that plans of older versions lack, whose digest must not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySource:
+    """The policy file that a plan was made by.
+
+    :param path: where it is read again before a deletion.
+    :param sha256: its digest.
+    """
+
+    path: str
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not self.path or not is_digest(self.sha256):
+            raise ConfigurationError("file", self.path, "must be a path and a digest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +59,10 @@ class PlanPolicy:
     :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, in seconds; 0 for no
         limit. Nothing is planned if it ran with a longer one. Default 0.
     :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false.
+    :param file: the policy file. Default: none.
+    :param rules: its rules; the last one matches every group. Default: none, so that ``min_idle_seconds`` and
+        ``min_observations`` count for every group.
+    :param contacts: where to notify owners, by owner; ``""`` for all others.
     """
 
     min_idle_seconds: float = WEEK_SECONDS
@@ -47,6 +76,9 @@ class PlanPolicy:
     allow_hidden_topics: bool = False
     max_gap_seconds: float = 0.0
     require_commit_log: bool = False
+    file: PolicySource | None = None
+    rules: tuple[Rule, ...] = ()
+    contacts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         patterns = GroupFilter(self.include, self.exclude, self.protected)
@@ -75,13 +107,61 @@ class PlanPolicy:
         )
 
     @property
+    def every_rule(self) -> tuple[Rule, ...]:
+        """The rules in order. Without a file it is one, which deletes what the limits allow."""
+        if self.rules:
+            return self.rules
+        alone = Rule(
+            name=ARGUMENTS_RULE,
+            action=RuleAction.DELETE,
+            min_idle_seconds=self.min_idle_seconds,
+            min_observations=self.min_observations,
+        )
+        return (alone,)
+
+    @property
+    def longest_idle_seconds(self) -> float:
+        """The longest idle time that a rule demands before it deletes."""
+        return max((rule.min_idle_seconds for rule in self.every_rule if rule.deletes), default=self.min_idle_seconds)
+
+    def by_file(self, file: PolicyFile) -> PlanPolicy:
+        """Return this policy with the rules of a file. Of each limit, the stricter one counts.
+
+        :param file: the policy file. Its rules replace ``min_idle_seconds`` and ``min_observations``.
+        """
+        limits, deleting = file.limits, [rule for rule in file.rules if rule.deletes] or file.rules
+        gaps = [gap for gap in (self.max_gap_seconds, limits.get("max_gap_seconds", 0.0)) if gap]
+        return replace(
+            self,
+            min_idle_seconds=min(rule.min_idle_seconds for rule in deleting),
+            min_observations=min(rule.min_observations for rule in deleting),
+            protected=(*self.protected, *file.protected),
+            max_groups=min(self.max_groups, limits.get("max_groups", self.max_groups)),
+            max_share=min(self.max_share, limits.get("max_share", self.max_share)),
+            max_plan_age_seconds=min(
+                self.max_plan_age_seconds, limits.get("max_plan_age_seconds", self.max_plan_age_seconds)
+            ),
+            max_gap_seconds=min(gaps, default=0.0),
+            require_commit_log=self.require_commit_log or limits.get("require_commit_log", False),
+            file=PolicySource(file.path, file.digest),
+            rules=file.rules,
+            contacts={**file.owners.contacts, **({"": contact} if (contact := file.owners.default_contact) else {})},
+        )
+
+    @property
     def groups(self) -> GroupFilter:
         """The three lists of patterns as one filter, including the groups that are always protected."""
         return GroupFilter(self.include, self.exclude, (*ALWAYS_PROTECTED, *self.protected))
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy as JSON values. Later settings are left out where they demand nothing."""
-        later = {name: getattr(self, name) for name in _LATER if getattr(self, name)}
+        later: dict[str, Any] = {name: getattr(self, name) for name in _LATER if getattr(self, name)}
+        if self.file is not None:
+            later["file"] = {"path": self.file.path, "sha256": self.file.sha256}
+        if self.rules:
+            later["rules"] = [rule.to_json() for rule in self.rules]
+        if self.contacts:
+            later["contacts"] = dict(self.contacts)
         return {
             **later,
             "include": list(self.include),
@@ -97,10 +177,14 @@ class PlanPolicy:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PlanPolicy:
-        """Parse the result of ``to_json()``. Raises ``TypeError`` for an unknown or missing key."""
+        """Parse the result of ``to_json()``. Raises ``TypeError``, ``KeyError`` or ``ValueError`` for anything else."""
         if missing := set(cls.__slots__) - set(data) - _LATER:
             raise TypeError(f"the policy lacks {', '.join(sorted(missing))}")
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
         }
+        if "file" in data:
+            values["file"] = PolicySource(**data["file"])
+        if "rules" in data:
+            values["rules"] = tuple(map(Rule.from_json, data["rules"]))
         return cls(**values)

@@ -11,21 +11,28 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.contracts.paths import REPORTS
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
 from airflow_kafka_groups.maintenance.report.merging import KEPT_BEFORE_RECHECK, merge_outcomes, verified_gone
-from airflow_kafka_groups.maintenance.report.shown import shortened
+from airflow_kafka_groups.maintenance.report.parts import (
+    SHOWN,
+    counted,
+    duration,
+    group_name,
+    link,
+    pill,
+    section,
+    shown_time,
+    table,
+    text,
+)
+from airflow_kafka_groups.maintenance.report.policy import families_section, owners_section, policy_section
 from airflow_kafka_groups.maintenance.report.style import STYLE
 from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
-
-SHOWN = 200
-"""The maximum number of table rows; the others are counted and are in the files."""
-_LONGEST_TEXT = 1_000
 
 HEAD = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -62,10 +69,12 @@ def render_report(
         _header(plan, used, now),
         _banners(plan, used, dry_run=not real, present=present),
         _headline(plan, outcomes, verified),
+        families_section(plan),
+        owners_section(plan),
         _not_done(plan, outcomes, dry_run=not real),
         _done(plan, outcomes, last or {}),
         _kept_by_plan(plan),
-        _policy(plan),
+        policy_section(plan),
         _runs(used),
         _files(files or {}),
         _restore(plan)
@@ -88,12 +97,12 @@ def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
 def _header(plan: DeletionPlan, records: Sequence[Mapping[str, Any]], now: datetime) -> str:
     finished = records[-1]["finished_at"] if records else None
     parts = [
-        f"plan <code>{escape(plan.plan_id)}</code> of {_time(plan.created_at)}",
+        f"plan <code>{escape(plan.plan_id)}</code> of {shown_time(plan.created_at)}",
         f"Kafka cluster <code>{escape(plan.kafka_cluster_id)}</code>",
-        f"last run {_time(datetime.fromisoformat(finished))}" if finished else "not run yet",
-        f"page made {_time(now)}",
+        f"last run {shown_time(datetime.fromisoformat(finished))}" if finished else "not run yet",
+        f"page made {shown_time(now)}",
     ]
-    return f"<header><h1>Consumer groups of {_text(plan.cluster)}</h1><p>{' · '.join(parts)}</p></header>"
+    return f"<header><h1>Consumer groups of {text(plan.cluster)}</h1><p>{' · '.join(parts)}</p></header>"
 
 
 def _banners(
@@ -105,10 +114,10 @@ def _banners(
     elif dry_run:
         banners.append(("dry", "Dry run: all checks were made, nothing was deleted."))
     if present:
-        shown = ", ".join(f"{_id(group_id)} ({_text(state)})" for group_id, state in list(present.items())[:5])
+        shown = ", ".join(f"{group_name(group_id)} ({text(state)})" for group_id, state in list(present.items())[:5])
         banners.append(("bad", f"{len(present)} group(s) that should be gone still exist: {shown}"))
     warnings = [*plan.warnings, *(warning for record in records for warning in record["warnings"])]
-    banners += [("warn", _text(warning)) for warning in dict.fromkeys(warnings)]
+    banners += [("warn", text(warning)) for warning in dict.fromkeys(warnings)]
     return "".join(f'<p class="banner {kind}">{text}</p>' for kind, text in banners)
 
 
@@ -156,13 +165,13 @@ def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMemb
     told, cells = forecast_columns(shown)
     rows = [
         [
-            _id(group.group_id),
-            _text(group.group_type),
+            group_name(group.group_id),
+            text(group.group_type),
             f"{group.partitions:,}",
             lag_cell(group),
             *forecast,
-            _duration(group.idle_seconds),
-            _text(group.reason),
+            duration(group.idle_seconds),
+            text(group.reason),
         ]
         for group, forecast in zip(shown, cells, strict=True)
     ]
@@ -173,9 +182,9 @@ def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMemb
     if who:
         heads, rows = (
             [*heads, "Last members"],
-            [[*row, f"<bdi>{_text(of)}</bdi>"] for row, of in zip(rows, who, strict=True)],
+            [[*row, f"<bdi>{text(of)}</bdi>"] for row, of in zip(rows, who, strict=True)],
         )
-    return _section(title, len(groups), _table(heads, rows, numeric=numeric), note, "No group.")
+    return section(title, len(groups), table(heads, rows, numeric=numeric), note, "No group.")
 
 
 def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:
@@ -184,13 +193,13 @@ def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, 
     items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
     unasked = [group_id for group_id in plan.group_ids if group_id not in outcomes]
     items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
-    rows = [[_id(item["group_id"]), _pill(item["outcome"]), _text(item["reason"])] for item in items]
-    rows += [[_id(group_id), _pill("kept"), "the run did not reach it"] for group_id in unasked]
+    rows = [[group_name(item["group_id"]), pill(item["outcome"]), text(item["reason"])] for item in items]
+    rows += [[group_name(group_id), pill("kept"), "the run did not reach it"] for group_id in unasked]
     codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
-    table = _table(["Group", "Outcome", "Why"], rows[:SHOWN])
+    shown_table = table(["Group", "Outcome", "Why"], rows[:SHOWN])
     title = "Planned but would be kept" if dry_run else "Planned but not deleted"
     everything = "Every planned group would be deleted." if dry_run else "Every planned group was deleted."
-    return _section(title, len(rows), table, _counted(codes), everything)
+    return section(title, len(rows), shown_table, counted(codes), everything)
 
 
 def _kept_by_plan(plan: DeletionPlan) -> str:
@@ -202,114 +211,44 @@ def _kept_by_plan(plan: DeletionPlan) -> str:
     # They are sorted by id already, and sorting keeps that order.
     numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(order)))
     kept = plan.all_kept.take(numbers[:SHOWN])
-    rows = [[_id(group.group_id), _pill(group.verdict), _text(group.reason)] for group in kept]
-    table = _table(["Group", "Verdict", "Why"], rows)
-    return _section("Kept by the plan", len(verdicts), table, _counted(by_verdict), "No group.")
-
-
-def _policy(plan: DeletionPlan) -> str:
-    rows = []
-    for name, value in plan.policy.to_json().items():
-        shown = " ".join(_id(item) for item in value) or "none" if isinstance(value, list) else f"{value:,.10g}"
-        shown += f" ({_duration(value)})" if name.endswith("_seconds") else ""
-        rows.append([f"<code>{escape(name)}</code>", shown])
-    rows.append(["evidence", _text(recorded_sentence(plan.evidence))])
-    rows.append(["snapshot", f"<code>{escape(plan.snapshot_id)}</code>"])
-    rows.append(["bound to", _text(plan.view or "the cluster's id alone")])
-    rows.append(["usable until", _time(plan.expires_at)])
-    rows.append(["digest", f"<code>{plan.digest}</code>"])
-    return _section("Policy", None, _table(["Setting", "Value"], rows), "", "")
+    rows = [[group_name(group.group_id), pill(group.verdict), text(group.reason)] for group in kept]
+    shown_table = table(["Group", "Verdict", "Why"], rows)
+    return section("Kept by the plan", len(verdicts), shown_table, counted(by_verdict), "No group.")
 
 
 def _runs(records: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for record in records:
-        actor = ", ".join(f"{_text(key)} {_id(value)}" for key, value in record["actor"].items())
+        actor = ", ".join(f"{text(key)} {group_name(value)}" for key, value in record["actor"].items())
         counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in record["counts"].items() if count)
         rows.append(
             [
                 f"<code>{escape(record['run_id'])}</code>",
                 "dry run" if record["dry_run"] else "deletion",
-                _time(datetime.fromisoformat(record["started_at"])),
+                shown_time(datetime.fromisoformat(record["started_at"])),
                 f"{record['seconds']:g} s",
-                _text(counts or "nothing to do"),
+                text(counts or "nothing to do"),
                 actor or "-",
                 _lease(record.get("lease")),
             ]
         )
     heads = ["Run", "Kind", "Started", "Took", "Outcomes", "By", "Lease"]
-    return _section("Runs", len(rows), _table(heads, rows, numeric=(3,)), "", "This plan has not been applied.")
+    return section("Runs", len(rows), table(heads, rows, numeric=(3,)), "", "This plan has not been applied.")
 
 
 def _lease(lease: Mapping[str, Any] | None) -> str:
     if lease is None:
         return "-"
-    held = f"{_id(lease['group_id'])}, generation {', '.join(map(str, lease['generations']))}"
-    return f"{held}, lost: {_text(lease['lost'])}" if lease["lost"] else held
+    held = f"{group_name(lease['group_id'])}, generation {', '.join(map(str, lease['generations']))}"
+    return f"{held}, lost: {text(lease['lost'])}" if lease["lost"] else held
 
 
 def _files(files: Mapping[str, str]) -> str:
-    rows = [[_text(name), _link(place)] for name, place in files.items()]
-    return _section("Files", None, _table(["What", "Where"], rows), "", "") if rows else ""
+    rows = [[text(name), link(place)] for name, place in files.items()]
+    return section("Files", None, table(["What", "Where"], rows), "", "") if rows else ""
 
 
 def _restore(plan: DeletionPlan) -> str:
     conf = escape(f'{{"plan_id": "{plan.plan_id}", "dry_run": false}}')
     text = f"To restore the deleted groups, trigger the DAG restore_group_offsets with <code>{conf}</code>."
     return f"<section><h2>Restore</h2><p>{text}</p></section>"
-
-
-def _section(title: str, count: int | None, table: str, note: str, nothing: str) -> str:
-    number = "" if count is None else f' <span class="count">{count:,}</span>'
-    more = f'<p class="more">The first {SHOWN} are shown; all are in the files.</p>' if (count or 0) > SHOWN else ""
-    content = f'<p class="none">{escape(nothing)}</p>' if count == 0 else f"{table}{more}"
-    below = f'<p class="note">{_text(note)}</p>' if note and count != 0 else ""
-    return f"<section><h2>{escape(title)}{number}</h2>{below}{content}</section>"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> str:
-    kinds = ["num" if place in numeric else "" for place in range(len(heads))]
-    head = "".join(
-        f'<th class="{kind}" scope="col">{escape(name)}</th>' for name, kind in zip(heads, kinds, strict=True)
-    )
-    body = "".join(
-        "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for cell, kind in zip(row, kinds, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in sorted(counts.items()))
-
-
-def _text(value: object) -> str:
-    return escape(shortened(str(value), _LONGEST_TEXT))
-
-
-def _id(value: str) -> str:
-    # bdi: an id with right-to-left characters must not reorder the text around it
-    return f"<code><bdi>{escape(shortened(value)) or '(empty id)'}</bdi></code>"
-
-
-def _pill(value: str) -> str:
-    return f'<span class="pill {escape(value)}">{escape(value.replace("_", " "))}</span>'
-
-
-def _link(place: str) -> str:
-    if place.startswith(("https://", "http://", "file://")):
-        return f'<a href="{escape(place)}">{escape(place)}</a>'
-    return f"<code>{escape(place)}</code>"
-
-
-def _time(value: datetime) -> str:
-    return f'<time datetime="{value.isoformat()}">{value:%Y-%m-%d %H:%M:%S %Z}</time>'
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    for below, unit, name in ((120.0, 1.0, "s"), (7_200.0, 60.0, "min"), (172_800.0, 3_600.0, "h")):
-        if seconds < below:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 86_400:.1f} days"

@@ -10,6 +10,8 @@ from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 
 KEPT_BEFORE_RECHECK = {
     Reason.EXCLUDED.value: "Kept by the approver",
+    Reason.POLICY.value: "Kept by an edit of the policy",
+    Reason.NOT_NOTIFIED.value: "Kept: owner not notified",
     Reason.DELETED_BEFORE.value: "Kept: deleted before",
     Reason.ALIVE_BEFORE.value: "Kept: in use before",
 }

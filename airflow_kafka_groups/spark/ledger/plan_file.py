@@ -7,7 +7,7 @@ import json
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, check_format
+from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_format
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -43,7 +43,7 @@ def parse_plan(text: str, path: str) -> tuple[set[str] | None, str, str | None]:
     """
     try:
         plan = json.loads(text)
-        version = check_format(plan, (FORMAT, PLAN_FORMAT))
+        version = check_format(plan, PLAN_FORMATS)
         if digest_of(plan) != plan["digest"]:
             raise JobError(f"{path} was changed after it was made: plan again")
         if version == FORMAT:

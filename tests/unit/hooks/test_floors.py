@@ -24,6 +24,7 @@ VALUES = {
     "named_deletions": "False",
     "storage_path": "/groups",
     "require_commit_log": "True",
+    "policy_file": "/policy.yaml",
 }
 READ = SiteFloors(
     min_idle_seconds=604_800.0,
@@ -34,6 +35,7 @@ READ = SiteFloors(
     named_deletions=False,
     storage_path="/groups",
     require_commit_log=True,
+    policy_file="/policy.yaml",
 )
 
 

@@ -89,7 +89,7 @@ def request(dry_run: bool = False, **changes: Any) -> DeletionRequest:
 
 async def delete_plan(admin: FakeAdmin, layout: Layout, plan: DeletionPlan, **how: Any) -> DeletionResult:
     """Delete the groups of a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``."""
-    terms = {name: how.pop(name) for name in ("approval", "floors") if name in how}
+    terms = {name: how.pop(name) for name in ("approval", "floors", "policy") if name in how}
     digest = how.pop("digest", plan.digest)
     return await delete_by_plan(admin, layout, plan.plan_id, digest, request(**how), **terms)
 

@@ -118,3 +118,46 @@ def test_another_plan_may_be_asked_for(
 def test_every_verdict_has_its_remedy() -> None:
     assert set(explain._BY_VERDICT) == set(VerdictName)
     assert set(explain._BY_PLAN) == set(KeptName)
+
+
+POLICY = """\
+version: 1
+owners: {team: {groups: "[ab]", contact: team@example.com}}
+limits: {max_share: 1}
+rules:
+  - {name: kept, match: {groups: "never"}, action: keep}
+  - {name: rest, action: delete, idle: 1d}
+"""
+
+
+def test_the_rule_that_decided_and_what_would_change_it(
+    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    code, made, _ = stored("plan", "--policy-file", str(policy), "--max-share", "1")
+    assert (code, made["counts"]["planned"] > 0) == (0, True)
+    _, found, _ = stored("explain", "a")
+    (row,) = of(found, "policy")
+    assert (row["finding"], row["evidence"].startswith(f"rule 'rest' of {policy} decided: delete; idle for")) == (
+        "info",
+        True,
+    )
+    assert row["what_would_change_it"].startswith("a rule before it (kept) that matches")
+    assert of(found, "owner")[0]["evidence"] == "team, notified at team@example.com"
+    policy.write_text(POLICY.replace('"never"', "a"))
+    assert "policy" in stored("explain", "a")[1]["kept_by"]
+    policy.write_text(POLICY.replace("rules:", "rulez:"))
+    kept = [row for row in of(stored("explain", "a")[1], "policy") if row["finding"] == "keeps"]
+    assert "did you mean 'rules'" in kept[0]["evidence"]
+
+
+def test_a_group_whose_owner_has_to_be_notified(
+    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY.replace("idle: 1d", "idle: 1d, notice: 3d"))
+    assert stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]["counts"]["notice"] > 0
+    (row,) = of(stored("explain", "a")[1], "plan")
+    assert "its owner has not been notified" in row["evidence"]
+    assert "notice to its owner" in row["what_would_change_it"]

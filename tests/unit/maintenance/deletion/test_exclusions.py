@@ -68,7 +68,7 @@ async def test_for_another_plan_the_idle_time_restarts(tmp_path: Path) -> None:
     def excluded_after(seconds: float, judged: bool = True) -> set[str]:
         now = LATER + timedelta(seconds=seconds)
         judged_at = now - timedelta(seconds=60) if judged else None
-        return set(exclusions(history, "another plan", now=now, judged_at=judged_at, min_idle_seconds=week))
+        return set(exclusions(history, "another plan", now=now, judged_at=judged_at, min_idle_seconds={"": week}))
 
     assert excluded_after(week / 2) == {"a"}
     assert excluded_after(week * 2) == set()

@@ -117,7 +117,7 @@ def test_the_idle_time_has_to_have_passed_again_when_the_groups_were_judged(judg
     )
     judged = at + timedelta(seconds=judged_after)
     now = at + timedelta(days=1)
-    found = exclusions(History([run]), "this plan", now=now, judged_at=judged, min_idle_seconds=3_600)
+    found = exclusions(History([run]), "this plan", now=now, judged_at=judged, min_idle_seconds={"": 3_600})
     assert ("a" in found) is kept
 
 

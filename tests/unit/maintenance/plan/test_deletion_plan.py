@@ -163,7 +163,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ),
     ("no header", lambda header, body: header.unlink(), "the plan is missing"),
     ("torn header", lambda header, body: header.write_bytes(header.read_bytes()[:-20]), "damaged or incomplete"),
-    ("newer header", lambda header, body: reseal(header, format=3), "format 3; this version reads 1 and 2"),
+    ("newer header", lambda header, body: reseal(header, format=4), "format 4; this version reads 1, 2 and 3"),
     ("no format", lambda header, body: reseal(header, format=None), "format None"),
     ("format by a flag", lambda header, body: reseal(header, format=True), "format True"),
     ("an older format's number", lambda header, body: reseal(header, format=1), "damaged"),

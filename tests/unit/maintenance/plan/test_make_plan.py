@@ -16,8 +16,9 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
+from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.make_plan import _capped, make_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
@@ -253,7 +254,7 @@ def test_no_plan_is_larger_than_its_caps(stale: int, others: int, max_groups: in
     ]
     found = stale + others
     policy = PlanPolicy(max_groups=max_groups, max_share=max_share)
-    chosen, over, warnings = _capped(groups, found, policy)
+    chosen, over, warnings = capped(groups, found, policy)
     assert len(chosen) <= max_groups
     assert len(chosen) <= found * max_share + 1e-6
     assert {group.group_id for group in chosen} | {group.group_id for group in over} == {g.group_id for g in groups}

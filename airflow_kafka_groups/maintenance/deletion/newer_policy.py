@@ -1,0 +1,106 @@
+"""What the policy file says now of the groups of a plan that it made: what a newer version keeps is kept.
+
+A plan may wait for its approval while owners answer by an edit of the policy, or of a file beside it. So the file is
+read again before a deletion. An edit can only keep groups of the plan, and never adds one. Where it cannot be read,
+nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.plan.caps import capped
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.maintenance.policy.rules import Rule
+
+
+def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: datetime) -> dict[str, Decision]:
+    """Return the groups of a plan that its policy file keeps by now, with the reason.
+
+    :param plan: the plan.
+    :param now_file: the policy file as it is now; ``None`` if nobody read it.
+    :param now: the time of day.
+
+    Raises ``PlanError`` where the plan was made by a file that was not read, or that demands more of a complete plan by
+    now.
+    """
+    source = plan.policy.file
+    if source is None:
+        return {}
+    if now_file is None:
+        raise PlanError(f"plan {plan.plan_id} was made by the policy {source.path}, which was not read again: read it")
+    if now_file.digest == source.sha256:
+        return {}
+    _require_limits(plan, now_file, now)
+    return {
+        group_id: Decision(
+            Action.KEEP,
+            Reason.POLICY,
+            f"the policy was edited after the plan was made, and {why}: a new plan goes by it",
+        )
+        for group_id, why in _kept(plan, now_file)
+    }
+
+
+def _require_limits(plan: DeletionPlan, file: PolicyFile, now: datetime) -> None:
+    """Raise ``PlanError`` where the newer file demands more of a complete plan than the older one did."""
+    old, new = plan.policy, plan.policy.by_file(file)
+    for name in ("require_commit_log", "max_gap_seconds"):
+        if getattr(new, name) != getattr(old, name):
+            raise PlanError(
+                f"plan {plan.plan_id}: the policy demands another {name} by now, {getattr(new, name)}: make a new plan"
+            )
+    taken_at = plan.expires_at - timedelta(seconds=old.max_plan_age_seconds)
+    if now >= taken_at + timedelta(seconds=new.max_plan_age_seconds):
+        raise PlanError(f"plan {plan.plan_id} is older than its policy allows by now: take a snapshot, make a new one")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ruled:
+    """A planned group with the newer rule."""
+
+    group_id: str
+    idle_seconds: float | None
+    rule: str
+
+
+def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
+    matcher, before = RuleMatcher(file.rules), {rule.name: rule for rule in plan.policy.rules}
+    protected = GroupFilter(protected=file.protected)
+    left = []
+    for group in plan.groups:
+        # Topics and clients are not in a plan: a rule that asks for them may match, and its strictest demands hold.
+        rule = matcher.rule_for(facts_of(group.group_id, file.owners, group_type=group.group_type)).rule
+        if protected.protects(group.group_id):
+            yield group.group_id, "protects it"
+        elif (why := _stricter(group, rule, before.get(group.rule or ""))) is not None:
+            yield group.group_id, f"rule {rule.name!r} {why}"
+        else:
+            left.append(_Ruled(group.group_id, group.idle_seconds, rule.name))
+    for over in capped(left, plan.counts.get("found", 0), plan.policy.by_file(file))[1]:
+        yield over.group_id, "its caps leave it for a later plan"
+
+
+def _stricter(group: PlannedGroup, rule: Rule, before: Rule | None) -> str | None:
+    """Return what the newer rule demands that is not known to hold, ``None`` if nothing."""
+    if not rule.deletes:
+        return f"says {rule.action.value}"
+    if group.idle_seconds is None or group.idle_seconds < rule.min_idle_seconds:
+        return f"requires an idle time of {rule.min_idle_seconds:.0f} s"
+    if before is None:
+        return "replaces one that is not known"
+    if rule.min_observations > before.min_observations:
+        return f"requires {rule.min_observations} snapshots"
+    if rule.notice_seconds > before.notice_seconds:
+        return f"demands a notice of {rule.notice_seconds:.0f} s"
+    if rule.approval and not before.approval:
+        return "demands an approval"
+    return None

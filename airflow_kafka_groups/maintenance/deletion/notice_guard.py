@@ -1,0 +1,68 @@
+"""The last check of notices: a group whose rule demands one is not deleted before its owner has had it for long enough.
+
+A plan checks the same. What counts here is the journal at the time of the deletion: not what a plan, an XCom or an
+argument says.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.journal.notices import read_notices
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.policy.notice import why_not_noticed
+from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.maintenance.storage import Layout
+
+
+def kept_unnoticed(layout: Layout, plan: DeletionPlan, history: History, now: datetime) -> dict[str, Decision]:
+    """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
+
+    :param layout: the paths of the cluster's files.
+    :param plan: the plan.
+    :param history: what the journal says of the cluster.
+    :param now: the time of day.
+
+    Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
+    """
+    rules = plan.policy.rules
+    periods = notice_periods(rules)
+    if not any(periods.values()):
+        return {}
+    notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
+    found: dict[str, Decision] = {}
+    for group in plan.groups:
+        signs = [parse_time(group.idle_since)] if group.idle_since is not None else []
+        if (reset := resets.get(group.group_id)) is not None:
+            signs.append(reset.at)
+        why = why_not_noticed(
+            notices.get(group.group_id),
+            periods.get(group.rule or "", max(periods.values())),
+            fingerprint=group.fingerprint,
+            at=now,
+            alive_at=max(signs, default=None),
+        )
+        if why is not None:
+            found[group.group_id] = Decision(Action.KEEP, Reason.NOT_NOTIFIED, why)
+    return found
+
+
+def notice_periods(rules: tuple[Rule, ...]) -> dict[str, float]:
+    """Return the notice that the groups of each rule need, in seconds.
+
+    A rule before it that asks for topics or a last client may have matched, too: the longest notice counts.
+
+    :param rules: the rules in order.
+    """
+    found: dict[str, float] = {}
+    longest = 0.0
+    for rule in rules:
+        if not rule.deletes:
+            continue
+        found[rule.name] = max(longest, rule.notice_seconds)
+        if rule.match.topics or rule.match.clients or rule.match.types:
+            longest = found[rule.name]
+    return found

@@ -1,0 +1,157 @@
+"""The marks of a cluster, and the notices that were given: a chain of its own beside the runs of the journal.
+
+::
+
+    <storage>/_journal/<Kafka's cluster id>/notices/000001.json   all marks as they were then
+
+Each entry has all marks, so that the newest one says everything. It carries the SHA-256 of the one before it, and is
+created exclusively: of two that write at once, one is refused and tries again. A mark is written before its owner is
+notified, and the notice after that: a process that dies in between notifies once more, and never counts a notice that
+was not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.contracts.verdicts import KeptName
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
+from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.journal.files import Entry, create_entry, journal_folder, read_entry
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.policy.notice import Notice, is_of_this_idle_time
+from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+
+KIND = "notices"
+_DIGITS = 6
+_STALE = frozenset(name.value for name in KeptName)
+
+
+class NoticeBook:
+    """The marks of one Kafka cluster. Not for two threads at once.
+
+    :param base: the storage folder above all clusters' folders.
+    :param kafka_cluster_id: the id that the brokers report.
+
+    Raises ``JournalError`` when the cluster reports no usable id.
+    """
+
+    def __init__(self, base: StoragePath, kafka_cluster_id: str | None) -> None:
+        self.folder = journal_folder(base, kafka_cluster_id) / KIND
+        self._number = 0
+        self._head: str | None = None
+
+    def read(self) -> dict[str, Notice]:
+        """Return all marks, by group.
+
+        Raises ``JournalError`` when an entry is missing, damaged or does not follow the one before it, and
+        ``StorageError``.
+        """
+        stems = [name.removesuffix(".json") for name in list_names(self.folder) if name.endswith(".json")]
+        listed = max((int(stem) for stem in stems if len(stem) == _DIGITS and stem.isdecimal()), default=0)
+        number, before = listed, None
+        newest = self._entry(listed) if listed else None
+        if listed and newest is None:
+            raise JournalError(f"{self._path(listed)} is listed and cannot be found: the journal was changed")
+        while (later := self._entry(number + 1)) is not None:  # a listing may be late
+            number, before, newest = number + 1, newest, later
+        if newest is None:
+            self._number, self._head = 0, None
+            return {}
+        before = before or (self._entry(number - 1) if number > 1 else None)
+        if newest.data.get("previous") != (None if before is None else before.sha256):
+            raise JournalError(f"{newest.path} does not follow the entry before it: the journal was changed")
+        self._number, self._head = number, newest.sha256
+        return _parse(newest)
+
+    def write(self, notices: Mapping[str, Notice], at: datetime, **facts: Any) -> None:
+        """Append an entry with all marks, durably. ``read`` must have been called.
+
+        :param notices: all marks, by group.
+        :param at: the time of day.
+        :param facts: whatever else is to be known of it later, such as the plan.
+
+        Raises ``JournalError`` when somebody else has written meanwhile, and ``StorageError``.
+        """
+        data = {"kind": KIND, "at": at.isoformat(), **facts, "marks": _columns(notices), "previous": self._head}
+        try:
+            entry = create_entry(self._path(self._number + 1), data)
+        except FileExistsAlreadyError as exc:
+            raise JournalError(f"somebody else has written here meanwhile: {exc}; run again") from exc
+        self._number, self._head = self._number + 1, entry.sha256
+
+    def _path(self, number: int) -> StoragePath:
+        return self.folder / f"{number:0{_DIGITS}}.json"
+
+    def _entry(self, number: int) -> Entry | None:
+        return read_entry(self._path(number), KIND)
+
+
+def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[Rule]) -> dict[str, Notice]:
+    """Return all marks of a cluster, by group; none are read where no rule demands a notice.
+
+    :param layout: the paths of the cluster's files.
+    :param kafka_cluster_id: the id that the brokers report.
+    :param rules: the rules of the policy.
+
+    Raises ``JournalError`` and ``StorageError``.
+    """
+    if not any(rule.deletes and rule.notice_seconds for rule in rules):
+        return {}
+    return NoticeBook(layout.base, kafka_cluster_id).read()
+
+
+def marked(notices: Mapping[str, Notice], plan: DeletionPlan, at: datetime) -> dict[str, Notice]:
+    """Return the marks after a plan: its groups that wait for a notice get one, and groups that live lose theirs.
+
+    :param notices: the marks before.
+    :param plan: the plan.
+    :param at: the time of day.
+    """
+    stale = set(plan.group_ids)
+    found: dict[str, Notice] = {}
+    for group in plan.kept:
+        if group.verdict in _STALE:
+            stale.add(group.group_id)
+        if group.verdict != KeptName.NOTICE or group.fingerprint is None or group.idle_since is None:
+            continue
+        before = notices.get(group.group_id)
+        if before is None or not is_of_this_idle_time(before, group.fingerprint, parse_time(group.idle_since)):
+            before = Notice(fingerprint=group.fingerprint, marked_at=at)
+        found[group.group_id] = replace(before, owner=group.owner)
+    others = {group_id: notice for group_id, notice in notices.items() if group_id in stale}
+    return {**others, **found}
+
+
+def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
+    ordered = sorted(notices)
+    times = {
+        name: [None if (time := getattr(notices[group_id], name)) is None else time.isoformat() for group_id in ordered]
+        for name in ("marked_at", "notified_at")
+    }
+    plain = {name: [getattr(notices[group_id], name) for group_id in ordered] for name in ("fingerprint", "owner")}
+    return {"groups": ordered, **plain, **times}
+
+
+def _parse(entry: Entry) -> dict[str, Notice]:
+    try:
+        marks = entry.data["marks"]
+        names = ("fingerprint", "owner", "marked_at", "notified_at")
+        return {
+            str(group_id): Notice(
+                fingerprint=str(fingerprint),
+                owner=owner,
+                marked_at=parse_time(marked_at),
+                notified_at=None if notified_at is None else parse_time(notified_at),
+            )
+            for group_id, fingerprint, owner, marked_at, notified_at in zip(
+                marks["groups"], *(marks[name] for name in names), strict=True
+            )
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise JournalError(f"{entry.path} is damaged: {type(exc).__name__}: {exc}") from exc

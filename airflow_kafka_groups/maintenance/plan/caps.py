@@ -1,0 +1,89 @@
+"""The caps of a plan and of its rules: the longest idle groups come first, the others wait for a later plan. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from airflow_kafka_groups.contracts.verdicts import KeptName
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+
+class Ranked(Protocol):
+    """A group that may be planned."""
+
+    @property
+    def group_id(self) -> str:
+        """The group's id."""
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """How long it has been idle."""
+
+    @property
+    def rule(self) -> str | None:
+        """The name of the rule that decides."""
+
+
+_Ranked = TypeVar("_Ranked", bound=Ranked)
+
+
+def capped(
+    planned: Sequence[_Ranked], found: int, policy: PlanPolicy
+) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
+    """Apply the caps, the longest idle first; return the planned groups, the others, and warnings.
+
+    :param planned: the groups that nothing speaks against.
+    :param found: the number of all groups.
+    :param policy: the limits of the plan and its rules.
+    """
+    longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
+    longest_first, over, warnings = _capped_by_rule(longest_first, found, policy)
+    by_share = math.floor(found * policy.max_share + 1e-9)
+    allowed = min(policy.max_groups, by_share)
+    if len(longest_first) > by_share:
+        warnings.append(
+            f"{len(longest_first)} of {found} groups are stale, more than max_share {policy.max_share:g} allows: the "
+            f"{allowed} longest idle are planned. Check that this cluster's consumers are not merely down"
+        )
+    if len(longest_first) > policy.max_groups:
+        warnings.append(f"{len(longest_first)} groups are stale; max_groups allows {policy.max_groups} per plan")
+    reason = f"stale, but over the plan's cap of {allowed} group(s): left for a later plan"
+    over += [_over(group.group_id, reason) for group in longest_first[allowed:]]
+    return longest_first[:allowed], over, warnings
+
+
+def _capped_by_rule(
+    longest_first: Sequence[_Ranked], found: int, policy: PlanPolicy
+) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
+    caps = {
+        rule.name: min(
+            found if rule.max_groups is None else rule.max_groups,
+            found if rule.max_share is None else math.floor(found * rule.max_share + 1e-9),
+        )
+        for rule in policy.rules
+        if rule.max_groups is not None or rule.max_share is not None
+    }
+    taken: Counter[str | None] = Counter()
+    within, over = list[_Ranked](), list[KeptGroup]()
+    for group in longest_first:
+        taken[group.rule] += 1
+        cap = caps.get(group.rule or "")
+        if cap is None or taken[group.rule] <= cap:
+            within.append(group)
+        else:
+            reason = f"stale, but over the cap of {cap} group(s) of rule {group.rule!r}: left for a later plan"
+            over.append(_over(group.group_id, reason))
+    warnings = [
+        f"{taken[name]} groups are stale by rule {name!r}; its cap allows {cap} per plan"
+        for name, cap in caps.items()
+        if taken[name] > cap
+    ]
+    return within, over, warnings
+
+
+def _over(group_id: str, reason: str) -> KeptGroup:
+    return KeptGroup(group_id=group_id, verdict=KeptName.OVER_CAP.value, reason=reason)

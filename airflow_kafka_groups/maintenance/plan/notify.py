@@ -1,0 +1,158 @@
+"""Mark the groups of a plan that wait for a notice, and notify their owners: one message for each owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any
+
+from airflow_kafka_groups.contracts.verdicts import KeptName
+from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.policy.notice import Notice
+from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
+
+MESSAGE_GROUPS = 100
+"""The most groups that a message names; the others are counted, and are in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerNotice:
+    """What an owner is to be notified of.
+
+    :param owner: the owner; ``None`` where the groups have none.
+    :param contact: where to notify them.
+    :param groups: the groups that were marked, sorted.
+    :param notice_seconds: the shortest period after which one of them may be deleted.
+    """
+
+    cluster: str
+    plan_id: str
+    owner: str | None
+    contact: str
+    groups: tuple[str, ...]
+    notice_seconds: float
+    report: str
+
+    def to_context(self) -> dict[str, Any]:
+        """Return the notice as templates of notifiers see it: plain values, with subject, text and HTML."""
+        shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
+        days = f"{self.notice_seconds / 86_400:.3g}"
+        who = self.owner or "nobody in particular"
+        first = (
+            f"{len(self.groups)} consumer group(s) of cluster {self.cluster} that belong to {who} are stale: without "
+            f"members, and without a commit. They will be deleted in {days} day(s) at the earliest, unless they are "
+            "used again, or the policy keeps them. Their offsets are backed up before, and can be restored."
+        )
+        rest = [f"… and {more} more"] if more > 0 else []
+        items = "".join(f"<li><code>{escape(group_id)}</code></li>" for group_id in shown)
+        return {
+            "cluster": self.cluster,
+            "plan_id": self.plan_id,
+            "owner": self.owner,
+            "contact": self.contact,
+            "groups": list(shown),
+            "count": len(self.groups),
+            "days": days,
+            "report": self.report,
+            "subject": f"{len(self.groups)} stale consumer groups of {self.cluster} will be deleted",
+            "text": "\n".join(
+                [first, "", *(f"- {group_id}" for group_id in shown), *rest, "", f"Report: {self.report}"]
+            ),
+            "html": f"<p>{escape(first)}</p><ul>{items}</ul><p>{escape(' '.join(rest))}</p>"
+            f"<p>Report: {escape(self.report)}</p>",
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Notified:
+    """What a run of notices did.
+
+    :param marked: the number of groups that were marked for the first time.
+    :param notified: the number of groups by owner whose notice was sent.
+    :param failed: owners whose notice could not be sent, with the reason.
+    :param without_contact: groups that nobody can be notified of; they are kept.
+    """
+
+    marked: int = 0
+    notified: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    without_contact: int = 0
+
+
+def notify_owners(
+    layout: Layout,
+    plan: DeletionPlan,
+    send: Callable[[OwnerNotice], None],
+    *,
+    dry_run: bool,
+    report: str = "",
+    now: Clock = utc_now,
+) -> Notified:
+    """Mark what waits for a notice, and send one message to each owner of marked groups that has had none yet.
+
+    A mark is durable before its message is sent. A message counts from when it was sent, and only if its sending did
+    not fail. Owners are independent of each other: one that cannot be notified does not hold the others up.
+
+    :param layout: the paths of the cluster's files.
+    :param plan: the plan.
+    :param send: sends a message; an error of it is noted for the owner.
+    :param dry_run: write and send nothing.
+    :param report: where the report is, for the message.
+    :param now: returns the time of day.
+
+    Raises ``JournalError`` and ``StorageError``.
+    """
+    book = NoticeBook(layout.base, plan.kafka_cluster_id)
+    before = book.read()
+    marks = marked(before, plan, now())
+    if marks != before and not dry_run:
+        book.write(marks, now(), plan_id=plan.plan_id, cluster=layout.cluster)
+    done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
+    for notice in _messages(layout, plan, marks, report, done):
+        name = notice.owner or ""
+        if not dry_run:
+            try:
+                send(notice)
+            except Exception as exc:  # noqa: BLE001  # a notifier is anybody's code
+                done.failed[name] = type(exc).__name__  # its message may hold an address with a secret in it
+                continue
+            at = now()
+            marks = marks | {group_id: replace(marks[group_id], notified_at=at) for group_id in notice.groups}
+            book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster, notified=name, contact=notice.contact)
+        done.notified[name] = len(notice.groups)
+    return done
+
+
+def _messages(
+    layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified
+) -> list[OwnerNotice]:
+    """Return one message for each owner of groups that wait and have had no notice."""
+    waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
+    periods = {rule.name: rule.notice_seconds for rule in plan.policy.rules}
+    contacts = plan.policy.contacts
+    of_owner: dict[str | None, list[tuple[str, float]]] = {}
+    for group in waiting:
+        if marks[group.group_id].notified_at is None:
+            period = periods.get(group.rule or "", 0.0)
+            of_owner.setdefault(group.owner, []).append((group.group_id, period))
+    found = []
+    for owner in sorted(of_owner, key=lambda owner: owner or ""):
+        groups = of_owner[owner]
+        contact = contacts.get(owner or "", contacts.get(""))
+        if contact is None:
+            done.without_contact += len(groups)
+            continue
+        found.append(
+            OwnerNotice(
+                cluster=layout.cluster,
+                plan_id=plan.plan_id,
+                owner=owner,
+                contact=contact,
+                groups=tuple(sorted(group_id for group_id, _ in groups)),
+                notice_seconds=min(period for _, period in groups),
+                report=report,
+            )
+        )
+    return found

@@ -1,0 +1,153 @@
+"""Why a plan keeps a group that the job found stale, or does not plan it at all. Pure; every doubt keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
+from airflow_kafka_groups.maintenance.journal.history import IdleReset
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.plan.policy import ARGUMENTS_RULE
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
+from airflow_kafka_groups.maintenance.policy.matching import Ruling
+from airflow_kafka_groups.maintenance.policy.notice import Notice, why_not_noticed
+from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
+from airflow_kafka_groups.models import GroupState
+
+
+def keep(group_id: str, why: str, reason: str) -> KeptGroup:
+    """Return a group that is kept."""
+    return KeptGroup(group_id=group_id, verdict=str(why), reason=reason)
+
+
+def keep_by_verdict(verdict: Verdict, ruling: Ruling, patterns: GroupFilter) -> KeptGroup | None:
+    """Return the group as kept if its verdict, a pattern or its rule is against a deletion.
+
+    :param verdict: the job's verdict.
+    :param ruling: what the policy demands.
+    :param patterns: the patterns of the plan, which no rule overrides.
+    """
+    kept = partial(keep, verdict.group_id)
+    if verdict.verdict != VerdictName.STALE:
+        return kept(verdict.verdict, verdict.reason)
+    if (reason := patterns.why_not(verdict.group_id)) is not None:
+        return kept(KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED, reason)
+    rule = ruling.rule
+    if not rule.deletes:
+        name = KeptName.REPORTED if rule.action is RuleAction.REPORT else KeptName.BY_RULE
+        return kept(name, f"rule {rule.name!r} says {rule.action.value}{_may_match(ruling)}")
+    idle = verdict.idle_seconds
+    if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
+        return kept(KeptName.DOUBT, "the verdict lacks the group's idle time")
+    # Both must agree; if the job contradicts itself, the shorter time counts.
+    idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
+    by_arguments = rule.name == ARGUMENTS_RULE
+    name = KeptName.DOUBT if by_arguments else KeptName.WAITING
+    who = "the policy" if by_arguments else f"rule {rule.name!r}"
+    if idle < rule.min_idle_seconds:
+        return kept(name, f"idle for {idle:.0f} s; {who} requires {rule.min_idle_seconds:.0f} s{_may_match(ruling)}")
+    if verdict.observations < rule.min_observations:
+        seen = f"seen in {verdict.observations} snapshot(s); {who} requires {rule.min_observations}"
+        return kept(name, f"{seen}{_may_match(ruling)}")
+    return None
+
+
+def _may_match(ruling: Ruling) -> str:
+    if not ruling.undecided:
+        return ""
+    return f"; the topics or the last client that {', '.join(map(repr, ruling.undecided))} asks for are not known"
+
+
+def keep_alive(verdict: Verdict, rule: Rule, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
+    """Keep what somebody keeps alive on purpose; afterwards, its idle time counts from the last such run.
+
+    :param verdict: the job's verdict.
+    :param rule: the rule that decides.
+    :param kept_alive: the groups of keep-alive runs.
+    """
+    kept = kept_alive.get(verdict.group_id)
+    if kept is None or verdict.observed_at >= max(kept.until, kept.at + timedelta(seconds=rule.min_idle_seconds)):
+        return None
+    reason = f"a keep-alive run of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
+    return keep(verdict.group_id, KeptName.EXCLUDED, reason)
+
+
+def keep_reset(verdict: Verdict, rule: Rule, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
+    """Keep what was deleted or found in use too short a while ago; its snapshots may not show it.
+
+    :param verdict: the job's verdict.
+    :param rule: the rule that decides.
+    :param resets: when idle times restarted, by the journal.
+    """
+    reset = resets.get(verdict.group_id)
+    if reset is None or (verdict.observed_at - reset.at).total_seconds() >= rule.min_idle_seconds:
+        return None
+    return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: its idle time counts from then on")
+
+
+def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
+    """Return the objection in the snapshot to deleting the group, or ``None``.
+
+    :param group: what the snapshot says of it.
+    :param verdict: the job's verdict.
+    """
+    if group.error is not None:
+        return f"could not be read: {group.error}"
+    if verdict.observed_at != group.observed_at:
+        return "the verdict is about another observation"
+    if group.group_type not in JUDGED_TYPES:
+        return f"groups of type {group.group_type!r} are not eligible"
+    if group.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
+        return f"its protocol type is {group.protocol_type!r}: another program stores its state in it"
+    if group.state != GroupState.EMPTY.value:
+        return f"its state was {group.state}"
+    if group.members != 0:
+        return "it had members, or their number is unknown"
+    if group.partitions == 0:
+        return "no committed offset is visible"
+    return None
+
+
+def keep_unnoticed(
+    group: GroupSummary,
+    verdict: Verdict,
+    rule: Rule,
+    notices: Mapping[str, Notice],
+    resets: Mapping[str, IdleReset],
+) -> KeptGroup | None:
+    """Keep a group whose rule demands a notice that its owner has not had for long enough.
+
+    :param group: what the snapshot says of it.
+    :param verdict: the job's verdict. It must be about the time after the notice period.
+    :param rule: the rule that decides.
+    :param notices: the marks, by group.
+    :param resets: when idle times restarted, by the journal.
+    """
+    if not rule.notice_seconds:
+        return None
+    reset, signs = resets.get(verdict.group_id), [verdict.idle_since]
+    signs.append(None if reset is None else reset.at)
+    alive_at = max(sign for sign in signs if sign is not None)
+    why = why_not_noticed(
+        notices.get(verdict.group_id),
+        rule.notice_seconds,
+        fingerprint=group.fingerprint,
+        at=verdict.observed_at,
+        alive_at=alive_at,
+    )
+    if why is None:
+        return None
+    return KeptGroup(
+        group_id=verdict.group_id,
+        verdict=KeptName.NOTICE.value,
+        reason=f"{why}; rule {rule.name!r} demands it",
+        idle_since=alive_at.isoformat(),
+        fingerprint=group.fingerprint,
+    )

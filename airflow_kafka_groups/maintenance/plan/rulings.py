@@ -1,0 +1,105 @@
+"""What the policy says of each judged group: the deciding rule, the owner and the family, as columns of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from airflow_kafka_groups.maintenance.arrow_schema import utc_times
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroups
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
+from airflow_kafka_groups.maintenance.policy.families import Member, summarize
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of
+from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+
+
+class RuledGroups:
+    """The judged groups, in the order of their verdicts.
+
+    :param verdicts: the job's verdicts.
+    :param snapshot: the judged snapshot. Its topics are read only if a rule asks for them.
+    :param policy: the policy, within the site's floors.
+    :param owners: how owners are found.
+    """
+
+    def __init__(self, verdicts: Verdicts, snapshot: SnapshotReader, policy: PlanPolicy, owners: OwnerRules) -> None:
+        ids = verdicts.table["group_id"].to_pylist()
+        types = verdicts.table["group_type"].to_pylist()
+        # Where topics may be hidden, a group may have others than those that are visible.
+        asked = any(rule.match.topics for rule in policy.rules) and snapshot.manifest.sees_all_topics
+        topics = snapshot.topics() if asked else None
+        self._facts = [
+            facts_of(
+                group_id, owners, group_type=kind, topics=None if topics is None else topics.get(group_id, frozenset())
+            )
+            for group_id, kind in zip(ids, types, strict=True)
+        ]
+        self._verdicts = verdicts
+        self._by_file = bool(policy.rules)
+        self.rulings: list[Ruling] = RuleMatcher(policy.every_rule).rule_all(self._facts)
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return {facts.group_id: number for number, facts in enumerate(self._facts)}
+
+    def _rule(self, number: int) -> str | None:
+        return self.rulings[number].rule.name if self._by_file else None
+
+    def _owner(self, number: int) -> str | None:
+        return self.rulings[number].rule.owner or self._facts[number].owner
+
+    def describe(self, kept: KeptGroup) -> KeptGroup:
+        """Return a kept group with its rule, owner and family."""
+        number = self._numbers[kept.group_id]
+        return replace(kept, rule=self._rule(number), owner=self._owner(number), family=self._facts[number].family)
+
+    def columns(self, numbers: Sequence[int], reasons: Sequence[str]) -> dict[str, list[Any]]:
+        """Return the columns of planned groups.
+
+        :param numbers: their places among the verdicts.
+        :param reasons: the job's reasons, to which the rule is added.
+        """
+        return {
+            "rule": [self._rule(number) for number in numbers],
+            "owner": [self._owner(number) for number in numbers],
+            "family": [self._facts[number].family for number in numbers],
+            "reason": [
+                f"{reason}; rule {self._rule(number)!r}" if self._by_file else reason
+                for number, reason in zip(numbers, reasons, strict=True)
+            ],
+        }
+
+    def families(self, observed_at: datetime, planned: Collection[int]) -> tuple[Mapping[str, Any], ...]:
+        """Return the families in numbers, as the plan's header has them.
+
+        :param observed_at: the time of the snapshot.
+        :param planned: the places of the planned groups among the verdicts.
+        """
+        seen = utc_times(self._verdicts.table["first_seen_at"])
+        members = [
+            Member(facts.group_id, facts.family, self._owner(number), number in planned, seen[number])
+            for number, facts in enumerate(self._facts)
+            if facts.family is not None
+        ]
+        return tuple(family.to_json() for family in summarize(members, observed_at))
+
+
+def with_families(planned: PlannedGroups, names: Any) -> Any:
+    """Return names of groups, with the planned groups of a family in place of its name.
+
+    :param planned: the planned groups.
+    :param names: what somebody typed; anything but a list of strings is returned as it is.
+    """
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return names
+    ids, families = planned.column("group_id"), planned.column("family")
+    known, found = set(ids), list[str]()
+    for name in names:
+        members = [group_id for group_id, family in zip(ids, families, strict=True) if family == name]
+        found += [name] if name in known or not members else members
+    return found

@@ -1,0 +1,142 @@
+"""Families: groups whose ids differ in a generated part only, as ``report-<uuid>`` and ``console-consumer-<number>``.
+
+A family is recognized by the shape of the id's tail alone, so that a group's family does not depend on which other
+groups there are. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+_GROWTH_DAYS = 7.0
+_SHOWN_FAMILIES = 200
+
+
+class TailShape(StrEnum):
+    """The kind of a generated part, in the order in which it is looked for."""
+
+    UUID = "uuid"
+    DATE = "date"
+    VERSION = "version"
+    NUMBER = "number"
+    HASH = "hash"
+
+
+class Family(NamedTuple):
+    """A family: its name, such as ``report-<uuid>``, and the shape of the part that differs."""
+
+    name: str
+    shape: TailShape
+
+
+_HEX = "[0-9a-fA-F]"
+_UUID = re.compile(rf"(?<![0-9a-fA-F]){_HEX}{{8}}-?(?:{_HEX}{{4}}-?){{3}}{_HEX}{{12}}(?![0-9a-fA-F])")
+_NUMBER = re.compile(r"(?<![^-_.:/])\d+(?![^-_.:/])")
+_POD = "[bcdfghjklmnpqrstvwxz2456789]"
+"""The letters and digits of Kubernetes' generated names."""
+_BEGINS = r"(?:(?<=[-_.:/@#])|\A)"
+_TAILS = (
+    (
+        TailShape.DATE,
+        re.compile(
+            rf"{_BEGINS}(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
+            r"(?:[-_T]?[0-2]\d[-_:]?[0-5]\d(?:[-_:]?[0-5]\d)?Z?)?\Z"
+        ),
+    ),
+    (TailShape.VERSION, re.compile(rf"{_BEGINS}(?:[vV]\d+(?:[._]\d+)*|\d+\.\d+(?:\.\d+)*)\Z")),
+    (TailShape.NUMBER, re.compile(rf"{_BEGINS}\d+\Z")),
+    # A hash has digits and letters; a word such as "feedface" has none of the former.
+    (TailShape.HASH, re.compile(rf"{_BEGINS}(?=[^-_.:/]*\d)(?=[^-_.:/]*[a-fA-F]){_HEX}{{7,64}}\Z")),
+    (TailShape.HASH, re.compile(rf"{_BEGINS}(?=[^-]*\d)(?=[^-]*[a-z]){_POD}{{8,10}}-{_POD}{{5}}\Z")),
+)
+
+
+def family_of(group_id: str) -> Family | None:
+    """Return the family of a group, ``None`` for an id without a generated part.
+
+    :param group_id: the group's id. A UUID counts wherever it is, anything else only at the end.
+    """
+    uuid = _UUID.search(group_id)
+    if uuid is not None:
+        after = _NUMBER.sub("<number>", group_id[uuid.end() :])
+        return Family(f"{group_id[: uuid.start()]}<uuid>{after}", TailShape.UUID)
+    for shape, tail in _TAILS:
+        found = tail.search(group_id)
+        if found is not None:
+            return Family(f"{group_id[: found.start()]}<{shape}>", shape)
+    return None
+
+
+class Member(NamedTuple):
+    """What is known of one group of a family."""
+
+    group_id: str
+    family: str
+    owner: str | None
+    planned: bool
+    first_seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilySummary:
+    """A family in numbers.
+
+    :param name: its name.
+    :param groups: how many groups of it exist.
+    :param planned: how many of them the plan deletes.
+    :param newest: the member that was first seen last, and ``newest_at`` when; ``None`` if that is not known.
+    :param growth_per_day: members first seen in the last 7 days, a day; ``None`` where the history is too short.
+    :param owners: the names of its owners, sorted.
+    """
+
+    name: str
+    groups: int
+    planned: int
+    newest: str | None = None
+    newest_at: str | None = None
+    growth_per_day: float | None = None
+    owners: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as a plan's header has it."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"owners": list(self.owners)}
+
+
+def summarize(members: Iterable[Member], observed_at: datetime) -> list[FamilySummary]:
+    """Return the families with at least two groups, those with most planned groups first; at most 200.
+
+    :param members: all groups that have a family.
+    :param observed_at: the time of the snapshot. A group that its first snapshot showed may be older, so growth is
+        known only where some member of any family was first seen before the last 7 days.
+    """
+    of_family: dict[str, list[Member]] = {}
+    earliest = observed_at
+    for member in members:
+        of_family.setdefault(member.family, []).append(member)
+        earliest = min(earliest, member.first_seen_at or earliest)
+    since = observed_at - timedelta(days=_GROWTH_DAYS)
+    found = [_summary(name, some, since if earliest < since else None) for name, some in of_family.items()]
+    found = [family for family in found if family.groups > 1]
+    return sorted(found, key=lambda family: (-family.planned, -family.groups, family.name))[:_SHOWN_FAMILIES]
+
+
+def _summary(name: str, members: list[Member], since: datetime | None) -> FamilySummary:
+    seen = [(member.first_seen_at, member.group_id) for member in members if member.first_seen_at is not None]
+    newest = max(seen, default=None)
+    growth = None
+    if since is not None and len(seen) == len(members):
+        growth = round(sum(at > since for at, _ in seen) / _GROWTH_DAYS, 2)
+    return FamilySummary(
+        name=name,
+        groups=len(members),
+        planned=sum(member.planned for member in members),
+        newest=None if newest is None else newest[1],
+        newest_at=None if newest is None else newest[0].isoformat(),
+        growth_per_day=growth,
+        owners=tuple(sorted({member.owner for member in members if member.owner is not None})),
+    )

@@ -1,0 +1,69 @@
+"""Notices: when the owner of a stale group was notified of its deletion, and whether that still counts. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """The mark of one group.
+
+    :param fingerprint: of its committed offsets when it was marked.
+    :param marked_at: when it was marked.
+    :param notified_at: when its owner was notified; ``None``: not yet.
+    :param owner: whom; ``None`` where the group has no owner, and the default contact was notified.
+    """
+
+    fingerprint: str
+    marked_at: datetime
+    notified_at: datetime | None = None
+    owner: str | None = None
+
+
+def is_of_this_idle_time(notice: Notice, fingerprint: str, alive_at: datetime | None) -> bool:
+    """Return whether a mark is about the present idle time of a group, and not one before it.
+
+    :param notice: the mark.
+    :param fingerprint: of the offsets that the group has now.
+    :param alive_at: the last sign of life that is known.
+    """
+    return notice.fingerprint == fingerprint and (alive_at is None or alive_at < notice.marked_at)
+
+
+def why_not_noticed(
+    notice: Notice | None,
+    seconds: float,
+    *,
+    fingerprint: str,
+    at: datetime,
+    alive_at: datetime | None = None,
+) -> str | None:
+    """Return why a group must wait for its notice, ``None`` if it was given for long enough.
+
+    :param notice: the group's mark; ``None`` if it has none.
+    :param seconds: the notice period that its rule demands; 0 for none.
+    :param fingerprint: of the offsets that it has now.
+    :param at: the time at which the period must have passed.
+    :param alive_at: the last sign of life that is known; a mark from before it does not count.
+    """
+    if seconds <= 0:
+        return None
+    if notice is None:
+        return "its owner has not been notified"
+    if not is_of_this_idle_time(notice, fingerprint, alive_at):
+        return f"it has lived since it was marked at {_shown(notice.marked_at)}: its owner has to be notified again"
+    if notice.notified_at is None:
+        return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"
+    passed = (at - notice.notified_at).total_seconds()
+    if passed < seconds:
+        return (
+            f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of {seconds / 86_400:.3g} "
+            "day(s) is not over"
+        )
+    return None
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,112 @@
+"""Who owns a group: the policy's rule, else a mapping of patterns, else a rule over the name, else the last client.
+
+The last client is not recorded in snapshots yet: ``OwnerRules.owner_of`` takes it, and callers pass ``None``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import translate
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import PatternSet, check_patterns
+
+PLACEHOLDER = "{owner}"
+_Finder: TypeAlias = Callable[[str], str | None]
+
+
+class Ownership(NamedTuple):
+    """An owner, and how it was found: ``mapping``, ``name`` or ``client``."""
+
+    owner: str
+    found_by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerRules:
+    """The ways to find an owner without a rule of the policy. Raises ``ConfigurationError`` for an invalid one.
+
+    :param mapping: patterns of group ids with their owner; the first that matches counts.
+    :param naming: ids that contain their owner, such as ``{owner}.*``. Default: none do.
+    :param contacts: where to notify an owner.
+    :param default_contact: where to notify all others. Default: nowhere.
+    """
+
+    mapping: Sequence[tuple[str, str]] = ()
+    naming: str | None = None
+    contacts: Mapping[str, str] = field(default_factory=dict)
+    default_contact: str | None = None
+
+    def __post_init__(self) -> None:
+        check_patterns("owners", [pattern for pattern, _ in self.mapping])
+        if self.naming is not None:
+            _ = self._naming
+
+    def owner_of(self, group_id: str, client: str | None = None) -> Ownership | None:
+        """Return the owner of a group, ``None`` if there is none.
+
+        :param group_id: the group's id.
+        :param client: the client id that was last seen in the group; ``None`` if that is not known.
+        """
+        for find in self._mapping:
+            if (owner := find(group_id)) is not None:
+                return Ownership(owner, "mapping")
+        named = self._naming.fullmatch(group_id) if self._naming is not None else None
+        if named is not None:
+            return Ownership(named["owner"], "name")
+        return None if not client else Ownership(client, "client")
+
+    def contact_of(self, owner: str | None) -> str | None:
+        """Return where to notify an owner, ``None`` if that is not known."""
+        return self.contacts.get(owner or "", self.default_contact)
+
+    @cached_property
+    def _mapping(self) -> list[_Finder]:
+        """The mapping in order. Globs that follow one another are one expression, whose group tells the owner."""
+        found: list[_Finder] = []
+        for is_regex, items in groupby(self.mapping, key=lambda item: item[0].startswith("re:")):
+            run = list(items)
+            found += [_regex(*item) for item in run] if is_regex else [_globs(run)]
+        return found
+
+    @cached_property
+    def _naming(self) -> re.Pattern[str] | None:
+        if self.naming is None:
+            return None
+        before, found, after = self.naming.partition(PLACEHOLDER)
+        if not found or PLACEHOLDER in after:
+            raise ConfigurationError("owner_from_id", self.naming, "must contain {owner} once, such as '{owner}.*'")
+        check_patterns("owner_from_id", [self.naming.replace(PLACEHOLDER, "x")])
+        # An owner ends where the next character of the pattern begins: data-platform of data-platform.app with {owner}.
+        stop = after[:1]
+        owner = f"[^{re.escape(stop)}]+" if stop and stop not in "*?[" else ".+?"
+        first = re.sub(r"(?<!\\)\.\*(?!\?)", ".*?", _inner(before))
+        return re.compile(f"{first}(?P<owner>{owner}){_inner(after)}", re.DOTALL)
+
+
+NO_OWNERS = OwnerRules()
+
+
+def _globs(run: Sequence[tuple[str, str]]) -> _Finder:
+    every = re.compile("|".join(f"({translate(glob)})" for glob, _ in run))
+    owners = [owner for _, owner in run]
+
+    def find(group_id: str) -> str | None:
+        found = every.match(group_id)
+        return None if found is None or found.lastindex is None else owners[found.lastindex - 1]
+
+    return find
+
+
+def _regex(pattern: str, owner: str) -> _Finder:
+    matches = PatternSet("owners", (pattern,)).match
+    return lambda group_id: owner if matches(group_id) else None
+
+
+def _inner(glob: str) -> str:
+    return translate(glob).removesuffix(r"\Z").removesuffix(r"\z")

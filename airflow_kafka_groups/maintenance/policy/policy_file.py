@@ -1,0 +1,235 @@
+"""A policy file: read, checked, and turned into rules. What cannot be read or meant is an error: nothing is planned.
+
+A keep file (patterns of groups to keep, one a line) and an owner file (``pattern: owner``) lie beside the policy, so
+that owners can answer in a file of their own. The digest covers all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
+from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.patterns import check_patterns
+from airflow_kafka_groups.maintenance.policy.lint import lint
+from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
+from airflow_kafka_groups.maintenance.policy.policy_tests import run_tests
+from airflow_kafka_groups.maintenance.policy.ready_made import READY_MADE
+from airflow_kafka_groups.maintenance.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction
+from airflow_kafka_groups.maintenance.policy.schema import check_schema
+from airflow_kafka_groups.maintenance.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
+from airflow_kafka_groups.maintenance.storage import StoragePath
+
+KEEP_FILE_RULE = "keep_file"
+"""The name of the rule that the keep file amounts to. It is the first."""
+_DEFAULTS: Mapping[str, Any] = {"action": "keep", "idle": "7d", "observations": 2, "notice": "0d"}
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_LIMITS = {"max_plan_age": "max_plan_age_seconds", "max_gap": "max_gap_seconds"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFile:
+    """A policy file.
+
+    :param path: where it was read.
+    :param digest: the SHA-256 of its bytes; with files beside it, of one line for each, as ``sha256sum`` writes it.
+    :param rules: its rules; the last one matches every group.
+    :param limits: limits of a complete plan, by the names of ``PlanPolicy``.
+    :param protected: patterns of groups that no rule may delete.
+    :param owners: how owners are found.
+    :param warnings: what is allowed, and may not be meant.
+    """
+
+    path: str
+    digest: str
+    rules: tuple[Rule, ...]
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    protected: tuple[str, ...] = ()
+    owners: OwnerRules = field(default_factory=OwnerRules)
+    warnings: tuple[str, ...] = ()
+
+
+def load_policy(path: StoragePath) -> PolicyFile:
+    """Read a policy and the files beside it.
+
+    :param path: the YAML file.
+
+    Raises ``PolicyError`` that names every problem with its line, also for a test of the file that fails, and
+    ``StorageError``.
+    """
+    content = _read(path, "the policy")
+    problems = Problems(read_yaml(content, path.name))
+    check_schema(problems)
+    problems.raise_if_any()
+    value = problems.document.value
+    beside = {
+        name: _read(path.parent / value[name], f"the {name} of {path.name}")
+        for name in ("keep_file", "owner_file")
+        if name in value
+    }
+    owners = _owners(problems, beside.get("owner_file"))
+    rules = _rules(problems, beside.get("keep_file"))
+    protected = _patterns(problems, ("protect",), value.get("protect", ()))
+    problems.raise_if_any()
+    warnings = lint(rules, owners, problems)
+    run_tests(value.get("tests", ()), rules, owners, problems)
+    problems.raise_if_any()
+    every = {path.name: content, **{value[name]: data for name, data in beside.items()}}
+    return PolicyFile(
+        path=str(path),
+        digest=_digest(every),
+        rules=rules,
+        limits=_limits(value.get("limits", {})),
+        protected=protected,
+        owners=owners,
+        warnings=tuple(warnings),
+    )
+
+
+def _read(path: StoragePath, what: str) -> bytes:
+    content = read_file(path)
+    if content is None:
+        raise PolicyError(f"{what} is missing: there is no {path}")
+    return content
+
+
+def _digest(every: Mapping[str, bytes]) -> str:
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in every.items()}
+    if len(hashes) == 1:
+        return next(iter(hashes.values()))
+    return hashlib.sha256("".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)).encode()).hexdigest()
+
+
+def _limits(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {_LIMITS.get(name, name): seconds(value) if name in _LIMITS else value for name, value in given.items()}
+
+
+def seconds(text: str) -> float:
+    """Return a time such as ``7d`` in seconds; the schema has checked it."""
+    return float(text[:-1]) * _UNITS[text[-1]]
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]  # by the schema
+
+
+def _patterns(problems: Problems, path: Path, value: object) -> tuple[str, ...]:
+    found = _strings(value)
+    try:
+        return check_patterns("", found)
+    except ConfigurationError as exc:
+        problems.add(path, f"{str(exc).lstrip()}")
+        return ()
+
+
+def _rules(problems: Problems, keep_file: bytes | None) -> tuple[Rule, ...]:
+    """Return the rules in order: the keep file's, the policy's, and the default."""
+    value = problems.document.value
+    defaults = {**_DEFAULTS, **value.get("defaults", {})}
+    found: list[Rule] = []
+    if keep_file is not None:
+        patterns = tuple(_keep_lines(problems, value["keep_file"], keep_file))
+        if patterns:
+            found.append(_rule(problems, ("keep_file",), {"action": "keep", "match": {"groups": patterns}}, defaults))
+    for place, given in enumerate(value["rules"]):
+        path: Path = ("rules", place)
+        made: Mapping[str, Any] = {}
+        if "use" in given:
+            if given["use"] not in READY_MADE:
+                problems.add(
+                    (*path, "use"),
+                    f"(got {given['use']!r}) is no ready-made rule; {did_you_mean(given['use'], list(READY_MADE))}",
+                )
+                continue
+            made = READY_MADE[given["use"]]
+        rule = {"name": given.get("use"), **made, **given}
+        if rule["name"] in (DEFAULT_RULE, KEEP_FILE_RULE) or any(rule["name"] == other.name for other in found):
+            problems.add((*path, "name"), f"(got {rule['name']!r}) is taken: choose another name")
+            continue
+        found.append(_rule(problems, path, rule, defaults))
+    return (*found, _rule(problems, ("defaults",), {"name": DEFAULT_RULE}, defaults))
+
+
+def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Rule:
+    """Build a rule. A value that cannot be is a problem, and the rule then keeps."""
+    values = {**defaults, **given}
+    name = values.get("name", KEEP_FILE_RULE)
+    try:
+        conditions = {key: _strings(value) for key, value in values.get("match", {}).items()}
+        for key, some in conditions.items():
+            if not some:
+                problems.add((*path, "match", key), "is empty: remove it, or name what it is about")
+        return Rule(
+            name=name,
+            action=RuleAction(values["action"]),
+            match=Match(**{"excepted" if key == "except" else key: some for key, some in conditions.items()}),
+            min_idle_seconds=seconds(values["idle"]),
+            min_observations=values["observations"],
+            notice_seconds=seconds(values["notice"]),
+            max_groups=values.get("max_groups"),
+            max_share=values.get("max_share"),
+            approval=values.get("approval") == "always",
+            owner=values.get("owner"),
+        )
+    except ConfigurationError as exc:
+        key = {"min_idle_seconds": ("idle",), "excepted": ("match", "except")}.get(exc.field, ("match", exc.field))
+        problems.add((*path, *key), str(exc))
+        return Rule(name=name, action=RuleAction.KEEP, min_idle_seconds=_UNITS["w"], min_observations=2)
+
+
+def _keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:
+    """Yield the patterns of a keep file: one a line, with comments after ``#`` at the start of a line or a space."""
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as exc:
+        raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
+    for number, line in enumerate(lines, 1):
+        pattern = "" if line.startswith("#") else line.partition(" #")[0].strip()
+        if not pattern:
+            continue
+        try:
+            check_patterns("pattern", [pattern])
+        except ConfigurationError as exc:
+            problems.found.append((number, f"{name}, line {number}: {exc}"))
+            continue
+        yield pattern
+
+
+def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:
+    value = problems.document.value
+    owners = value.get("owners", {})
+    mapping = [
+        (pattern, name)
+        for name, owner in owners.items()
+        for pattern in _patterns(problems, ("owners", name, "groups"), owner.get("groups", ()))
+    ]
+    if owner_file is not None:
+        mapping += _owner_lines(read_yaml(owner_file, value["owner_file"]))
+    naming = value.get("owner_from_id")
+    try:
+        return OwnerRules(
+            mapping=mapping,
+            naming=naming,
+            contacts={name: owner["contact"] for name, owner in owners.items() if "contact" in owner},
+            default_contact=value.get("defaults", {}).get("contact"),
+        )
+    except ConfigurationError as exc:
+        problems.add(("owner_from_id",), str(exc))
+        return OwnerRules()
+
+
+def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:
+    problems = Problems(document)
+    given = document.value if document.value is not None else {}
+    if not isinstance(given, dict):
+        problems.add((), "must be a mapping of patterns to owners, such as 'payments.*: payments'")
+        given = {}
+    for pattern, owner in given.items():
+        if not isinstance(owner, str) or not owner:
+            problems.add((pattern,), f"(got {owner!r}) must be the name of an owner: put it in quotes")
+        elif _patterns(problems, (pattern,), pattern):
+            yield pattern, owner
+    problems.raise_if_any()

@@ -1,0 +1,40 @@
+"""The JSON schema of policy files, which editors use too, and its errors in words."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems, did_you_mean
+
+SCHEMA_FILE = "policy.schema.json"
+
+
+@cache
+def policy_schema() -> dict[str, Any]:
+    """Return the schema."""
+    schema: dict[str, Any] = json.loads((files(__package__) / SCHEMA_FILE).read_text("utf-8"))
+    return schema
+
+
+def check_schema(problems: Problems) -> None:
+    """Add what the schema forbids. Each description in the schema is the remedy.
+
+    :param problems: of the document that is checked.
+    """
+    from jsonschema import Draft202012Validator
+
+    for error in Draft202012Validator(policy_schema()).iter_errors(problems.document.value):
+        path: Path = tuple(error.absolute_path)
+        if error.validator == "additionalProperties":
+            known = list(error.schema["properties"])
+            for key in sorted(set(error.instance) - set(known)):
+                problems.add((*path, key), f"is not a setting; {did_you_mean(key, known)}")
+        elif error.validator == "required":
+            for name in sorted(set(error.validator_value) - set(error.instance)):
+                problems.add(path, f"lacks {name!r}")
+        else:
+            value = "" if isinstance(error.instance, dict | list) else f"(got {error.instance!r}) "
+            problems.add(path, f"{value}must be as follows: {error.schema.get('description', error.message)}")

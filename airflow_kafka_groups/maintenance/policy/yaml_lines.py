@@ -1,0 +1,123 @@
+"""YAML with its lines: plain values, and where in the file each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+from airflow_kafka_groups.exceptions import PolicyError
+
+Path: TypeAlias = tuple[str | int, ...]
+_MOST_VALUES = 200_000
+_LARGEST = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML file as values.
+
+    :param name: the file's name, for messages.
+    :param value: dicts, lists, strings, numbers, booleans and ``None``.
+    :param lines: the line of each key and item, from 1, by its path.
+    """
+
+    name: str
+    value: Any
+    lines: dict[Path, int] = field(default_factory=dict)
+
+    def where(self, path: Path) -> str:
+        """Return the file and the line of a path, or of the nearest one around it."""
+        while path not in self.lines and path:
+            path = path[:-1]
+        return f"{self.name}, line {self.lines.get(path, 1)}"
+
+
+@dataclass(slots=True)
+class Problems:
+    """What is wrong with a file, collected so that one look at the message is enough."""
+
+    document: Document
+    found: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, path: Path, text: str) -> None:
+        """Add a problem at a place."""
+        where = self.document.where(path)
+        self.found.append((int(where.rpartition(" ")[2]), f"{where}: {shown(path)}{text}"))
+
+    def raise_if_any(self) -> None:
+        """Raise ``PolicyError`` with all problems, in the order of their lines."""
+        if self.found:
+            raise PolicyError(
+                "\n".join(dict.fromkeys(text for _, text in sorted(self.found, key=lambda item: item[0])))
+            )
+
+
+def shown(path: Path) -> str:
+    """Return a path as people write it, such as ``rules[2].match.groups``, and a space."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    return f"{text} " if text else ""
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """Return the nearest known word as a question, or all of them."""
+    near = get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+
+
+def read_yaml(content: bytes, name: str) -> Document:
+    """Read a YAML file with one document.
+
+    :param content: its bytes, UTF-8.
+    :param name: its name, for messages.
+
+    Raises ``PolicyError`` for what is no YAML, has a key twice, or is larger than 4 MiB.
+    """
+    import yaml
+
+    if len(content) > _LARGEST:
+        raise PolicyError(f"{name} has {len(content):,} bytes; at most {_LARGEST:,} are read")
+    lines: dict[Path, int] = {}
+    try:
+        loader = yaml.SafeLoader(content.decode("utf-8-sig"))
+        node = loader.get_single_node()
+        value = _value(loader, node, (), lines, name) if node is not None else None
+    except UnicodeDecodeError as exc:
+        raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        line = 1 if mark is None else mark.line + 1
+        what = " ".join(filter(None, (exc.context, exc.problem)))
+        raise PolicyError(f"{name}, line {line}: this is no YAML: {what}; quote special characters") from exc
+    except (yaml.YAMLError, RecursionError, ValueError) as exc:
+        raise PolicyError(f"{name}: this is no YAML: {exc}") from exc
+    return Document(name, value, lines)
+
+
+def _value(loader: Any, node: Any, path: Path, lines: dict[Path, int], name: str) -> Any:
+    """Return a node's value. Aliases are read again where they stand, so the number of values is limited."""
+    import yaml
+
+    lines.setdefault(path, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES:
+        raise PolicyError(f"{name} has more than {_MOST_VALUES:,} values: do aliases contain each other?")
+    if isinstance(node, yaml.MappingNode):
+        return dict(_items(loader, node, path, lines, name))
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(loader, item, (*path, place), lines, name) for place, item in enumerate(node.value)]
+    return loader.construct_object(node)
+
+
+def _items(loader: Any, node: Any, path: Path, lines: dict[Path, int], name: str) -> Iterator[tuple[str, Any]]:
+    seen = set()
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        key = loader.construct_object(key_node)
+        if not isinstance(key, str):
+            raise PolicyError(f"{name}, line {line}: the key {key!r} must be a string: put it in quotes")
+        if key in seen:
+            raise PolicyError(f"{name}, line {line}: {shown((*path, key))}is there twice: remove one")
+        seen.add(key)
+        lines[(*path, key)] = line
+        yield key, _value(loader, value_node, (*path, key), lines, name)

@@ -1,0 +1,78 @@
+"""The parts of a report's page: sections, tables, and everything from the cluster as escaped HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from html import escape
+
+from airflow_kafka_groups.maintenance.report.shown import shortened
+
+SHOWN = 200
+"""The maximum number of table rows; the others are counted and are in the files."""
+_LONGEST_TEXT = 1_000
+
+
+def section(title: str, count: int | None, table: str, note: str, nothing: str) -> str:
+    """Return a section with its heading and table, or a sentence where there is nothing."""
+    number = "" if count is None else f' <span class="count">{count:,}</span>'
+    more = f'<p class="more">The first {SHOWN} are shown; all are in the files.</p>' if (count or 0) > SHOWN else ""
+    content = f'<p class="none">{escape(nothing)}</p>' if count == 0 else f"{table}{more}"
+    below = f'<p class="note">{text(note)}</p>' if note and count != 0 else ""
+    return f"<section><h2>{escape(title)}{number}</h2>{below}{content}</section>"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> str:
+    """Return a table of cells that are HTML already."""
+    kinds = ["num" if place in numeric else "" for place in range(len(heads))]
+    head = "".join(
+        f'<th class="{kind}" scope="col">{escape(name)}</th>' for name, kind in zip(heads, kinds, strict=True)
+    )
+    body = "".join(
+        "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for cell, kind in zip(row, kinds, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return counts in words, sorted by name."""
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in sorted(counts.items()))
+
+
+def text(value: object) -> str:
+    """Return any string as HTML, cut to a bearable length."""
+    return escape(shortened(str(value), _LONGEST_TEXT))
+
+
+def group_name(value: str) -> str:
+    """Return a name from the cluster as HTML."""
+    # bdi: an id with right-to-left characters must not reorder the text around it
+    return f"<code><bdi>{escape(shortened(value)) or '(empty id)'}</bdi></code>"
+
+
+def pill(value: str) -> str:
+    """Return a verdict or an outcome as a label."""
+    return f'<span class="pill {escape(value)}">{escape(value.replace("_", " "))}</span>'
+
+
+def link(place: str) -> str:
+    """Return a place as HTML: a link where it is one."""
+    if place.startswith(("https://", "http://", "file://")):
+        return f'<a href="{escape(place)}">{escape(place)}</a>'
+    return f"<code>{escape(place)}</code>"
+
+
+def shown_time(value: datetime) -> str:
+    """Return a time as HTML."""
+    return f'<time datetime="{value.isoformat()}">{value:%Y-%m-%d %H:%M:%S %Z}</time>'
+
+
+def duration(seconds: float | None) -> str:
+    """Return seconds in the unit that fits."""
+    if seconds is None:
+        return "-"
+    for below, unit, name in ((120.0, 1.0, "s"), (7_200.0, 60.0, "min"), (172_800.0, 3_600.0, "h")):
+        if seconds < below:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 86_400:.1f} days"

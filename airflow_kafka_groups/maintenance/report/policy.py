@@ -1,0 +1,107 @@
+"""The policy, the families and the owners of a plan, for the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import Any
+
+from airflow_kafka_groups.contracts.evidence import recorded_sentence
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.maintenance.report.parts import (
+    SHOWN,
+    duration,
+    group_name,
+    section,
+    shown_time,
+    table,
+    text,
+)
+
+
+def families_section(plan: DeletionPlan) -> str:
+    """Return the families of groups, those with most planned groups first; nothing where there are none."""
+    if not plan.families:
+        return ""
+    rows = [
+        [
+            group_name(family["name"]),
+            f"{family['groups']:,}",
+            f"{family['planned']:,}",
+            "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}",
+            "-" if family["newest"] is None else group_name(family["newest"]),
+            " ".join(map(group_name, family["owners"])) or "-",
+        ]
+        for family in plan.families[:SHOWN]
+    ]
+    heads = ["Family", "Groups", "Planned", "New a day", "Newest", "Owners"]
+    note = f"{sum(family['planned'] for family in plan.families):,} of {len(plan.groups):,} planned groups"
+    return section("Families", len(plan.families), table(heads, rows, numeric=range(1, 4)), note, "No family.")
+
+
+def owners_section(plan: DeletionPlan) -> str:
+    """Return how many groups each owner has in the plan; nothing where no owner is known."""
+    planned, kept = Counter(plan.planned.column("owner")), Counter(plan.all_kept.column("owner"))
+    owners = sorted({*planned, *kept} - {None}, key=lambda owner: (-planned[owner], owner))
+    if not owners:
+        return ""
+    contacts = plan.policy.contacts
+    rows = [
+        [group_name(owner), f"{planned[owner]:,}", f"{kept[owner]:,}", text(contacts.get(owner, contacts.get("", "-")))]
+        for owner in owners[:SHOWN]
+    ]
+    note = f"{planned[None]:,} planned groups have no known owner" if planned[None] else ""
+    shown = table(["Owner", "Planned", "Kept", "Contact"], rows, numeric=(1, 2))
+    return section("Owners", len(owners), shown, note, "No owner.")
+
+
+def policy_section(plan: DeletionPlan) -> str:
+    """Return the limits of the plan, and the rules of its policy file."""
+    rows = [[f"<code>{escape(name)}</code>", _setting(name, value)] for name, value in _limits(plan).items()]
+    rows.append(["evidence", text(recorded_sentence(plan.evidence))])
+    rows.append(["snapshot", f"<code>{escape(plan.snapshot_id)}</code>"])
+    rows.append(["bound to", text(plan.view or "the cluster's id alone")])
+    rows.append(["usable until", shown_time(plan.expires_at)])
+    rows.append(["digest", f"<code>{plan.digest}</code>"])
+    if (file := plan.policy.file) is not None:
+        rows.append(["policy file", f"{text(file.path)} <code>{file.sha256}</code>"])
+    return section("Policy", None, table(["Setting", "Value"], rows), "", "") + _rules_section(plan)
+
+
+def _limits(plan: DeletionPlan) -> dict[str, Any]:
+    return {name: value for name, value in plan.policy.to_json().items() if name not in ("file", "rules", "contacts")}
+
+
+def _setting(name: str, value: Any) -> str:
+    shown = " ".join(map(group_name, value)) or "none" if isinstance(value, list) else f"{value:,.10g}"
+    return f"{shown} ({duration(value)})" if name.endswith("_seconds") else shown
+
+
+def _rules_section(plan: DeletionPlan) -> str:
+    if not plan.policy.rules:
+        return ""
+    planned, kept = Counter(plan.planned.column("rule")), Counter(plan.all_kept.column("rule"))
+    rows = [
+        [
+            group_name(rule.name),
+            text(rule.action.value),
+            text(_demands(rule)),
+            f"{planned[rule.name]:,}",
+            f"{kept[rule.name]:,}",
+        ]
+        for rule in plan.policy.rules[:SHOWN]
+    ]
+    heads = ["Rule", "Action", "Demands", "Planned", "Kept"]
+    return section("Rules", len(plan.policy.rules), table(heads, rows, numeric=(3, 4)), "", "No rule.")
+
+
+def _demands(rule: Rule) -> str:
+    if not rule.deletes:
+        return "-"
+    parts = [f"idle for {duration(rule.min_idle_seconds)} in {rule.min_observations} snapshots"]
+    parts += [f"notice of {duration(rule.notice_seconds)}"] if rule.notice_seconds else []
+    parts += ["an approval"] if rule.approval else []
+    parts += [f"at most {rule.max_groups:,} groups"] if rule.max_groups is not None else []
+    parts += [f"at most {rule.max_share:.0%} of all groups"] if rule.max_share is not None else []
+    return ", ".join(parts)

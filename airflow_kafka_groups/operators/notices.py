@@ -1,0 +1,91 @@
+"""The operator that notifies the owners of stale groups before these are deleted."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import PlanError, PolicyError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import read_flag, read_text
+from airflow_kafka_groups.links import report_url_of
+from airflow_kafka_groups.operators.support.base import StoredOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseNotifier, Context
+
+    from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
+
+
+class NotifyOwnersOperator(StoredOperator):
+    """Mark the groups of a plan that wait for a notice, and notify their owners, one message for each.
+
+    A rule of the policy file can demand a notice. Its groups are planned only when they were marked and their owner was
+    notified for the complete period, and are still stale; a sign of life ends a mark. Each notifier is called once for
+    each owner. Its templates have ``notice``: ``owner``, ``contact``, ``groups`` (the first 100), ``count``, ``days``,
+    ``cluster``, ``plan_id``, ``report``, ``subject``, ``text`` and ``html``, for example
+    ``SmtpNotifier(to="{{ notice.contact }}", subject="{{ notice.subject }}", html_content="{{ notice.html }}")``.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param plan_id: the plan (templated).
+    :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
+    :param dry_run: mark and notify nobody, and return what would be sent. Default false (templated).
+    :param notifiers: Airflow's notifiers. Without any, nobody is notified, and what needs a notice is kept.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
+
+    Returns ``{"marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be notified,
+    after the others were: the next try notifies only those that are left.
+    """
+
+    template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id", "plan_digest", "dry_run")
+
+    plan_id = Argument(read_text)
+    plan_digest = Argument(read_text)
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        *,
+        plan_id: str,
+        plan_digest: str,
+        dry_run: bool | str = False,
+        notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.plan_id = plan_id
+        self.plan_digest = plan_digest
+        self.dry_run = dry_run
+        self.notifiers = tuple(notifiers) if isinstance(notifiers, Sequence) else (notifiers,)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Mark, notify, and record each notice."""
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+        from airflow_kafka_groups.maintenance.plan.notify import notify_owners
+
+        layout = self.layout()
+        plan = load_plan(layout, self.plan_id)
+        if plan.digest != self.plan_digest:
+            raise PlanError(f"plan {self.plan_id} is not the one that was asked for (its digest differs)")
+
+        def send(notice: OwnerNotice) -> None:
+            if not self.notifiers:
+                raise PolicyError("no notifier is set: give the operator notifiers")
+            for notifier in self.notifiers:
+                # Rendering changes a notifier for good, and the context: each message has its own.
+                copy.copy(notifier)({**context, "notice": notice.to_context()})
+
+        report = report_url_of(context) or str(layout.report(plan.plan_id))
+        done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
+        self.log.info("Plan %s: %d groups newly marked, owners notified: %s", plan.plan_id, done.marked, done.notified)
+        if done.without_contact:
+            self.log.warning("%d groups need a notice, and have no contact: they are kept", done.without_contact)
+        if done.failed:
+            why = "; ".join(f"{owner or 'groups without an owner'}: {reason}" for owner, reason in done.failed.items())
+            if self.notifiers:
+                raise PolicyError(f"{len(done.failed)} owner(s) could not be notified: {why}")
+            self.log.warning("Nobody was notified, so their groups are kept: %s", why)
+        return {"marked": done.marked, "notified": done.notified, "without_contact": done.without_contact}

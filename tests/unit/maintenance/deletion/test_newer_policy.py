@@ -1,0 +1,129 @@
+"""The policy file is read again before a deletion: an edit can keep groups of the plan, and release none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.deletion.approval_rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.maintenance.floors import NO_FLOORS
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking
+from tests.unit.maintenance.policy.files import policy_of
+from tests.unit.maintenance.scene import LATER, delete_plan, judge, layout_in, snapshot
+
+POLICY = """\
+    version: 1
+    defaults: {contact: x}
+    rules:
+      - {name: a, match: {groups: "a*"}, action: delete, idle: 2d}
+      - {name: rest, action: delete, idle: 2d}
+    """
+
+
+async def plan_by(file: PolicyFile, admin: FakeAdmin, folder: Path) -> DeletionPlan:
+    layout = layout_in(folder)
+    reader = await snapshot(admin, layout)
+    plan = make_plan(judge(reader), reader, PlanPolicy(max_share=1.0).by_file(file), LATER, owners=file.owners)
+    save_plan(layout, plan)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    return plan
+
+
+def world() -> FakeAdmin:
+    admin = FakeAdmin()
+    for name in ("a1", "a2", "b1"):
+        admin.add(name, ("audit", 0, 5))
+    return admin
+
+
+async def kept_after(edit: tuple[str, str], folder: Path) -> dict[str, str]:
+    plan = await plan_by(policy_of(folder, POLICY), world(), folder)
+    assert edit[0] in POLICY
+    return {
+        group_id: decision.reason
+        for group_id, decision in kept_by_newer_policy(plan, policy_of(folder, POLICY.replace(*edit)), LATER).items()
+    }
+
+
+EDITS = {
+    "another action": (('"a*"}, action: delete', '"a*"}, action: keep'), {"a1", "a2"}),
+    "a report": (("{name: rest, action: delete", "{name: rest, action: report"), {"b1"}),
+    "a longer idle time": (("{name: rest, action: delete, idle: 2d", "{name: rest, action: delete, idle: 10d"), {"b1"}),
+    "a shorter idle time": (("{name: rest, action: delete, idle: 2d", "{name: rest, action: delete, idle: 1d"), set()),
+    "more snapshots": (("{name: rest,", "{name: rest, observations: 3,"), {"b1"}),
+    "a notice": (("{name: rest,", "{name: rest, notice: 1d,"), {"b1"}),
+    "an approval": (("{name: rest,", "{name: rest, approval: always,"), {"b1"}),
+    "a cap": (("{name: a,", "{name: a, max_groups: 1,"), {"a1"}),
+    "fewer groups": (("rules:", "limits: {max_groups: 1}\n    rules:"), {"a1", "a2"}),
+    "a protected pattern": (("rules:", "protect: a1\n    rules:"), {"a1"}),
+    "a rule by topic that may match": (
+        ("rules:\n", "rules:\n      - {name: t, match: {groups: 'a*', topics: audit}, action: keep}\n"), {"a1", "a2"}),
+    "another name": (("name: rest", "name: others"), set()),
+    "a comment": (("rules:", "# nothing else\n    rules:"), set()),
+}  # fmt: skip
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("edit", "kept"), EDITS.values(), ids=EDITS)
+async def test_what_the_edited_policy_keeps_is_kept(edit: tuple[str, str], kept: set[str], tmp_path: Path) -> None:
+    assert set(await kept_after(edit, tmp_path)) == kept
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("limit", ["require_commit_log: true", "max_gap: 1d", "max_plan_age: 1m"])
+async def test_a_policy_that_demands_more_of_a_complete_plan_by_now_refuses_it(limit: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="by now"):
+        await kept_after(("rules:", f"limits: {{{limit}}}\n    rules:"), tmp_path)
+
+
+async def test_an_unchanged_policy_keeps_nothing(tmp_path: Path) -> None:
+    file = policy_of(tmp_path, POLICY)
+    plan = await plan_by(file, world(), tmp_path)
+    assert kept_by_newer_policy(plan, file, LATER) == {}
+    assert kept_by_newer_policy(replace(plan, policy=PlanPolicy()), None, LATER) == {}, "it was made without a file"
+
+
+@pytest.mark.safety
+async def test_a_deletion_keeps_what_its_owner_kept_by_an_edit(tmp_path: Path) -> None:
+    admin = world()
+    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
+    edited = policy_of(tmp_path, POLICY.replace("rules:", "protect: a2\n    rules:"))
+    report = (await delete_plan(admin, layout_in(tmp_path), plan, policy=edited)).report
+    assert {item.group_id: (item.outcome.value, item.code) for item in report.outcomes} == {
+        "a1": ("deleted", "safe"), "a2": ("kept", "policy"), "b1": ("deleted", "safe"),
+    }  # fmt: skip
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_without_the_policy_nothing_is_deleted(dry_run: bool, tmp_path: Path) -> None:
+    admin = world()
+    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
+    with pytest.raises(PlanError, match="was not read again"):
+        await delete_plan(admin, layout_in(tmp_path), plan, dry_run=dry_run)
+    assert set(admin.groups) == {"a1", "a2", "b1"}
+
+
+@pytest.mark.safety
+async def test_a_rule_that_demands_an_approval_gets_one_whatever_the_run_says(tmp_path: Path) -> None:
+    admin, file = world(), policy_of(tmp_path, POLICY.replace("{name: a,", "{name: a, approval: always,"))
+    plan = await plan_by(file, admin, tmp_path)
+    assert plan.rules_to_approve == ["a"]
+    never = ApprovalTerms(rule=NEVER)
+    assert NO_FLOORS.approval(never, plan).rule == ALWAYS
+    with pytest.raises(PlanError, match="approv"):
+        await delete_plan(admin, layout_in(tmp_path), plan, approval=never, policy=file)
+    assert set(admin.groups) == {"a1", "a2", "b1"}
+    del admin.groups["a1"], admin.groups["a2"]
+    others = await plan_by(file, admin, tmp_path / "others")
+    assert (others.rules_to_approve, NO_FLOORS.approval(never, others).rule) == ([], NEVER)

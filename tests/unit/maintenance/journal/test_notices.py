@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
+from airflow_kafka_groups.maintenance.policy.notice import Notice
+from tests.fakes.groups import CLUSTER_ID, NOW
+
+MARKS = {
+    "a": Notice(fingerprint="f", marked_at=NOW, owner="team"),
+    "b": Notice(fingerprint="g", marked_at=NOW, notified_at=NOW + timedelta(hours=1)),
+}
+
+
+def book(folder: Path) -> NoticeBook:
+    return NoticeBook(folder, CLUSTER_ID)
+
+
+def written(folder: Path, *every: dict[str, Notice]) -> None:
+    own = book(folder)
+    own.read()
+    for marks in every:
+        own.write(marks, NOW, plan_id="p")
+
+
+def test_the_newest_entry_says_everything(tmp_path: Path) -> None:
+    assert book(tmp_path).read() == {}
+    written(tmp_path, MARKS, {"a": MARKS["a"]}, MARKS)
+    assert book(tmp_path).read() == MARKS
+    written(tmp_path, {})
+    assert book(tmp_path).read() == {}
+
+
+def test_an_entry_of_this_version_stays_readable(tmp_path: Path) -> None:
+    folder = book(tmp_path).folder
+    folder.mkdir(parents=True)
+    (folder / "000001.json").write_bytes(
+        b'{"format":2,"kind":"notices","at":"2026-03-01T12:00:00+00:00","plan_id":"p","marks":{"groups":["a"],'
+        b'"fingerprint":["f"],"owner":[null],"marked_at":["2026-03-01T12:00:00+00:00"],"notified_at":[null]},'
+        b'"previous":null}\n'
+    )
+    assert book(tmp_path).read() == {"a": replace(MARKS["a"], owner=None)}
+
+
+def test_runs_of_the_journal_and_marks_are_apart(tmp_path: Path) -> None:
+    written(tmp_path, MARKS)
+    journal = Journal(tmp_path, CLUSTER_ID)
+    assert journal.read().runs == []
+    run = journal.begin({"run_id": "r", "request_id": "q"}, NOW, after=journal.read())
+    written(tmp_path, {})
+    assert not run.overtaken()
+    assert book(tmp_path).read() == {}
+
+
+@pytest.mark.safety
+def test_of_two_that_write_at_once_one_is_refused(tmp_path: Path) -> None:
+    one, other = book(tmp_path), book(tmp_path)
+    one.read(), other.read()
+    one.write(MARKS, NOW)
+    with pytest.raises(JournalError, match="somebody else has written"):
+        other.write({}, NOW)
+    assert book(tmp_path).read() == MARKS
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("damage", ["edited", "torn", "another kind", "removed"])
+def test_an_entry_that_was_changed_is_an_error_and_never_no_mark(number: int, damage: str, tmp_path: Path) -> None:
+    written(tmp_path, MARKS, {"a": MARKS["a"]})
+    path = tmp_path / "_journal" / CLUSTER_ID / "notices" / f"{number:06}.json"
+    if damage == "removed" and number == 2:
+        return  # the newest: an earlier entry says the same or less of notices that were given
+    data = json.loads(path.read_text())
+    if damage == "removed":
+        path.unlink()
+    elif damage == "torn":
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        changes = {"kind": "runs"} if damage == "another kind" else {"previous": "0" * 64, "at": "x"}
+        path.write_text(json.dumps({**data, **changes}))
+    with pytest.raises(JournalError):
+        book(tmp_path).read()
+
+
+def test_a_listing_that_is_late_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, {}, MARKS)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.notices.list_names", lambda folder: [])
+    assert book(tmp_path).read() == MARKS
+
+
+def test_a_cluster_without_an_id_has_no_marks(tmp_path: Path) -> None:
+    with pytest.raises(JournalError):
+        NoticeBook(tmp_path, None)

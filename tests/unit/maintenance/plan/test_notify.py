@@ -1,0 +1,192 @@
+"""Mark, notify, wait, look again, delete: with a policy file, a journal and the deletion itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, read_notices
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.plan.notify import Notified, OwnerNotice, notify_owners
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
+from tests.unit.maintenance.policy.files import policy_of
+from tests.unit.maintenance.scene import delete_plan, judge, layout_in
+
+DAY = timedelta(days=1)
+POLICY = """\
+    version: 1
+    owners:
+      pay: {groups: "pay*", contact: pay@example.com}
+      web: {groups: "web*", contact: web@example.com}
+    rules:
+      - {name: soon, match: {groups: "soon*"}, action: delete, idle: 1d}
+      - {name: noticed, action: delete, idle: 1d, notice: 2d}
+    """
+
+
+class Story:
+    """Days in the life of a policy."""
+
+    def __init__(self, folder: Path, *names: str) -> None:
+        self.folder, self.layout, self.admin = folder, layout_in(folder), FakeAdmin()
+        for name in names:
+            self.admin.add(name, ("t", 0, 5))
+        self.file: PolicyFile = policy_of(folder, POLICY)
+        self.sent: list[OwnerNotice] = []
+        self.idle_since = NOW - 9 * DAY
+
+    async def plan(self, at: datetime, **judged: Any) -> DeletionPlan:
+        summary = await take_snapshot(self.admin, self.layout, now=Ticking(at))
+        reader = SnapshotReader(self.layout, summary.snapshot_id)
+        policy = PlanPolicy(max_share=1.0).by_file(self.file)
+        plan = make_plan(
+            judge(reader, **{"idle_since": self.idle_since, **judged}),
+            reader,
+            policy,
+            at + timedelta(minutes=1),
+            owners=self.file.owners,
+            notices=read_notices(self.layout, CLUSTER_ID, policy.rules),
+        )
+        save_plan(self.layout, plan)
+        return plan
+
+    def notify(self, plan: DeletionPlan, at: datetime, dry_run: bool = False, fails: tuple[str, ...] = ()) -> Notified:
+        def send(notice: OwnerNotice) -> None:
+            if notice.owner in fails:
+                raise OSError("https://hooks.example.com/a-secret")
+            self.sent.append(notice)
+
+        return notify_owners(self.layout, plan, send, dry_run=dry_run, report="the report", now=lambda: at)
+
+    async def delete(self, plan: DeletionPlan, at: datetime) -> dict[str, tuple[str, str]]:
+        await backup_groups(self.admin, self.layout, plan, now=Ticking(at))
+        result = await delete_plan(self.admin, self.layout, plan, policy=self.file, now=Ticking(at))
+        return {item.group_id: (item.outcome.value, item.code) for item in result.report.outcomes}
+
+
+def waiting(plan: DeletionPlan) -> list[str]:
+    return [group.group_id for group in plan.kept if group.verdict == "notice"]
+
+
+@pytest.mark.safety
+async def test_mark_notify_wait_look_again_delete(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", "pay2", "web1", "soon1")
+    first = await story.plan(NOW)
+    assert (first.group_ids, waiting(first)) == (["soon1"], ["pay1", "pay2", "web1"])
+    done = story.notify(first, NOW + timedelta(minutes=5))
+    assert (done.marked, done.notified, done.failed) == (3, {"pay": 2, "web": 1}, {})
+    assert [(notice.owner, notice.contact, notice.groups) for notice in story.sent] == [
+        ("pay", "pay@example.com", ("pay1", "pay2")),
+        ("web", "web@example.com", ("web1",)),
+    ]
+    second = await story.plan(NOW + DAY)
+    assert waiting(second) == ["pay1", "pay2", "web1"]
+    assert story.notify(second, NOW + DAY + timedelta(minutes=5)) == Notified()
+    assert len(story.sent) == 2, "nobody is notified twice"
+    third = await story.plan(NOW + 3 * DAY)
+    assert set(third.group_ids) == {"pay1", "pay2", "web1", "soon1"}
+    assert await story.delete(third, NOW + 3 * DAY + timedelta(minutes=10)) == dict.fromkeys(
+        third.group_ids, ("deleted", "safe")
+    )
+
+
+@pytest.mark.safety
+async def test_a_group_that_lived_since_its_mark_is_notified_again(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", "web1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    plan = await story.plan(NOW + 5 * DAY, idle_since=NOW + 3 * DAY)
+    assert waiting(plan) == ["pay1", "web1"], "the offsets are the same, and somebody was there in between"
+    later = story.notify(plan, NOW + 5 * DAY)
+    assert (later.marked, later.notified) == (2, {"pay": 1, "web": 1})
+    assert NoticeBook(tmp_path, CLUSTER_ID).read()["pay1"].marked_at == NOW + 5 * DAY
+
+
+async def test_a_mark_goes_when_the_group_lives_and_stays_where_another_reason_keeps_it(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", "web1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    alive = await story.plan(NOW + DAY, verdict="live", reason="in use")
+    story.notify(alive, NOW + DAY)
+    assert NoticeBook(tmp_path, CLUSTER_ID).read() == {}
+    story.notify(await story.plan(NOW + 2 * DAY), NOW + 2 * DAY)
+    story.file = policy_of(tmp_path, POLICY.replace("rules:", "protect: pay*\n    rules:"))
+    story.notify(await story.plan(NOW + 3 * DAY), NOW + 3 * DAY)
+    assert set(NoticeBook(tmp_path, CLUSTER_ID).read()) == {"pay1", "web1"}
+
+
+@pytest.mark.safety
+async def test_an_owner_who_cannot_be_notified_keeps_the_groups_and_holds_nobody_up(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", "web1")
+    done = story.notify(await story.plan(NOW), NOW, fails=("pay",))
+    assert (done.failed, done.notified) == ({"pay": "OSError"}, {"web": 1})
+    plan = await story.plan(NOW + 5 * DAY)
+    assert (plan.group_ids, waiting(plan)) == (["web1"], ["pay1"])
+    assert story.notify(plan, NOW + 5 * DAY).notified == {"pay": 1}
+
+
+@pytest.mark.safety
+async def test_without_a_contact_nobody_is_notified_and_nothing_deleted(tmp_path: Path) -> None:
+    story = Story(tmp_path, "other")
+    assert story.notify(await story.plan(NOW), NOW) == Notified(marked=1, without_contact=1)
+    assert waiting(await story.plan(NOW + 5 * DAY)) == ["other"]
+
+
+async def test_a_dry_run_writes_and_sends_nothing(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    assert story.notify(await story.plan(NOW), NOW, dry_run=True) == Notified(marked=1, notified={"pay": 1})
+    assert (story.sent, NoticeBook(tmp_path, CLUSTER_ID).read()) == ([], {})
+
+
+@pytest.mark.safety
+async def test_the_deletion_itself_refuses_a_group_without_a_notice(tmp_path: Path) -> None:
+    """Whatever a plan says: here it was made as if everybody had been notified."""
+    story = Story(tmp_path, "pay1", "web1", "soon1")
+    honest = await story.plan(NOW)
+    story.notify(honest, NOW, fails=("web",))
+    reader = SnapshotReader(story.layout, honest.snapshot_id)
+    lax = replace(story.file, rules=tuple(replace(rule, notice_seconds=0.0) for rule in story.file.rules))
+    planned = make_plan(
+        judge(reader), reader, PlanPolicy(max_share=1.0).by_file(lax), NOW + timedelta(minutes=2), owners=lax.owners
+    )
+    forged = replace(planned, policy=honest.policy)
+    save_plan(story.layout, forged)
+    outcomes = await story.delete(forged, NOW + timedelta(minutes=10))
+    assert outcomes == {
+        "pay1": ("kept", "not_notified"), "web1": ("kept", "not_notified"), "soon1": ("deleted", "safe"),
+    }  # fmt: skip
+    assert set(story.admin.groups) == {"pay1", "web1"}
+
+
+@pytest.mark.safety
+async def test_a_mark_that_is_lost_after_the_plan_keeps_the_group(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW)
+    plan = await story.plan(NOW + 5 * DAY)
+    assert plan.group_ids == ["pay1"]
+    book = NoticeBook(tmp_path, CLUSTER_ID)
+    book.read()
+    book.write({}, NOW)
+    assert await story.delete(plan, NOW + 5 * DAY + timedelta(minutes=5)) == {"pay1": ("kept", "not_notified")}
+
+
+def test_a_message_is_bounded_and_escaped() -> None:
+    groups = tuple(f"<b>{number}" for number in range(150))
+    notice = OwnerNotice(
+        cluster="prod", plan_id="p", owner="team", contact="c", groups=groups, notice_seconds=172_800.0, report="r"
+    )
+    context = notice.to_context()
+    assert (len(context["groups"]), context["count"], context["days"]) == (100, 150, "2")
+    assert "150 consumer group(s) of cluster prod that belong to team are stale" in context["text"]
+    assert "… and 50 more" in context["text"]
+    assert "<b>" not in context["html"]
+    assert "&lt;b&gt;7" in context["html"]

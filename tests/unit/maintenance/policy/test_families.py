@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.maintenance.policy.families import Member, family_of, summarize
+from tests.fakes.groups import NOW
+
+UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+
+
+@pytest.mark.parametrize(
+    ("group_id", "family"),
+    [
+        (f"report-{UUID}", "report-<uuid>"),
+        (f"report_{UUID.upper()}", "report_<uuid>"),
+        (f"app{UUID.replace('-', '')}", "app<uuid>"),
+        (UUID, "<uuid>"),
+        (f"spark-kafka-source-{UUID}-123456-driver-0", "spark-kafka-source-<uuid>-<number>-driver-<number>"),
+        ("console-consumer-48213", "console-consumer-<number>"),
+        ("app-blue-v12", "app-blue-<version>"),
+        ("app-1.4.2", "app-<version>"),
+        ("orders.v3", "orders.<version>"),
+        ("job-2026-03-01", "job-<date>"),
+        ("job_20260301", "job_<date>"),
+        ("job-20260301T1200Z", "job-<date>"),
+        ("build-3fa9c1d", "build-<hash>"),
+        ("web-7d9f8b6c5d-x2k4z", "web-<hash>"),
+        ("app-12", "app-<number>"),
+        ("20261399", "<number>"),
+        ("orders", None),
+        ("feedface", None),
+        ("app-defaced", None),
+        ("kafka2", None),
+        ("payments-prod", None),
+        ("", None),
+    ],
+)
+def test_a_family_is_found_by_the_shape_of_the_tail(group_id: str, family: str | None) -> None:
+    found = family_of(group_id)
+    assert (None if found is None else found.name) == family
+    assert found is None or f"<{found.shape}>" in found.name
+
+
+@given(st.text(max_size=200))
+def test_any_id_has_at_most_one_family_and_quickly(group_id: str) -> None:
+    found = family_of(group_id)
+    assert found is None or "<" in found.name
+
+
+@given(st.uuids(), st.uuids(), st.text(max_size=20))
+def test_two_ids_that_differ_in_their_uuid_are_one_family(one: object, other: object, prefix: str) -> None:
+    names = {family.name for each in (one, other) if (family := family_of(f"{prefix}-{each}")) is not None}
+    assert len(names) == 1
+
+
+def member(number: int, days_ago: float | None, planned: bool = False, family: str = "f-<number>") -> Member:
+    seen = None if days_ago is None else NOW - timedelta(days=days_ago)
+    return Member(f"f-{number}", family, "team" if number % 2 else None, planned, seen)
+
+
+def test_families_are_counted_with_their_newest_member_and_growth() -> None:
+    members = [member(1, 30), member(2, 20, True), *(member(n, n - 2.5) for n in range(3, 10)), member(99, 1, True)]
+    (family,) = summarize([*members, Member("x-1", "x-<number>", None, True, NOW)], NOW)
+    assert (family.name, family.groups, family.planned, family.owners) == ("f-<number>", 10, 2, ("team",))
+    assert (family.newest, family.newest_at) == ("f-3", (NOW - timedelta(days=0.5)).isoformat())
+    assert family.growth_per_day == round(8 / 7, 2)
+    assert family.to_json()["owners"] == ["team"]
+
+
+def test_growth_is_not_known_while_the_history_is_short_or_a_time_is_missing() -> None:
+    """Everything is new to the first snapshot."""
+    assert summarize([member(1, 3), member(2, 3)], NOW)[0].growth_per_day is None
+    (family,) = summarize([member(1, 30), member(2, None)], NOW)
+    assert (family.growth_per_day, family.newest) == (None, "f-1")
+    assert summarize([member(1, None), member(2, None)], NOW)[0].newest is None
+
+
+def test_the_largest_deletions_come_first_and_at_most_200_families() -> None:
+    members = [member(n, 9, family=f"{n % 250}-<number>", planned=n % 250 == 7) for n in range(500)]
+    found = summarize(members, NOW)
+    assert (len(found), found[0].name, found[0].planned) == (200, "7-<number>", 2)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.exceptions import PolicyError
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.policy.lint import against_retention, covers
+from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction
+from tests.unit.maintenance.policy.files import policy_of
+
+DAY = 86_400.0
+
+
+def rules(*lines: str) -> str:
+    return "version: 1\nrules:\n" + "".join(f"- {{{line}}}\n" for line in lines)
+
+
+SHADOWED = [
+    ("name: a, action: keep", "name: b, action: delete, match: {groups: x}"),
+    ("name: a, action: delete, match: {groups: 'pay*'}", "name: b, action: keep, match: {groups: 'pay.eu*'}"),
+    ("name: a, action: delete, match: {groups: ['x*', 'y*']}", "name: b, action: delete, match: {groups: 'y*'}"),
+    ("name: a, action: keep, match: {families: [uuid, hash]}", "name: b, action: delete, match: {families: uuid}"),
+    ("name: a, action: keep, match: {owners: t}", "name: b, action: delete, match: {owners: t, groups: 'x*'}"),
+]
+DISTINCT = [
+    ("name: a, action: keep, match: {groups: 'pay.eu*'}", "name: b, action: delete, match: {groups: 'pay*'}"),
+    ("name: a, action: keep, match: {groups: 'pay?'}", "name: b, action: delete, match: {groups: 'pay*'}"),
+    ("name: a, action: keep, match: {groups: 'p*', except: 'px'}", "name: b, action: delete, match: {groups: 'px'}"),
+    ("name: a, action: keep, match: {types: classic}", "name: b, action: delete, match: {types: [classic, consumer]}"),
+    ("name: a, action: keep, match: {groups: 'x*', owners: t}", "name: b, action: delete, match: {groups: 'x*'}"),
+    ("name: a, action: keep, match: {groups: '*]'}", "name: b, action: delete, match: {groups: '[ab]'}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", SHADOWED)
+def test_a_rule_that_can_never_decide_is_an_error(lines: tuple[str, str], tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"line 4: rules\[1\] can never decide: rule 'a' before it"):
+        policy_of(tmp_path, rules(*lines))
+
+
+@pytest.mark.parametrize("lines", DISTINCT)
+def test_rules_that_overlap_only_are_fine(lines: tuple[str, str], tmp_path: Path) -> None:
+    assert len(policy_of(tmp_path, rules(*lines)).rules) == 3
+
+
+def test_a_keep_file_shadows_too(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"line 4: rules\[0\] can never decide: rule 'keep_file'"):
+        policy_of(
+            tmp_path, f"keep_file: keep.txt\n{rules('name: a, action: delete, match: {groups: x1}')}", keep_txt="x*\n"
+        )
+
+
+def test_a_rule_that_excepts_all_of_its_groups_never_matches(tmp_path: Path) -> None:
+    with pytest.raises(
+        PolicyError, match=r"line 3: rules\[0\].match can never match: everything in groups is excepted"
+    ):
+        policy_of(tmp_path, rules("name: a, action: delete, match: {groups: 'xy*', except: 'x*'}"))
+
+
+globs = st.lists(st.text("ab*?[]", min_size=1, max_size=5), max_size=3).map(tuple)
+
+
+@given(globs, globs, globs, st.lists(st.text("ab[]", min_size=1, max_size=5), max_size=20))
+def test_what_is_covered_is_never_left_to_the_later_rule(
+    earlier: tuple[str, ...], later: tuple[str, ...], excepted: tuple[str, ...], ids: list[str]
+) -> None:
+    one, other = Match(groups=earlier, excepted=excepted), Match(groups=later)
+    if not covers(one, other):
+        return
+    first, second = (GroupFilter(match.groups or ("*",), match.excepted) for match in (one, other))
+    assert not [group_id for group_id in ids if second.selects(group_id) and not first.selects(group_id)]
+
+
+NOTICE = "name: a, action: delete, match: {owners: team}, notice: 3d"
+
+
+def test_an_owner_to_be_notified_needs_a_contact(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"rules\[0\] demands a notice, and the owner 'team' has no contact"):
+        policy_of(tmp_path, rules(NOTICE))
+    assert policy_of(tmp_path, f"owners: {{team: {{contact: t@example.com}}}}\n{rules(NOTICE)}").warnings == ()
+    assert policy_of(tmp_path, f"defaults: {{contact: '#all'}}\n{rules(NOTICE)}").warnings == ()
+    own = "name: a, action: delete, owner: team, notice: 3d"
+    with pytest.raises(PolicyError, match="'team' has no contact"):
+        policy_of(tmp_path, rules(own))
+
+
+def test_groups_that_nobody_can_be_notified_about_are_a_warning(tmp_path: Path) -> None:
+    (warning,) = policy_of(tmp_path, rules("name: a, action: delete, notice: 3d")).warnings
+    assert "rule 'a' demands a notice: groups without an owner" in warning
+
+
+def test_a_rule_by_last_client_is_a_warning(tmp_path: Path) -> None:
+    (warning,) = policy_of(tmp_path, rules("name: a, action: delete, match: {clients: x}")).warnings
+    assert "do not record yet" in warning
+
+
+def made(idle: float, notice: float = 0.0, action: RuleAction = RuleAction.DELETE) -> Rule:
+    return Rule(name="r", action=action, min_idle_seconds=idle * DAY, min_observations=2, notice_seconds=notice * DAY)
+
+
+@pytest.mark.parametrize(
+    ("rule", "retention_days", "errors", "warnings"),
+    [
+        (made(3), 7, 0, 0),
+        (made(7), 7, 0, 1),
+        (made(3, notice=4), 7, 0, 1),
+        (made(3, notice=3.9), 7, 0, 0),
+        (made(3, notice=7), 7, 1, 0),
+        (made(3, notice=7), None, 0, 1),
+        (made(30, notice=9, action=RuleAction.KEEP), 7, 0, 0),
+        (made(30, action=RuleAction.KEEP), None, 0, 0),
+    ],
+)
+def test_what_the_brokers_retention_means(rule: Rule, retention_days: int | None, errors: int, warnings: int) -> None:
+    """Kafka forgets an empty group's offsets after 7 days by default: nothing that has to wait as long can be stale."""
+    found = against_retention([rule], None if retention_days is None else retention_days * 1_440)
+    assert tuple(map(len, found)) == (errors, warnings)

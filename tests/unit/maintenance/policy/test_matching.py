@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS
+from airflow_kafka_groups.maintenance.policy.rules import GroupFacts, Match, Rule, RuleAction
+
+DELETE, KEEP, REPORT = RuleAction.DELETE, RuleAction.KEEP, RuleAction.REPORT
+LAST = Rule(name="default", action=KEEP, min_idle_seconds=1.0, min_observations=2)
+
+
+def rule(name: str, action: RuleAction = DELETE, idle: float = 7.0, **values: Any) -> Rule:
+    own = {key: values.pop(key) for key in ("min_observations", "notice_seconds", "approval") if key in values}
+    match = Match(**{key: (value,) if isinstance(value, str) else value for key, value in values.items()})
+    return Rule(name=name, action=action, match=match, min_idle_seconds=idle, **{"min_observations": 2, **own})
+
+
+def group(group_id: str = "g", group_type: str = "classic", **facts: Any) -> GroupFacts:
+    return GroupFacts(group_id, group_type, **facts)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "facts", "matches"),
+    [
+        ({"groups": "a*"}, group("ab"), True),
+        ({"groups": "a*"}, group("b"), False),
+        ({"groups": ("x", "a*")}, group("ab"), True),
+        ({"groups": "re:a."}, group("abc"), False),
+        ({"groups": "a*", "excepted": "*b"}, group("ab"), False),
+        ({"excepted": "*b"}, group("ab"), False),
+        ({"excepted": "*b"}, group("ac"), True),
+        ({"types": "classic"}, group(), True),
+        ({"types": "consumer"}, group(), False),
+        ({"owners": "team"}, group(owner="team"), True),
+        ({"owners": "team"}, group(owner=None), False),
+        ({"families": "uuid"}, group(shape="uuid"), True),
+        ({"families": "app-<uuid>"}, group(family="app-<uuid>", shape="uuid"), True),
+        ({"families": "app-<uuid>"}, group(family="web-<uuid>", shape="uuid"), False),
+        ({"topics": "orders*"}, group(topics=frozenset({"x", "orders-eu"})), True),
+        ({"topics": "orders*"}, group(topics=frozenset()), False),
+        ({"clients": "c*"}, group(client="c1"), True),
+        ({"clients": "c*"}, group(client="d"), False),
+        ({"groups": "a*", "types": "classic", "owners": "team"}, group("a", owner="other"), False),
+    ],
+)
+def test_a_rule_matches_where_all_of_its_conditions_hold(
+    conditions: dict[str, Any], facts: GroupFacts, matches: bool
+) -> None:
+    ruling = RuleMatcher([rule("r", **conditions), LAST]).rule_for(facts)
+    assert (ruling.rule.name, ruling.undecided) == ("r" if matches else "default", ())
+
+
+def test_rules_that_keep_match_generously_and_rules_that_delete_exactly() -> None:
+    """As protecting patterns do: the group spelled like the pattern, and the same letters composed otherwise."""
+    for action, expected in ((KEEP, "r"), (REPORT, "r"), (DELETE, "default")):
+        matcher = RuleMatcher([rule("r", action, groups=("job[1]", "caf\u00e9")), LAST])
+        assert matcher.rule_for(group("job[1]")).rule.name == expected
+        assert matcher.rule_for(group("cafe\u0301")).rule.name == expected
+    excepted = RuleMatcher([rule("r", groups="job*", excepted="job[1]"), LAST])
+    assert excepted.rule_for(group("job[1]")).rule.name == "default", "an exception of a rule that deletes keeps"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("unknown", [{"topics": "t"}, {"clients": "c"}])
+def test_a_rule_that_may_match_keeps_the_group_from_being_deleted_by_a_laxer_one(unknown: dict[str, Any]) -> None:
+    keeping = RuleMatcher([rule("keep", KEEP, **unknown), rule("all", DELETE), LAST])
+    ruling = keeping.rule_for(group())
+    assert (ruling.rule.name, ruling.rule.action, ruling.undecided) == ("keep", KEEP, ("keep",))
+    slow = rule("slow", DELETE, 30.0, min_observations=5, notice_seconds=9.0, approval=True, **unknown)
+    strict = RuleMatcher([slow, rule("all", DELETE), LAST]).rule_for(group()).rule
+    assert (strict.name, strict.min_idle_seconds, strict.min_observations) == ("all", 30.0, 5)
+    assert (strict.notice_seconds, strict.approval) == (9.0, True)
+
+
+def test_a_rule_that_may_match_never_releases_a_group() -> None:
+    matcher = RuleMatcher([rule("maybe", DELETE, 1.0, clients="c"), rule("kept", KEEP, groups="g"), LAST])
+    assert matcher.rule_for(group()).rule.action is KEEP
+    matcher = RuleMatcher([rule("maybe", DELETE, 1.0, clients="c"), rule("slow", DELETE, 30.0), LAST])
+    assert matcher.rule_for(group()).rule.min_idle_seconds == 30.0
+
+
+def test_a_rule_of_which_another_condition_fails_cannot_match() -> None:
+    matcher = RuleMatcher([rule("keep", KEEP, types="consumer", clients="c"), rule("all", DELETE), LAST])
+    assert matcher.rule_for(group()) == (rule("all", DELETE), ())
+
+
+def test_a_group_of_unknown_type_may_be_of_either() -> None:
+    """Brokers before ListGroups v5 report no type."""
+    matcher = RuleMatcher([rule("classic", KEEP, types="classic"), rule("all", DELETE), LAST])
+    assert matcher.rule_for(group(group_type="unknown")).rule.action is KEEP
+
+
+def test_the_last_rule_has_to_match_everything() -> None:
+    with pytest.raises(ValueError, match="last rule"):
+        RuleMatcher([rule("r", groups="a*")])
+    with pytest.raises(ValueError, match="last rule"):
+        RuleMatcher([])
+
+
+globs = st.text("ab*?", min_size=1, max_size=4)
+ids = st.lists(st.text("ab", max_size=4), max_size=8, unique=True)
+
+
+@given(st.lists(st.tuples(st.sampled_from([DELETE, KEEP]), globs, st.none() | globs), max_size=5), ids)
+def test_the_first_rule_that_matches_decides_for_any_rules(
+    given_rules: list[tuple[RuleAction, str, str | None]], group_ids: list[str]
+) -> None:
+    rules = [
+        rule(f"r{number}", action, groups=glob, excepted=() if excepted is None else excepted)
+        for number, (action, glob, excepted) in enumerate(given_rules)
+    ]
+    rulings = RuleMatcher([*rules, LAST]).rule_all([facts_of(name, NO_OWNERS) for name in group_ids])
+    for name, ruling in zip(group_ids, rulings, strict=True):
+        expected = next((r.name for r in rules if _matches(r, name)), "default")
+        assert ruling.rule.name == expected
+
+
+def _matches(one: Rule, group_id: str) -> bool:
+    match = one.match
+    if one.deletes:
+        return GroupFilter(match.groups, match.excepted).selects(group_id)
+    wanted = GroupFilter(protected=match.groups).protects(group_id)
+    return wanted and not (match.excepted and GroupFilter(include=match.excepted).selects(group_id))

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.policy.notice import Notice, why_not_noticed
+from tests.fakes.groups import NOW
+
+DAY = timedelta(days=1)
+GIVEN = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW + DAY)
+ARGUMENTS: dict[str, Any] = {"seconds": 86_400.0, "fingerprint": "f", "at": NOW + 2 * DAY}
+
+
+def why(notice: Notice | None = GIVEN, **changes: Any) -> str | None:
+    return why_not_noticed(notice, **{**ARGUMENTS, **changes})
+
+
+def test_a_notice_that_was_given_for_long_enough_lets_the_group_go() -> None:
+    assert why() is None
+    assert why(alive_at=NOW - DAY) is None
+
+
+@pytest.mark.parametrize(
+    ("notice", "changes", "reason"),
+    [
+        (None, {}, "has not been notified"),
+        (Notice(fingerprint="f", marked_at=NOW), {}, "has not been notified yet"),
+        (GIVEN, {"at": NOW + 2 * DAY - timedelta(seconds=1)}, "is not over"),
+        (GIVEN, {"seconds": 86_401.0}, "is not over"),
+        (GIVEN, {"fingerprint": "g"}, "has lived since"),
+        (GIVEN, {"alive_at": NOW}, "has lived since"),
+    ],
+)
+def test_everything_else_keeps_it(notice: Notice | None, changes: dict[str, Any], reason: str) -> None:
+    assert reason in str(why(notice, **changes))
+
+
+def test_a_rule_without_a_notice_needs_none() -> None:
+    assert why(None, seconds=0.0) is None

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS, OwnerRules
+
+RULES = OwnerRules(
+    mapping=[("pay.*", "payments"), ("pay.legacy*", "never"), ("re:x-(a|b)+", "regex"), ("*-etl", "data")],
+    naming="{owner}.*",
+    contacts={"payments": "pay@example.com"},
+    default_contact="all@example.com",
+)
+
+
+@pytest.mark.parametrize(
+    ("group_id", "client", "found"),
+    [
+        ("pay.a", None, ("payments", "mapping")),
+        ("pay.legacy", None, ("payments", "mapping")),
+        ("x-ab", None, ("regex", "mapping")),
+        ("nightly-etl", None, ("data", "mapping")),
+        ("data-platform.app.x", "c1", ("data-platform", "name")),
+        (".x", None, None),
+        ("plain", None, None),
+        ("plain", "consumer-app-1", ("consumer-app-1", "client")),
+        ("plain", "", None),
+        ("", None, None),
+    ],
+)
+def test_mapping_then_name_then_last_client(group_id: str, client: str | None, found: tuple[str, str] | None) -> None:
+    assert RULES.owner_of(group_id, client) == found
+
+
+def test_contacts() -> None:
+    assert [RULES.contact_of(name) for name in ("payments", "data", None)] == [
+        "pay@example.com", "all@example.com", "all@example.com",
+    ]  # fmt: skip
+    assert NO_OWNERS.contact_of("payments") is None
+
+
+@pytest.mark.parametrize(
+    ("naming", "group_id", "owner"),
+    [
+        ("svc-{owner}", "svc-a-b", "a-b"),
+        ("*/{owner}/*", "eu/team/app/x", "team"),
+        ("{owner}-*", "team-app-x", "team"),
+        ("{owner}*", "team", "t"),
+    ],
+)
+def test_a_naming_rule_ends_an_owner_at_its_next_character(naming: str, group_id: str, owner: str) -> None:
+    found = OwnerRules(naming=naming).owner_of(group_id)
+    assert found is not None
+    assert found.owner == owner
+
+
+@pytest.mark.parametrize("naming", ["team.*", "{owner}.{owner}", ""])
+def test_a_naming_rule_has_one_place_for_the_owner(naming: str) -> None:
+    with pytest.raises(ConfigurationError, match="owner"):
+        OwnerRules(naming=naming)
+
+
+def test_many_globs_are_one_expression_and_the_first_still_counts() -> None:
+    rules = OwnerRules(mapping=[(f"team{n}-*", f"owner{n}") for n in range(500)] + [("*", "rest")])
+    owners = [rules.owner_of(f"team{n}-x") for n in (0, 250, 499)]
+    assert [found.owner for found in owners if found] == ["owner0", "owner250", "owner499"]
+    assert rules.owner_of("other") == ("rest", "mapping")

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from airflow_kafka_groups.exceptions import PolicyError
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
+from airflow_kafka_groups.maintenance.policy.rules import RuleAction
+from tests.unit.maintenance.policy.files import policy_of, write_policy
+
+DAY = 86_400.0
+POLICY = """\
+    version: 1
+    defaults: {idle: 14d, observations: 3, contact: platform@example.com}
+    limits: {max_groups: 50, max_share: 0.25, max_plan_age: 12h, max_gap: 2d, require_commit_log: true}
+    protect: flink-*
+    owners:
+      payments: {groups: ["payments.*", "pay-*"], contact: payments@example.com}
+    owner_from_id: "{owner}.*"
+    keep_file: keep.txt
+    owner_file: owners.yaml
+    rules:
+      - name: critical
+        match: {groups: "*.critical.*"}
+        action: keep
+      - name: payments
+        match: {owners: payments, types: [classic]}
+        action: delete
+        idle: 30d
+        notice: 7d
+        approval: always
+        max_groups: 5
+      - use: console-consumers
+      - use: uuid-tails
+        name: generated
+        action: report
+    """
+KEEP = "# kept by their owners\npay-me   # since March\n\nre:batch-[0-9]+\n"
+OWNERS = "'old-*': legacy\nsearch.*: search\n"
+
+
+def complete(folder: Path) -> PolicyFile:
+    return policy_of(folder, POLICY, keep_txt=KEEP, owners_yaml=OWNERS)
+
+
+def test_a_complete_file_becomes_rules_in_order(tmp_path: Path) -> None:
+    policy = complete(tmp_path)
+    keep, critical, payments, console, generated, default = policy.rules
+    assert [rule.name for rule in policy.rules] == [
+        "keep_file", "critical", "payments", "console-consumers", "generated", "default",
+    ]  # fmt: skip
+    assert (keep.action, keep.match.groups) == (RuleAction.KEEP, ("pay-me", "re:batch-[0-9]+"))
+    assert (critical.action, critical.min_idle_seconds, critical.min_observations) == (RuleAction.KEEP, 14 * DAY, 3)
+    assert (payments.min_idle_seconds, payments.notice_seconds, payments.approval) == (30 * DAY, 7 * DAY, True)
+    assert (payments.max_groups, payments.match.owners, payments.match.types) == (5, ("payments",), ("classic",))
+    assert (console.action, console.min_idle_seconds, console.min_observations) == (RuleAction.DELETE, DAY, 3)
+    assert (generated.action, generated.match.families) == (RuleAction.REPORT, ("uuid",))
+    assert (default.action, default.match.is_empty) == (RuleAction.KEEP, True)
+    assert policy.protected == ("flink-*",)
+    assert policy.limits == {
+        "max_groups": 50, "max_share": 0.25, "max_plan_age_seconds": DAY / 2, "max_gap_seconds": 2 * DAY,
+        "require_commit_log": True,
+    }  # fmt: skip
+    owned = {name: policy.owners.owner_of(name) for name in ("pay-1", "old-x", "data-platform.app.x", "x")}
+    assert {name: None if owner is None else owner.owner for name, owner in owned.items()} == {
+        "pay-1": "payments", "old-x": "legacy", "data-platform.app.x": "data-platform", "x": None,
+    }  # fmt: skip
+    assert (policy.owners.contact_of("payments"), policy.owners.contact_of("x")) == (
+        "payments@example.com", "platform@example.com",
+    )  # fmt: skip
+
+
+def test_the_first_rule_that_matches_decides(tmp_path: Path) -> None:
+    policy = complete(tmp_path)
+    matcher = RuleMatcher(policy.rules)
+    ids = ("pay-me", "payments.critical.x", "payments.a", "console-consumer-7", "x", "batch-12")
+    assert [matcher.rule_for(facts_of(name, policy.owners)).rule.name for name in ids] == [
+        "keep_file", "critical", "payments", "console-consumers", "default", "keep_file",
+    ]  # fmt: skip
+
+
+def test_the_digest_is_that_of_the_file_and_of_those_beside_it(tmp_path: Path) -> None:
+    path = write_policy(tmp_path, "version: 1\nrules: [{use: uuid-tails}]\n")
+    assert load_policy(path).digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    first = complete(tmp_path).digest
+    listed = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in
+              ("keep.txt", "owners.yaml", "policy.yaml")}  # fmt: skip
+    assert (
+        first == hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in listed.items()).encode()).hexdigest()
+    )
+    (tmp_path / "keep.txt").write_text(KEEP + "another\n")
+    assert load_policy(tmp_path / "policy.yaml").digest != first
+
+
+RULE = "rules: [{name: r, match: {groups: 'a*'}, action: delete}]"
+WRONG = {
+    "no file at all": (None, "the policy is missing: there is no"),
+    "empty": ("", "policy.yaml, line 1: .*must be as follows: Rules for"),
+    "no YAML": ("version: 1\nrules: [\n", "policy.yaml, line 3: this is no YAML"),
+    "a tag": ("version: !!python/object:os.system 1\nrules: []\n", "policy.yaml, line 1: this is no YAML"),
+    "a key twice": ("version: 1\nversion: 1\n", "policy.yaml, line 2: version is there twice"),
+    "a key that is no string": ("version: 1\n1: 2\n", "line 2: the key 1 must be a string"),
+    "an unknown key": (f"version: 1\nrulez: []\n{RULE}", "line 2: rulez is not a setting; did you mean 'rules'"),
+    "an unknown key of a rule": (
+        "version: 1\nrules:\n- name: r\n  action: delete\n  idel: 7d\n",
+        r"policy.yaml, line 5: rules\[0\].idel is not a setting; did you mean 'idle'",
+    ),
+    "an unknown condition": (
+        "version: 1\nrules:\n- name: r\n  action: delete\n  match: {group: x}\n",
+        r"line 5: rules\[0\].match.group is not a setting; did you mean 'groups'",
+    ),
+    "no version": (RULE, "line 1: lacks 'version'"),
+    "a later version": (f"version: 2\n{RULE}", r"line 1: version \(got 2\) must be as follows: the version"),
+    "no unit": (
+        "version: 1\nrules:\n- {name: r, action: delete, idle: 7}",
+        r"line 3: rules\[0\].idle \(got 7\) must be as follows: a time: a number and a unit",
+    ),
+    "no time": ("version: 1\nrules:\n- {name: r, action: delete, idle: 0d}", r"rules\[0\].idle .*above 0"),
+    "one observation": ("version: 1\nrules:\n- {name: r, action: delete, observations: 1}", "at least 2"),
+    "an unknown action": ("version: 1\nrules:\n- {name: r, action: remove}", r"\(got 'remove'\) must be as follows"),
+    "no action": ("version: 1\nrules:\n- name: r\n", r"line 3: rules\[0\] must be as follows: a rule has a name"),
+    "a bad pattern": (
+        "version: 1\nrules:\n- {name: r, action: keep, match: {groups: 're:('}}", "correct the regular expression"
+    ),
+    "an empty list": ("version: 1\nrules:\n- {name: r, action: delete, match: {groups: []}}", "groups is empty"),
+    "an unknown type": ("version: 1\nrules:\n- {name: r, action: delete, match: {types: share}}", "one of classic"),
+    "an unknown shape": ("version: 1\nrules:\n- {name: r, action: delete, match: {families: uid}}", "one of uuid"),
+    "no such ready-made rule": (
+        "version: 1\nrules:\n- use: console-consumer\n", "no ready-made rule; did you mean 'console-consumers'"
+    ),
+    "a name twice": ("version: 1\nrules:\n- {name: r, action: keep, match: {groups: a}}\n- {name: r, action: keep}",
+                     r"line 4: rules\[1\].name \(got 'r'\) is taken"),
+    "a reserved name": ("version: 1\nrules:\n- {name: default, action: keep}", "is taken"),
+    "a keep file elsewhere": (f"version: 1\nkeep_file: ../keep\n{RULE}", "beside the policy, without a folder"),
+    "no keep file": (f"version: 1\nkeep_file: keep.txt\n{RULE}", "the keep_file of policy.yaml is missing"),
+    "a naming rule without an owner": (f"version: 1\nowner_from_id: 'x.*'\n{RULE}", "must contain {owner} once"),
+    "a boolean as a pattern": ("version: 1\nrules:\n- {name: r, action: keep, match: {groups: no}}", "in quotes"),
+    "an alias to itself": ("version: &a [*a]\n", "this is no YAML|values"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_with_its_line(text: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(PolicyError, match=message):
+        load_policy(path)
+
+
+def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError) as raised:
+        policy_of(tmp_path, "version: 1\nrules:\n- {name: r, action: remove}\n- {name: s, action: keep, idle: x}\n")
+    lines = str(raised.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["policy.yaml, line 3", "policy.yaml, line 4"]
+
+
+def test_problems_of_the_files_beside_it_name_those(tmp_path: Path) -> None:
+    text = dedent(POLICY)
+    with pytest.raises(PolicyError, match=r"keep.txt, line 2: .*correct the regular expression"):
+        policy_of(tmp_path, text, keep_txt="fine\nre:(\n", owners_yaml=OWNERS)
+    with pytest.raises(PolicyError, match=r"owners.yaml, line 2: search\.\* \(got 7\) must be the name of an owner"):
+        policy_of(tmp_path, text, keep_txt=KEEP, owners_yaml="old: legacy\nsearch.*: 7\n")
+
+
+def test_aliases_cannot_grow_without_end(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(PolicyError, match="more than 200,000 values"):
+        policy_of(tmp_path, "\n".join(lines))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from airflow_kafka_groups.maintenance.policy.families import TailShape
+from airflow_kafka_groups.maintenance.policy.lint import against_retention
+from airflow_kafka_groups.maintenance.policy.policy_file import seconds
+from airflow_kafka_groups.maintenance.policy.ready_made import READY_MADE
+from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction
+from airflow_kafka_groups.maintenance.policy.schema import policy_schema
+from tests.unit.maintenance.policy.files import policy_of
+
+SCHEMA = policy_schema()
+RULE = SCHEMA["properties"]["rules"]["items"]["properties"]
+ROOT = Path(__file__).parents[4]
+
+
+def test_it_is_a_schema() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_it_has_what_the_model_has() -> None:
+    """A setting that the model does not know, or that no file can set, is a mistake in one of the two."""
+    spelled = {"idle": "min_idle_seconds", "observations": "min_observations", "notice": "notice_seconds"}
+    settings = {spelled.get(name, name) for name in RULE} - {"use", "description"}
+    assert settings == set(Rule.__slots__)
+    conditions = {"excepted" if name == "except" else name for name in RULE["match"]["properties"]}
+    assert conditions == set(Match.__slots__)
+    assert SCHEMA["$defs"]["action"]["enum"] == list(RuleAction)
+
+
+def nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from nodes(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from nodes(value)
+
+
+def test_no_object_takes_an_unknown_key() -> None:
+    objects = [node for node in nodes({**SCHEMA, "required": []}) if node.get("type") == "object"]
+    assert len(objects) == 8
+    assert all("additionalProperties" in node and node["description"] for node in objects)
+
+
+def test_every_setting_has_a_remedy() -> None:
+    settings = [value for node in nodes(SCHEMA) for value in node.get("properties", {}).values()]
+    assert len(settings) > 30
+    for setting in settings:
+        found = SCHEMA["$defs"][setting["$ref"].rpartition("/")[2]] if "$ref" in setting else setting
+        assert found["description"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("7d", 604_800.0), ("1.5h", 5_400.0), ("30m", 1_800.0), ("90s", 90.0), ("2w", 1_209_600.0)]
+)
+def test_times(text: str, expected: float) -> None:
+    assert re.fullmatch(SCHEMA["$defs"]["time"]["pattern"], text)
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("name", READY_MADE)
+def test_a_ready_made_rule_can_be_used_by_its_name_and_changed(name: str, tmp_path: Path) -> None:
+    used, changed, _ = policy_of(
+        tmp_path,
+        f"version: 1\nrules:\n- use: {name}\n- {{use: {name}, name: mine, action: report, match: {{groups: '*'}}}}\n",
+    ).rules
+    assert (used.name, used.action, used.match.is_empty) == (name, RuleAction.DELETE, False)
+    assert used.min_idle_seconds >= 86_400
+    assert (changed.name, changed.action, changed.match) == ("mine", RuleAction.REPORT, Match(groups=("*",)))
+
+
+def test_the_shapes_are_on_the_page() -> None:
+    page = (ROOT / "docs" / "policy.md").read_text()
+    assert all(f"`{shape}`" in page for shape in TailShape)
+    assert all(f"`{name}`" in page for name in (*READY_MADE, *RuleAction, *RULE, *RULE["match"]["properties"]))
+
+
+def test_the_example_of_the_documentation_is_a_policy(tmp_path: Path) -> None:
+    example = (ROOT / "docs" / "policy.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    assert "tests:" in example
+    policy = policy_of(tmp_path, example)
+    assert (len(policy.rules), policy.warnings) == (9, ())
+    assert against_retention(policy.rules, 7 * 1_440) == ([], []), "it fits Kafka's default retention"
+
+
+def test_the_schema_is_json_for_editors() -> None:
+    assert json.loads(json.dumps(SCHEMA)) == SCHEMA

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseNotifier
+
+from airflow_kafka_groups.exceptions import PlanError, PolicyError
+from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.operators import scene
+
+POLICY = """\
+    version: 1
+    owners:
+      pay: {groups: "pay*", contact: /pay}
+      web: {groups: "web*", contact: /web}
+    rules: [{name: noticed, action: delete, idle: 1d, notice: 2d}]
+    """
+
+
+class WebhookNotifier(BaseNotifier):
+    """A notifier as users write them: it posts rendered templates to a server."""
+
+    template_fields: Sequence[str] = ("path", "message")
+
+    def __init__(self, base: str, path: str, message: str) -> None:
+        super().__init__()
+        self.base, self.path, self.message = base, path, message
+
+    def notify(self, context: Any) -> None:
+        urllib.request.urlopen(self.base + self.path, data=self.message.encode(), timeout=10).read()
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    received: list[tuple[str, str]]
+    broken: set[str]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if self.path not in self.broken:
+            self.received.append((self.path, body))
+        self.send_response(500 if self.path in self.broken else 200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[type[Server], WebhookNotifier]]:
+    handler = type("Handler", (Server,), {"received": [], "broken": set()})
+    server = http.server.HTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    yield (
+        handler,
+        WebhookNotifier(base, "{{ notice.contact }}", "{{ notice.subject }}: {{ notice.groups | join(',') }}"),
+    )
+    server.shutdown()
+
+
+@pytest.fixture
+def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    admin.groups = {name: FakeGroup() for name in ("pay1", "pay2", "web1", "live")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"pay1", "pay2", "web1"})
+    policy = str(write_policy(tmp_path, POLICY))
+    return scene.plan(tmp_path, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+
+
+def notify(storage: Path, planned: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    operator = NotifyOwnersOperator(
+        task_id="notify",
+        storage_path=str(storage),
+        cluster=scene.CLUSTER,
+        **{"plan_id": planned["plan_id"], "plan_digest": planned["digest"], **arguments},
+    )
+    result: dict[str, Any] = operator.execute({})
+    assert json.loads(json.dumps(result)) == result
+    return result
+
+
+def test_each_owner_gets_one_message(
+    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
+) -> None:
+    server, notifier = webhook
+    assert planned["counts"]["notice"] == 3
+    found = notify(tmp_path, planned, notifiers=[notifier])
+    assert found == {"marked": 3, "notified": {"pay": 2, "web": 1}, "without_contact": 0}
+    assert server.received == [
+        ("/pay", "2 stale consumer groups of prod will be deleted: pay1,pay2"),
+        ("/web", "1 stale consumer groups of prod will be deleted: web1"),
+    ]
+    assert notifier.path == "{{ notice.contact }}", "the next owner's is rendered from the template"
+    assert notify(tmp_path, planned, notifiers=notifier)["notified"] == {}
+
+
+def test_one_that_fails_is_an_error_after_the_others_and_is_tried_again(
+    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
+) -> None:
+    server, notifier = webhook
+    server.broken.add("/pay")
+    with pytest.raises(PolicyError, match=r"1 owner\(s\) could not be notified: pay: HTTPError"):
+        notify(tmp_path, planned, notifiers=[notifier])
+    assert [path for path, _ in server.received] == ["/web"]
+    server.broken.clear()
+    assert notify(tmp_path, planned, notifiers=[notifier])["notified"] == {"pay": 2}
+
+
+def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(
+    planned: dict[str, Any], admin: FakeAdmin, tmp_path: Path
+) -> None:
+    assert notify(tmp_path, planned) == {"marked": 3, "notified": {}, "without_contact": 0}
+    marks = NoticeBook(tmp_path, admin.cluster).read()
+    assert {notice.notified_at for notice in marks.values()} == {None}
+
+
+def test_a_dry_run_notifies_nobody(
+    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
+) -> None:
+    server, notifier = webhook
+    found = notify(tmp_path, planned, notifiers=[notifier], dry_run="true")
+    assert (found["notified"], server.received) == ({"pay": 2, "web": 1}, [])
+
+
+def test_another_plan_is_refused(planned: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="digest differs"):
+        notify(tmp_path, planned, plan_digest="0" * 64)
