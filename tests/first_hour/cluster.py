@@ -1,4 +1,4 @@
-"""A cluster that knows nothing of this package: retired groups, a live one, and one that commits without members."""
+"""A cluster that knows nothing of this package: retired groups, a live one, and some that commit without members."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tests.lab.groups import commit_offsets, seed_groups
 from tests.lab.live import LiveConsumer
 from tests.lab.topics import create_topics, produce
 
-RETIRED = frozenset(f"app-retired-{number:02d}" for number in range(40))
-LIVE, MOVING = "orders-api", "flink-fraud"
-KEPT = frozenset({LIVE, MOVING})
+RETIRED = frozenset(f"app-retired-{number:02d}" for number in range(20))
+LIVE = "orders-api"
+MOVING = frozenset(f"flink-fraud-{number:02d}" for number in range(25))  # a plan has at most half of all groups
+KEPT = frozenset({LIVE, *MOVING})
 _TOPIC, _RECORDS, _TICK_S = "orders", 5_000, 2.0
 
 
@@ -28,11 +29,11 @@ def foreign_cluster(version: str) -> Iterator[str]:
 
         def commit() -> None:
             for offset in range(1, _RECORDS):
-                commit_offsets(kafka.bootstrap, {MOVING: {(_TOPIC, 2): offset}})
+                commit_offsets(kafka.bootstrap, {group: {(_TOPIC, 2): offset} for group in MOVING})
                 if stopped.wait(_TICK_S):
                     return
 
-        thread = threading.Thread(target=commit, name=MOVING, daemon=True)
+        thread = threading.Thread(target=commit, name="moving", daemon=True)
         with LiveConsumer(kafka.bootstrap, LIVE, [_TOPIC]):
             thread.start()
             try:
