@@ -45,7 +45,7 @@ async def run(admin: FakeAdmin, folder: Path, *names: str, **changes: Any) -> Ke
     asked: dict[str, Any] = {"group_ids": names, "observe_seconds": 0, **changes}
     request = KeepAliveRequest(**asked)
     defaults: dict[str, Any] = {"protects": lambda _: False, "dry_run": False}
-    return await keep_alive(admin, Layout(folder, "prod"), request, **{**defaults, **arguments})
+    return await keep_alive(admin, Layout(folder, "prod"), request, **(defaults | arguments))
 
 
 def outcomes(report: KeepAliveReport) -> dict[str, str]:
