@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 
@@ -26,9 +26,9 @@ def as_column(kind: Any, values: array[int]) -> Any:
 
 
 def column(values: Sequence[Any], kind: Any) -> Any:
-    """Make a column of strings, booleans or whole numbers; ``None`` is a null.
+    """Make a column of strings, booleans, whole numbers, lists of these, or times; ``None`` is a null.
 
-    :param kind: Arrow's type: string, bool, int32 or int64.
+    :param kind: Arrow's type: string, bool, int32, int64, list, or timestamp in microseconds.
 
     Raises ``TypeError`` for a value or a type that is none of these, and ``OverflowError`` for a number that is too
     large.
@@ -36,6 +36,7 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     import pyarrow as pa
 
     known = bytes([value is not None for value in values])
+    children = None
     if pa.types.is_boolean(kind):
         made = as_column(pa.int8(), array("b", [0 if value is None else bool(value) for value in values])).cast(kind)
         buffers = [made.buffers()[1]]
@@ -46,10 +47,17 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     elif pa.types.is_signed_integer(kind):
         numbers = array("i" if kind.bit_width == 32 else "q", [0 if value is None else value for value in values])
         buffers = [pa.py_buffer(numbers)]
+    elif pa.types.is_timestamp(kind) and kind.unit == "us":
+        micros = array("q", [0 if value is None else round(value.timestamp() * 1_000_000) for value in values])
+        buffers = [pa.py_buffer(micros)]
+    elif pa.types.is_list(kind):
+        lists = [() if value is None else value for value in values]
+        buffers = [pa.py_buffer(array("i", accumulate(map(len, lists), initial=0)))]
+        children = [column(list(chain.from_iterable(lists)), kind.value_type)]
     else:
         raise TypeError(f"a column of the type {kind} is not made here")
     nulls = None if all(known) else as_column(pa.int8(), array("b", known)).cast(pa.bool_()).buffers()[1]
-    return pa.Array.from_buffers(kind, len(values), [nulls, *buffers])
+    return pa.Array.from_buffers(kind, len(values), [nulls, *buffers], children=children)
 
 
 def literal(value: str | int | bool | None, kind: Any = None) -> Any:

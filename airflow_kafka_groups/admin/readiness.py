@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from airflow_kafka_groups.contracts.group_states import GroupState
-from airflow_kafka_groups.contracts.group_types import GroupType
+from airflow_kafka_groups.contracts.group_types import JUDGED_TYPES, GroupType
 from airflow_kafka_groups.models import GroupDescription, GroupId
 
 Release = tuple[int, int]
@@ -113,7 +113,7 @@ def _judge(group: GroupDescription, oldest_broker: Release | None) -> tuple[Move
 
 
 def _why_other(group: GroupDescription) -> str | None:
-    if group.type in (GroupType.SHARE, GroupType.STREAMS):
+    if group.type not in JUDGED_TYPES:
         return f"a {group.type.value} group has a protocol of its own"
     if group.protocol == _STREAMS_ASSIGNOR:
         return "a Kafka Streams application moves to the streams protocol (KIP-1071)"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-    from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveReport
+    from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveReport
 
 
 class KeepOffsetsAliveOperator(StoredOperator):
@@ -98,7 +98,8 @@ class KeepOffsetsAliveOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Keep the due groups alive with one client."""
-        from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveOutcome, keep_alive
+        from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveOutcome
+        from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 
         request, layout, settings, dry_run = self.request(), self.layout(), self.hook.settings, self.dry_run
         if not dry_run:

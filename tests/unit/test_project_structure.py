@@ -43,6 +43,7 @@ ELSEWHERE = {
     "maintenance/deletion/audit.py": "unit/operators/test_deletion_records.py",
     "maintenance/file_pruning.py": "unit/operators/test_file_pruning.py",
     "maintenance/journal/": "unit/maintenance/journal/test_journal.py",
+    "maintenance/keep_alive/": "unit/maintenance/keep_alive/test_service.py",
     "maintenance/plan/": "unit/maintenance/plan/test_make_plan.py",
     "maintenance/plan/plan_snapshot.py": "unit/operators/test_plan.py",
     "maintenance/policy/": "unit/maintenance/policy/test_policy_file.py",

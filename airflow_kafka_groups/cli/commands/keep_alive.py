@@ -15,7 +15,7 @@ from airflow_kafka_groups.hooks.arguments import read_integer, read_number
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-    from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveReport
+    from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveReport
 
 COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
 _NUMBERS = {
@@ -48,7 +48,8 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Keep groups alive, and show each of them. One that is not kept alive makes the exit code 1."""
-    from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveOutcome, keep_alive
+    from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveOutcome
+    from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 
     cluster = Cluster(args)
     settings, layout, request = cluster.settings, cluster.layout(), _request(args)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, GroupType
+from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupType
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_seconds
 
@@ -35,7 +35,7 @@ def remedy_for(group_type: GroupType, protocol_type: str) -> Remedy | None:
     :param group_type: its type; ``UNKNOWN`` below ListGroups v5, where all groups are classic.
     :param protocol_type: its protocol type; empty for a group that only commits.
     """
-    if protocol_type not in ELIGIBLE_PROTOCOL_TYPES or group_type in (GroupType.SHARE, GroupType.STREAMS):
+    if protocol_type not in ELIGIBLE_PROTOCOL_TYPES or group_type not in JUDGED_TYPES:
         return None
     if group_type is GroupType.CONSUMER or not protocol_type:
         return Remedy.COMMIT

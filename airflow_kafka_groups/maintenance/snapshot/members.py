@@ -87,7 +87,8 @@ def write_members(layout: Layout, seen: SeenMembers, existing: Collection[GroupI
     import pyarrow as pa
 
     tables, not_carried = newest_tables(layout)
-    own = pa.Table.from_pylist(sorted(seen.rows, key=lambda row: row["group_id"]), arrow_schema(MEMBER_COLUMNS))
+    rows, schema = sorted(seen.rows, key=lambda row: row["group_id"]), arrow_schema(MEMBER_COLUMNS)
+    own = pa.table([column([row.get(each.name) for row in rows], each.type) for each in schema], schema=schema)
     carried = [(table.snapshot_id, rows) for table, rows in _last_of_others(tables, seen.group_ids, existing)]
     table = pa.concat_tables([own, *(rows for _, rows in carried)]).sort_by("group_id")
     data = _to_parquet(table)
@@ -161,9 +162,8 @@ def latest_of_groups(tables: Iterable[MembersTable]) -> Iterator[tuple[MembersTa
     latest: dict[GroupId, tuple[int, int]] = {}
     given = list(tables)
     for number, table in enumerate(given):
-        firsts = table.rows.group_by("group_id", use_threads=False).aggregate([("seen_at", "max")])
-        times = firsts["seen_at_max"].cast(pa.int64()).to_pylist()
-        for group_id, seen_at in zip(firsts["group_id"].to_pylist(), times, strict=True):
+        times = table.rows["seen_at"].cast(pa.int64()).to_pylist()
+        for group_id, seen_at in zip(table.rows["group_id"].to_pylist(), times, strict=True):
             if group_id not in latest or latest[group_id][0] < seen_at:
                 latest[group_id] = (seen_at, number)
     by_table: dict[int, list[GroupId]] = defaultdict(list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,18 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
 from tests.unit.maintenance.scene import layout_in
 
+EPOCH = datetime(1970, 1, 1)
 VALUES = st.sampled_from(
     [
         (pa.string(), st.text(max_size=5)),
         (pa.bool_(), st.booleans()),
         (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
         (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+        (pa.list_(pa.string()), st.lists(st.none() | st.text(max_size=5), max_size=3)),
+        (
+            pa.timestamp("us", tz="UTC"),
+            st.datetimes(EPOCH, EPOCH.replace(year=2200), timezones=st.just(UTC)),
+        ),
     ]
 )
 

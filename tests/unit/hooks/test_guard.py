@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -20,7 +19,7 @@ OFFSETS = {TopicPartition("t", 0): OffsetAndMetadata(1)}
 
 
 @asynccontextmanager
-async def client(**switches: Any) -> AsyncIterator[tuple[AdminClient, FakeCluster]]:
+async def client(**switches: Any) -> AsyncIterator[tuple[GuardedAdminClient, FakeCluster]]:
     """Connect a connection's client to a scripted cluster."""
     settings = ConnectionSettings(conn_id="c", properties={}, **switches)
     async with FakeCluster(groups={"a", "b", "connect-a", "connect-b"}) as fake:
@@ -67,16 +66,20 @@ async def test_offsets_are_changed_only_where_that_is_allowed() -> None:
         await admin.delete_consumer_group_offsets("b", list(OFFSETS))
         with pytest.raises(KafkaGroupsError, match="protected"):
             await admin.delete_consumer_group_offsets("connect-b", list(OFFSETS))
+        with pytest.raises(KafkaGroupsError, match="protected"):
+            await admin.join_and_leave("connect-b", ["t"], ["range"])
         assert changed(fake) == {"a", "b"}
     async with client(read_only=True) as (admin, fake):
         with pytest.raises(ConfigurationError, match="read-only"):
             await admin.alter_consumer_group_offsets({"a": OFFSETS})
         with pytest.raises(ConfigurationError, match="read-only"):
             await admin.delete_consumer_group_offsets("a", list(OFFSETS))
+        with pytest.raises(ConfigurationError, match="read-only"):
+            await admin.join_and_leave("a", ["t"], ["range"])
         assert changed(fake) == set()
 
 
 def test_the_connections_client_changes_nothing_by_itself() -> None:
-    """The policy is asked by ``AdminClient``; a changing method that only this class has would be beside it."""
+    """The policy is asked by ``AdminClient``; one that this class adds has to ask it, as the tests above show."""
     own = {name for name in vars(GuardedAdminClient) if not name.startswith("_")}
-    assert own == {"connection", "topic_ids", "offsets_retention"}
+    assert own == {"connection", "topic_ids", "offsets_retention", "join_and_leave"}

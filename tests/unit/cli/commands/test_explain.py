@@ -137,7 +137,8 @@ def test_the_rule_that_decided_and_what_would_change_it(
     policy.write_text(POLICY)
     code, made, _ = stored("plan", "--policy-file", str(policy), "--max-share", "1")
     assert (code, made["counts"]["planned"] > 0) == (0, True)
-    _, found, _ = stored("explain", "a")
+    plan = ("--plan-id", made["plan_id"])  # the fixture's plan may be of the same second
+    _, found, _ = stored("explain", "a", *plan)
     (row,) = of(found, "policy")
     assert (row["finding"], row["evidence"].startswith(f"rule 'rest' of {policy} decided: delete; idle for")) == (
         "info",
@@ -146,9 +147,9 @@ def test_the_rule_that_decided_and_what_would_change_it(
     assert row["what_would_change_it"].startswith("a rule before it (kept) that matches")
     assert of(found, "owner")[0]["evidence"] == "team, notified at team@example.com"
     policy.write_text(POLICY.replace('"never"', "a"))
-    assert "policy" in stored("explain", "a")[1]["kept_by"]
+    assert "policy" in stored("explain", "a", *plan)[1]["kept_by"]
     policy.write_text(POLICY.replace("rules:", "rulez:"))
-    kept = [row for row in of(stored("explain", "a")[1], "policy") if row["finding"] == "keeps"]
+    kept = [row for row in of(stored("explain", "a", *plan)[1], "policy") if row["finding"] == "keeps"]
     assert "did you mean 'rules'" in kept[0]["evidence"]
 
 
@@ -157,7 +158,8 @@ def test_a_group_whose_owner_has_to_be_notified(
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY.replace("idle: 1d", "idle: 1d, notice: 3d"))
-    assert stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]["counts"]["notice"] > 0
-    (row,) = of(stored("explain", "a")[1], "plan")
+    made = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
+    assert made["counts"]["notice"] > 0
+    (row,) = of(stored("explain", "a", "--plan-id", made["plan_id"])[1], "plan")
     assert "its owner has not been notified" in row["evidence"]
     assert "notice to its owner" in row["what_would_change_it"]

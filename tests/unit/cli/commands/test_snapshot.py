@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,8 @@ def test_a_snapshot_is_written_that_jobs_and_plans_read(stored: Cli, tmp_path: P
     reader = SnapshotReader(Layout(tmp_path, CLUSTER), manifest.snapshot_id)
     assert [group.group_id for group in reader.groups(["a", "b"])] == ["a", "b"]
     assert stored("snapshot", "--exclude", "b")[0] == 0
-    assert latest_manifest(Layout(tmp_path, CLUSTER)).groups == 1
+    both = [json.loads(path.read_text())["groups"] for path in (tmp_path / CLUSTER / "manifests").iterdir()]
+    assert sorted(both) == [1, 2]
 
 
 def test_what_is_missing_is_named_and_is_exit_code_3(stored: Cli, admin: FakeAdmin) -> None:

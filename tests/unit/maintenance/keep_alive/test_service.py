@@ -15,7 +15,8 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.maintenance.keep_alive.service import KeepAliveOutcome, KeepAliveReport, keep_alive
+from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveOutcome, KeepAliveReport
+from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.maintenance.restore import recorded
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
@@ -41,11 +42,12 @@ def at(when: datetime) -> Callable[[], datetime]:
 
 
 async def run(admin: FakeAdmin, folder: Path, *names: str, **changes: Any) -> KeepAliveReport:
-    arguments = {name: changes.pop(name) for name in ("dry_run", "protects", "now") if name in changes}
+    arguments: dict[str, Any] = {name: changes.pop(name) for name in ("dry_run", "protects", "now") if name in changes}
     asked: dict[str, Any] = {"group_ids": names, "observe_seconds": 0, **changes}
     request = KeepAliveRequest(**asked)
-    defaults: dict[str, Any] = {"protects": lambda _: False, "dry_run": False}
-    return await keep_alive(admin, Layout(folder, "prod"), request, **(defaults | arguments))
+    arguments.setdefault("protects", lambda _: False)
+    arguments.setdefault("dry_run", False)
+    return await keep_alive(admin, Layout(folder, "prod"), request, **arguments)
 
 
 def outcomes(report: KeepAliveReport) -> dict[str, str]:
