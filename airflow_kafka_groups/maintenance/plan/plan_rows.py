@@ -181,7 +181,7 @@ class KeptGroups(PlanRows[KeptGroup]):
         names = [name for name in schema.names if name != "idle_since"]
         columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in names}
         times = [None if group.idle_since is None else parse_time(group.idle_since) for group in ordered]
-        columns["idle_since"] = pa.array(times, schema.field("idle_since").type)
+        columns["idle_since"] = column(times, schema.field("idle_since").type)
         return cls(pa.table([columns[name] for name in schema.names], schema=schema))
 
     def _objects(self, rows: Any) -> Iterator[KeptGroup]:
