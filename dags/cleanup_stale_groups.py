@@ -18,8 +18,8 @@ from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.dag_params import (
     approval_arguments,
     dag_params,
-    dry_run_argument,
-    policy_argument,
+    plan_arguments,
+    policy_arguments,
     scope_arguments,
     spark_arguments,
 )
@@ -50,33 +50,18 @@ with DAG(
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):
-    limits: dict[str, Any] = {
-        "policy_file": policy_argument(),
-        "min_idle_seconds": "{{ params.min_idle_seconds }}",
-        "min_observations": "{{ params.min_observations }}",
-        "max_gap_seconds": "{{ params.max_gap_seconds }}",
-    }
-    policy = CheckPolicyOperator(task_id="policy", **limits)
+    policy = CheckPolicyOperator(task_id="policy", **policy_arguments())
     find_coordinators = FindCoordinatorsOperator(task_id="find_coordinators")
     list_offsets = ListGroupOffsetsOperator(task_id="list_offsets")
     snapshot_id = "{{ ti.xcom_pull('list_offsets')['snapshot_id'] }}"
     judge_staleness = KafkaSparkSubmitOperator(task_id="judge_staleness", **spark_arguments(snapshot_id, "policy"))
-    plan = PlanCleanupOperator(
-        task_id="plan",
-        snapshot_id=snapshot_id,
-        include="{{ params.include | tojson }}",
-        exclude="{{ (params.exclude or []) | tojson }}",
-        max_groups="{{ params.max_groups }}",
-        max_share="{{ params.max_share }}",
-        require_commit_log="{{ params.commit_log == 'required' }}",
-        **limits,
-    )
+    plan = PlanCleanupOperator(task_id="plan", snapshot_id=snapshot_id, **plan_arguments())
     plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
     planned: dict[str, Any] = {"plan_id": plan_id, "plan_digest": digest}
-    # Give it notifiers, such as SmtpNotifier(to="{{ notice.contact }}", …), if rules of a policy file demand a notice.
-    notify = NotifyOwnersOperator(task_id="notify", dry_run=dry_run_argument(), **planned)
-    backup = BackupGroupOffsetsOperator(task_id="backup", **planned)
     asked = {**planned, **approval_arguments()}
+    # Give it notifiers, such as SmtpNotifier(to="{{ notice.contact }}", …), if rules of a policy file demand a notice.
+    notify = NotifyOwnersOperator(task_id="notify", dry_run=asked["dry_run"], **planned)
+    backup = BackupGroupOffsetsOperator(task_id="backup", **planned)
     approve = ApproveCleanupOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)
     delete = DeleteGroupsOperator(
         task_id="delete",
@@ -93,19 +78,7 @@ with DAG(
     )
     done = EmptyOperator(task_id="done")  # fails if verify fails: the report, which always runs, hides no failure
 
-    chain(
-        policy,
-        find_coordinators,
-        list_offsets,
-        judge_staleness,
-        plan,
-        notify,
-        backup,
-        approve,
-        delete,
-        verify,
-        report,
-        done,
-    )
+    planning = (policy, find_coordinators, list_offsets, judge_staleness, plan, notify)
+    chain(*planning, backup, approve, delete, verify, report, done)
     verify >> done
 # [END cleanup_stale_groups]

@@ -74,9 +74,21 @@ def approval_arguments() -> dict[str, str]:
     }
 
 
-def policy_argument() -> str:
-    """Return the template of ``policy_file``, which is empty where the run has none."""
-    return "{{ params.policy_file or '' }}"
+def policy_arguments() -> dict[str, str]:
+    """Return the templates of ``policy_file``, which is empty where the run has none, and of what it replaces."""
+    return {"policy_file": "{{ params.policy_file or '' }}", **{name: f"{{{{ params.{name} }}}}" for name in LIMITS}}
+
+
+def plan_arguments() -> dict[str, str]:
+    """Return the templates of all limits of ``PlanCleanupOperator``, the policy's among them."""
+    return {
+        **policy_arguments(),
+        "include": "{{ params.include | tojson }}",
+        "exclude": "{{ (params.exclude or []) | tojson }}",
+        "max_groups": "{{ params.max_groups }}",
+        "max_share": "{{ params.max_share }}",
+        "require_commit_log": "{{ params.commit_log == 'required' }}",
+    }
 
 
 def spark_arguments(snapshot_id: str, policy_task_id: str | None = None) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_kafka_groups.operators.dag_params import LIMITS
+from airflow_kafka_groups.operators.policy import CheckPolicyOperator
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from tests.dags.airflow_env import ROOT
 
@@ -14,10 +16,14 @@ def test_the_job_is_asked_for_what_the_form_says() -> None:
     bag: Any = DagBag(dag_folder=str(ROOT / "dags" / "cleanup_stale_groups.py"), collect_dags=True)
     cleanup = bag.dags["cleanup_stale_groups"]
     params, snapshot_id = cleanup.params.dump(), "20260131T235959Z-0123abcd"
-    words = [
-        str(params[word[10:-3]]) if word.startswith("{{ params.") else word
-        for word in cleanup.get_task("judge_staleness").application_args
-    ]
+    checked = "{{ ti.xcom_pull('policy')."
+    policy = CheckPolicyOperator(task_id="policy", **{name: params[name] for name in LIMITS}).execute({})
+    found = {
+        **{f"{{{{ params.{name} }}}}": str(value) for name, value in params.items()},
+        **{f"{checked}{name} }}}}": str(policy[name]) for name in LIMITS},
+    }
+    words = [found.get(word, word) for word in cleanup.get_task("judge_staleness").application_args]
+    assert sum(word.startswith(checked) for word in cleanup.get_task("judge_staleness").application_args) == 3
     assert "xcom_pull('list_offsets')" in words[-1]
     asked = parse_arguments([*words[:-1], snapshot_id])
     assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], params["cluster"], snapshot_id)
