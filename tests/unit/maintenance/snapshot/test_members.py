@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.contracts.columns import MEMBER_COLUMNS
@@ -156,10 +158,10 @@ def test_a_group_that_cannot_be_described_is_noted_and_the_snapshot_is_taken(tmp
 
 
 def test_of_two_snapshots_at_a_time_neither_loses_what_the_other_saw(tmp_path: Path) -> None:
-    admin = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()})
+    admin = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup(members=1)})
     layout = layout_in(tmp_path)
     take(admin, layout)
-    admin.groups["a"].members, admin.groups["b"].members = 0, 1
+    admin.groups["a"].members = 0
     other = take(admin, layout, 1)  # the one below began before it was there
     aside = layout.manifest(other).read_bytes()
     layout.manifest(other).unlink()
@@ -180,8 +182,11 @@ def test_a_damaged_table_is_refused_and_the_one_before_it_used(tmp_path: Path, d
     path, manifest = layout.members(second), Path(str(layout.manifest(second)))
     if damage == "missing":
         path.unlink()
-    elif damage == "edited":
-        path.write_bytes(path.read_bytes() + b" ")
+    elif damage == "edited":  # and still a table of members
+        table = pq.read_table(path.open("rb"))
+        edited = pa.array(["somebody else"], pa.string())
+        place = table.schema.get_field_index("client_id")
+        pq.write_table(table.set_column(place, table.schema.field("client_id"), edited), str(path))
     else:
         content = json.loads(manifest.read_text())
         content["members"]["rows"] = 7 if damage == "other rows" else "7"
