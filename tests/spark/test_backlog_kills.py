@@ -23,7 +23,7 @@ from tests.lab.spark_jars import connector_jars
 from tests.spark.backlog_driver import AFTER_COMMIT, AFTER_ENTRY, BEFORE_ENTRY, PLACES
 from tests.spark.kafka import Submit, committed, fill, write_properties
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.safety]
 
 Offset = tuple[str, int, int]
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def drive(spark: SparkSession, place: str, sinks: Path, *arguments: str) -> subp
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
