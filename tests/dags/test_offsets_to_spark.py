@@ -99,7 +99,7 @@ def test_spark_processes_the_backlog_and_shows_no_secret(
     assert committed(cluster.bootstrap, "ots-group", ("ots", 0), ("ots", 1)) == [6, 2]
 
     seen = json.loads((tmp_path / "seen.json").read_text())
-    assert any("process_group_backlog.py" in line and "--kafka-properties" in line for line in seen["command lines"])
+    assert any("process_group_backlog" in line and "--kafka-properties" in line for line in seen["command lines"])
     assert "spark.eventLog.dir" in seen["environment"]
     assert "KafkaRelation" in seen["sql?details=true&planDescription=true"]
     events = "".join(path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file())
