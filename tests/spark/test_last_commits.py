@@ -115,11 +115,13 @@ def manifest(tmp_path: Path, cluster_id: str) -> SnapshotManifest:
 def test_only_what_was_appended_since_is_read(spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path) -> None:
     properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
     before, after = f"{PREFIX}before", f"{PREFIX}after"
-    commit_offsets(kafka41.bootstrap, {before: {(DATA, 0): 1}})
+    topic = f"{PREFIX}since"
+    create_topics(kafka41.bootstrap, {topic: 1})
+    commit_offsets(kafka41.bootstrap, {before: {(topic, 0): 1}})
     time.sleep(1)
     since = datetime.now(UTC)
     time.sleep(0.2)
-    commit_offsets(kafka41.bootstrap, {after: {(DATA, 0): 1}})
+    commit_offsets(kafka41.bootstrap, {after: {(topic, 0): 1}})
     with KafkaAdmin(spark, properties) as admin:
         partitions = log_partitions(admin)
         part = ranges_of(admin, partitions, since=since)
