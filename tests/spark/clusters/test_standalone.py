@@ -96,7 +96,7 @@ def test_brokers_that_only_the_executors_do_not_reach_are_named(
     said = last_line(done)
     assert said.startswith("process_group_backlog: error: Spark failed: ")
     assert f"the executors do not reach the brokers 127.0.0.1:{port}, or too slowly: let the executors'" in said
-    assert said.endswith("Nothing was committed")
+    assert "Nothing was committed" in said
     assert committed(brokers.bootstrap, "cl-left", ("cl-t", 0)) == [2]
 
 
@@ -125,7 +125,7 @@ def test_an_output_that_executors_would_write_to_disks_of_their_own_is_refused(
     assert done.returncode == 1, done.stdout
     assert "error: file:///proc/self/cwd/out is on the driver's own disk: the executors do not see" in last_line(done)
     assert "Python does not run on the executors: " in done.stdout
-    assert 'Cannot run program "/no/python3"' in done.stdout
+    assert 'Cannot run program \\"/no/python3\\"' in done.stdout  # as a line of JSON, which Spark's logger writes
     assert committed(brokers.bootstrap, "cl-left", ("cl-t", 0)) == [2]
 
 
