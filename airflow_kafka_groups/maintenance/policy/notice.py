@@ -56,7 +56,8 @@ def why_not_noticed(
         return f"it has lived since it was marked at {_shown(notice.marked_at)}: its owner has to be notified again"
     if notice.notified_at is None:
         return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"
-    passed = (at - notice.notified_at).total_seconds()
+    # A clock that went back between mark and message would make the message older than it is.
+    passed = (at - max(notice.marked_at, notice.notified_at)).total_seconds()
     if passed < seconds:
         return (
             f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of {seconds / 86_400:.3g} "
