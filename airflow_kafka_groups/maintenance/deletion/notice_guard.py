@@ -44,6 +44,7 @@ def kept_unnoticed(layout: Layout, plan: DeletionPlan, history: History, now: da
             fingerprint=group.fingerprint,
             at=now,
             alive_at=max(signs, default=None),
+            owner=group.owner,
         )
         if why is not None:
             found[group.group_id] = Decision(Action.KEEP, Reason.NOT_NOTIFIED, why)

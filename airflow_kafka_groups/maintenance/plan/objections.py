@@ -121,6 +121,7 @@ def keep_unnoticed(
     rule: Rule,
     notices: Mapping[str, Notice],
     resets: Mapping[str, IdleReset],
+    owner: str | None,
 ) -> KeptGroup | None:
     """Keep a group whose rule demands a notice that its owner has not had for long enough.
 
@@ -129,6 +130,7 @@ def keep_unnoticed(
     :param rule: the rule that decides.
     :param notices: the marks, by group.
     :param resets: when idle times restarted, by the journal.
+    :param owner: whose the group is.
     """
     if not rule.notice_seconds:
         return None
@@ -141,6 +143,7 @@ def keep_unnoticed(
         fingerprint=group.fingerprint,
         at=verdict.observed_at,
         alive_at=alive_at,
+        owner=owner,
     )
     if why is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, read_notices
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.notify import Notified, OwnerNotice, notify_owners
@@ -47,7 +49,9 @@ class Story:
         self.sent: list[OwnerNotice] = []
         self.idle_since = NOW - 9 * DAY
 
-    async def plan(self, at: datetime, **judged: Any) -> DeletionPlan:
+    async def plan(
+        self, at: datetime, kept_alive: Mapping[str, KeptAlive] | None = None, **judged: Any
+    ) -> DeletionPlan:
         summary = await take_snapshot(self.admin, self.layout, now=Ticking(at))
         reader = SnapshotReader(self.layout, summary.snapshot_id)
         policy = PlanPolicy(max_share=1.0).by_file(self.file)
@@ -58,6 +62,7 @@ class Story:
             at + timedelta(minutes=1),
             owners=self.file.owners,
             notices=read_notices(self.layout, CLUSTER_ID, policy.rules),
+            kept_alive=kept_alive,
         )
         save_plan(self.layout, plan)
         return plan
@@ -215,3 +220,28 @@ async def test_a_clock_that_goes_back_between_mark_and_message_shortens_no_notic
 def test_a_message_from_before_its_mark_counts_from_the_mark() -> None:
     odd = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW - 9 * DAY)
     assert why_not_noticed(odd, 2 * 86_400.0, fingerprint="f", at=NOW + DAY, alive_at=NOW - DAY) is not None
+
+
+MOVED = POLICY.replace('"pay*"', '"other*"').replace('"web*"', '"*"')
+
+
+@pytest.mark.safety
+async def test_a_new_owner_has_to_be_notified_too(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    story.file = policy_of(tmp_path, MOVED)
+    plan = await story.plan(NOW + 3 * DAY)
+    assert (plan.group_ids, waiting(plan)) == ([], ["pay1"])
+    assert story.notify(plan, NOW + 3 * DAY + timedelta(minutes=5)).notified == {"web": 1}
+    assert waiting(await story.plan(NOW + 4 * DAY)) == ["pay1"]
+    assert (await story.plan(NOW + 6 * DAY)).group_ids == ["pay1"]
+
+
+@pytest.mark.safety
+async def test_an_owner_who_changes_after_the_plan_keeps_the_group(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    plan = await story.plan(NOW + 3 * DAY)
+    assert plan.group_ids == ["pay1"]
+    story.file = policy_of(tmp_path, MOVED)
+    assert await story.delete(plan, NOW + 3 * DAY + timedelta(minutes=5)) == {"pay1": ("kept", "policy")}

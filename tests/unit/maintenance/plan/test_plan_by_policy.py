@@ -271,7 +271,8 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     first = await plan_by(file, admin, tmp_path)
     fingerprint = first.kept[0].fingerprint
     assert fingerprint is not None
-    mark = Notice(fingerprint=fingerprint, marked_at=NOW - timedelta(days=5), notified_at=NOW - timedelta(days=4))
+    times = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
+    mark = Notice(fingerprint=fingerprint, owner="someone", **times)
 
     async def planned(notice: Notice, history: History | None = None) -> list[str]:
         return (await plan_by(file, admin, tmp_path, notices={"told": notice}, history=history)).group_ids
@@ -279,5 +280,6 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     assert await planned(mark) == ["told"]
     assert await planned(replace(mark, notified_at=NOW - timedelta(days=2))) == []
     assert await planned(replace(mark, notified_at=None)) == []
+    assert await planned(replace(mark, owner="another")) == []
     assert await planned(replace(mark, fingerprint="0" * 64)) == []
     assert await planned(replace(mark, marked_at=NOW - timedelta(days=10))) == [], "it has been idle for 9 days only"
