@@ -219,7 +219,8 @@ class DeletionRun:
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
         newest = journal.refresh(history)
-        unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, started_at)
+        kept_alive = meant_to_stay(self.layout) if self.judged else {}
+        unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, kept_alive, started_at)
         excluded = (
             ruled_out
             | unnoticed
@@ -232,8 +233,7 @@ class DeletionRun:
                 min_idle_seconds=least_idle_times(plan) if plan is not None else {},
             )
         )
-        if self.judged:
-            excluded |= spare(meant_to_stay(self.layout), started_at)
+        excluded |= spare(kept_alive, started_at)
         if approval is not None:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:

@@ -245,3 +245,13 @@ async def test_an_owner_who_changes_after_the_plan_keeps_the_group(tmp_path: Pat
     assert plan.group_ids == ["pay1"]
     story.file = policy_of(tmp_path, MOVED)
     assert await story.delete(plan, NOW + 3 * DAY + timedelta(minutes=5)) == {"pay1": ("kept", "policy")}
+
+
+@pytest.mark.safety
+async def test_a_group_that_was_kept_alive_since_its_mark_is_notified_again(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    alive = {"pay1": KeptAlive(NOW + 5 * DAY, NOW + 6 * DAY)}
+    plan = await story.plan(NOW + 9 * DAY, kept_alive=alive)
+    assert (plan.group_ids, waiting(plan)) == ([], ["pay1"])
+    assert story.notify(plan, NOW + 9 * DAY + timedelta(minutes=5)).notified == {"pay": 1}
