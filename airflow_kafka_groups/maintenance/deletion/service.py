@@ -221,19 +221,11 @@ class DeletionRun:
         newest = journal.refresh(history)
         kept_alive = meant_to_stay(self.layout) if self.judged else {}
         unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, kept_alive, started_at)
-        excluded = (
-            ruled_out
-            | unnoticed
-            | in_use
-            | exclusions(
-                newest,
-                self.request_id,
-                now=started_at,
-                judged_at=plan.created_at if plan is not None and self.judged else None,
-                min_idle_seconds=least_idle_times(plan) if plan is not None else {},
-            )
-        )
-        excluded |= spare(kept_alive, started_at)
+        judged_at = plan.created_at if plan is not None and self.judged else None
+        idle = least_idle_times(plan) if plan is not None else {}
+        before = exclusions(newest, self.request_id, now=started_at, judged_at=judged_at, min_idle_seconds=idle)
+        excluded = ruled_out | unnoticed | in_use | before
+        excluded |= spare(kept_alive, started_at, judged_at or started_at, idle)
         if approval is not None:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:
