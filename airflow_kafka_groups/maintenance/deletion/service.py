@@ -219,7 +219,7 @@ class DeletionRun:
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
         newest = journal.refresh(history)
-        kept_alive = meant_to_stay(self.layout) if self.judged else {}
+        kept_alive = meant_to_stay(self.layout, cluster_id) if self.judged else {}
         unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, kept_alive, started_at)
         judged_at = plan.created_at if plan is not None and self.judged else None
         idle = least_idle_times(plan) if plan is not None else {}

@@ -14,6 +14,7 @@ from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
@@ -108,4 +109,16 @@ async def test_a_group_that_was_kept_alive_after_its_plan_is_spared_when_that_ef
     record.rename(record.with_name(f"{new_id(LATER)}-keep-alive-before.json"))
     now = Ticking(LATER + timedelta(hours=2))
     (outcome,) = (await delete_plan(admin, layout, plan, now=now)).report.outcomes
+    assert (outcome.outcome, outcome.code) == ("kept", "excluded")
+
+
+async def test_a_group_that_is_kept_alive_by_another_folder_of_the_cluster_is_spared(tmp_path: Path) -> None:
+    admin = FakeAdmin(log=(0, 10))
+    admin.add("a", ("t", 0, 0), protocol_type="")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
+    other = Layout(tmp_path, "prod_by_another_connection")
+    await keep_alive(admin, other, request, protects=lambda _: False, dry_run=False, now=lambda: LATER)
+    (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")
