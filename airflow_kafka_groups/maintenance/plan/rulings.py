@@ -102,5 +102,6 @@ def with_families(planned: PlannedGroups, names: Any) -> Any:
     known, found = set(ids), list[str]()
     for name in names:
         members = [group_id for group_id, family in zip(ids, families, strict=True) if family == name]
-        found += [name] if name in known or not members else members
+        # A group may be called like a family: then both are meant.
+        found += [*([name] if name in known or not members else []), *members]
     return found

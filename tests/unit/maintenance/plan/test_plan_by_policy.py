@@ -311,3 +311,9 @@ async def test_a_rule_by_topic_that_may_match_demands_its_approval_where_topics_
     admin.sees_topics = False
     plan = await plan_by(file, admin, tmp_path / "hidden", replace(BASE, allow_hidden_topics=True))
     assert plan.rules_to_approve == ["asked"]
+
+
+@pytest.mark.safety
+async def test_a_group_that_is_called_like_a_family_leaves_the_family_its_name(tmp_path: Path) -> None:
+    plan = await plan_by(policy_of(tmp_path, POLICY), world("job-1", "job-<number>"), tmp_path)
+    assert set(with_families(plan.planned, ["job-<number>"])) == {"job-1", "job-<number>"}
