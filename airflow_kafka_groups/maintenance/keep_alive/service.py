@@ -90,7 +90,8 @@ async def keep_alive(
     )
     began = now()
     listings = await admin.list_groups()
-    kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention)
+    cluster_id = await admin.cluster_id()
+    kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention, cluster_id)
     found: dict[str, GroupKeepAlive] = {}
     due: dict[str, Remedy] = {}
     for group_id in request.select(listings):
@@ -112,7 +113,7 @@ async def keep_alive(
             tag=TAG,
             facts={
                 KEPT_UNTIL: (began + clock.retention).isoformat(),
-                KAFKA_CLUSTER_ID: await admin.cluster_id(),
+                KAFKA_CLUSTER_ID: cluster_id,
             },
         )
         path = recorded.path
