@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -74,6 +75,27 @@ def read_policy_of(layout: Layout, plan_id: str) -> PolicyFile | None:
 
     source = policy_of_plan(layout, plan_id).file
     return None if source is None else open_policy("policy_file", source.path)
+
+
+def policy_reader(layout: Layout, plan_id: str) -> Callable[[], PolicyFile | None]:
+    """Return what reads a plan's policy file in any thread, so that it is read after the wait for a lease.
+
+    It is opened here, in the task's own thread, and read once: a file that is wrong fails before the wait.
+
+    :param layout: the paths of the cluster's files.
+    :param plan_id: the plan.
+
+    Raises ``PlanError`` and ``PolicyError``, as does what it returns.
+    """
+    from dataclasses import replace
+
+    from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
+
+    known = read_policy_of(layout, plan_id)
+    if known is None:
+        return lambda: None
+    path = open_path("policy_file", known.path)
+    return lambda: replace(load_policy(path), path=known.path)
 
 
 def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:

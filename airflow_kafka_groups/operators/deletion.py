@@ -232,7 +232,7 @@ class DeleteGroupsOperator(StoredOperator):
     ) -> Callable[[GuardedAdminClient], Awaitable[DeletionResult]]:
         """Read the arguments and return what to run."""
         from airflow_kafka_groups.hooks.floors import site_floors
-        from airflow_kafka_groups.hooks.storage import read_policy_of
+        from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest
         from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
         from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
@@ -243,7 +243,7 @@ class DeleteGroupsOperator(StoredOperator):
         if plan_id is not None:
             digest = check_digest("plan_digest", self.plan_digest)
             terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
-            policy = read_policy_of(layout, plan_id)
+            policy = policy_reader(layout, plan_id)
             return lambda admin: delete_by_plan(
                 admin, layout, plan_id, digest, request, approval=terms, floors=floors, policy=policy
             )

@@ -67,7 +67,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
-    from airflow_kafka_groups.hooks.storage import read_policy_of
+    from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.maintenance.checks import check_digest
     from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
     from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is deleted")
     floors = cluster.floors()
     plan = load_plan(layout, args.plan_id)
-    policy = read_policy_of(layout, args.plan_id)
+    policy = policy_reader(layout, args.plan_id)
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
     with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None, progress) as observer:
         request = _request(args, cluster, observer)

@@ -48,12 +48,21 @@ def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
     return {id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
 
 
-def spare(kept_alive: Mapping[str, KeptAlive], now: datetime) -> dict[str, Decision]:
-    """Return the groups that a keep-alive run keeps from being forgotten: whatever was planned, somebody wants them."""
+def spare(
+    kept_alive: Mapping[str, KeptAlive], now: datetime, judged_at: datetime, min_idle_seconds: Mapping[str, float]
+) -> dict[str, Decision]:
+    """Return the groups that a keep-alive run keeps from being forgotten: whatever was planned, somebody wants them.
+
+    :param kept_alive: the groups of keep-alive runs.
+    :param now: the time of day.
+    :param judged_at: when the plan was made; a group whose idle time counts from a run after that is not old enough.
+    :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
+    """
+    longest = max(min_idle_seconds.values(), default=0.0)
     return {
         id_: Decision(Action.KEEP, Reason.EXCLUDED, f"a keep-alive run of {kept.at.isoformat()} wants it to stay")
         for id_, kept in kept_alive.items()
-        if kept.until > now
+        if kept.until > now or _between(kept.at, judged_at) < min_idle_seconds.get(id_, longest)
     }
 
 

@@ -78,11 +78,14 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
     left = []
     for group in plan.groups:
         # Topics and clients are not in a plan: a rule that asks for them may match, and its strictest demands hold.
-        rule = matcher.rule_for(facts_of(group.group_id, file.owners, group_type=group.group_type)).rule
+        facts = facts_of(group.group_id, file.owners, group_type=group.group_type)
+        rule = matcher.rule_for(facts).rule
         if protected.protects(group.group_id):
             yield group.group_id, "protects it"
         elif (why := _stricter(group, rule, before.get(group.rule or ""))) is not None:
             yield group.group_id, f"rule {rule.name!r} {why}"
+        elif rule.notice_seconds and (rule.owner or facts.owner) != group.owner:
+            yield group.group_id, "it has another owner, who was not notified"
         else:
             left.append(_Ruled(group.group_id, group.idle_seconds, rule.name))
     for over in capped(left, plan.counts.get("found", 0), plan.policy.by_file(file))[1]:

@@ -6,24 +6,29 @@ argument says.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import read_notices
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.notice import why_not_noticed
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
-def kept_unnoticed(layout: Layout, plan: DeletionPlan, history: History, now: datetime) -> dict[str, Decision]:
+def kept_unnoticed(
+    layout: Layout, plan: DeletionPlan, history: History, kept_alive: Mapping[str, KeptAlive], now: datetime
+) -> dict[str, Decision]:
     """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
 
     :param layout: the paths of the cluster's files.
     :param plan: the plan.
     :param history: what the journal says of the cluster.
+    :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
     :param now: the time of day.
 
     Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
@@ -38,12 +43,15 @@ def kept_unnoticed(layout: Layout, plan: DeletionPlan, history: History, now: da
         signs = [parse_time(group.idle_since)] if group.idle_since is not None else []
         if (reset := resets.get(group.group_id)) is not None:
             signs.append(reset.at)
+        if (kept := kept_alive.get(group.group_id)) is not None:
+            signs.append(kept.at)
         why = why_not_noticed(
             notices.get(group.group_id),
             periods.get(group.rule or "", max(periods.values())),
             fingerprint=group.fingerprint,
             at=now,
             alive_at=max(signs, default=None),
+            owner=group.owner,
         )
         if why is not None:
             found[group.group_id] = Decision(Action.KEEP, Reason.NOT_NOTIFIED, why)

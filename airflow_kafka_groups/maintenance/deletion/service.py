@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -73,14 +73,15 @@ async def delete_by_plan(
     *,
     approval: ApprovalTerms | None = None,
     floors: SiteFloors = NO_FLOORS,
-    policy: PolicyFile | None = None,
+    policy: PolicyFile | Callable[[], PolicyFile | None] | None = None,
 ) -> DeletionResult:
     """Delete the groups of a plan that still are what the plan says.
 
     :param plan_digest: the plan's digest, as it was made or approved; another plan is refused.
     :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.
     :param floors: what the site demands, whatever the plan says. Default: nothing.
-    :param policy: the plan's policy file as it is now. A plan by a file is refused without it. Default: none.
+    :param policy: the plan's policy file as it is now, or what reads it when the lease is held. A plan by a file is
+        refused without it. Default: none.
 
     Raises ``PlanError``, ``BackupError``, ``SnapshotError``, ``JournalError``, ``StorageError`` or
     ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome,
@@ -106,7 +107,7 @@ async def delete_by_plan(
         plan=plan,
         judged=True,
         approval=floors.approval(approval, plan),
-        policy=policy,
+        policy=policy if callable(policy) else lambda: policy,
     )
     async with request.lease() as lease:
         await run.delete(lease)
@@ -122,7 +123,7 @@ class DeletionRun:
     :param plan: the plan; ``None`` for groups that were named and are not to be deleted after all, or in a dry run.
     :param judged: whether the plan was made by verdicts, so that idle times count.
     :param approval: when a person has to have approved the plan.
-    :param policy: the plan's policy file as it is now.
+    :param policy: returns the plan's policy file as it is now.
     :param decided: the outcomes of groups that are known before.
     :param order: all groups in the order of the report. Default: as expected.
     """
@@ -135,7 +136,7 @@ class DeletionRun:
     plan: DeletionPlan | None
     judged: bool = False
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
-    policy: PolicyFile | None = None
+    policy: Callable[[], PolicyFile | None] = lambda: None
     decided: Mapping[str, GroupOutcome] = field(default_factory=dict)
     order: Sequence[str] = ()
     _ready: _Ready = field(init=False)
@@ -199,7 +200,7 @@ class DeletionRun:
         journal = Journal(self.layout.base, cluster_id)
         history = read_history(self.layout, cluster_id)
         in_use = in_use_since(self.layout, plan) if plan is not None and self.judged else {}
-        ruled_out = kept_by_newer_policy(plan, self.policy, started_at) if plan is not None else {}
+        ruled_out = kept_by_newer_policy(plan, self.policy(), started_at) if plan is not None else {}
         backup = None if plan is None else _verified_backup(self.layout, plan, request.dry_run)
         facts = {
             "run_id": new_id(started_at),
@@ -219,21 +220,13 @@ class DeletionRun:
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
         newest = journal.refresh(history)
-        unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, started_at)
-        excluded = (
-            ruled_out
-            | unnoticed
-            | in_use
-            | exclusions(
-                newest,
-                self.request_id,
-                now=started_at,
-                judged_at=plan.created_at if plan is not None and self.judged else None,
-                min_idle_seconds=least_idle_times(plan) if plan is not None else {},
-            )
-        )
-        if self.judged:
-            excluded |= spare(meant_to_stay(self.layout), started_at)
+        kept_alive = meant_to_stay(self.layout, cluster_id) if self.judged else {}
+        unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, kept_alive, started_at)
+        judged_at = plan.created_at if plan is not None and self.judged else None
+        idle = least_idle_times(plan) if plan is not None else {}
+        before = exclusions(newest, self.request_id, now=started_at, judged_at=judged_at, min_idle_seconds=idle)
+        excluded = ruled_out | unnoticed | in_use | before
+        excluded |= spare(kept_alive, started_at, judged_at or started_at, idle)
         if approval is not None:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:

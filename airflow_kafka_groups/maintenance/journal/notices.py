@@ -123,6 +123,8 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, at: datetime) -> d
         before = notices.get(group.group_id)
         if before is None or not is_of_this_idle_time(before, group.fingerprint, parse_time(group.idle_since)):
             before = Notice(fingerprint=group.fingerprint, marked_at=at)
+        if before.owner != group.owner:
+            before = replace(before, notified_at=None)
         found[group.group_id] = replace(before, owner=group.owner)
     others = {group_id: notice for group_id, notice in notices.items() if group_id in stale}
     return {**others, **found}

@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.ids import ID, parse_time, time_of
+from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 log = logging.getLogger(__name__)
 
 WHAT = "keep-alive"
 TAG = f"{WHAT}-"
 KEPT_UNTIL = "kept_until"
+KAFKA_CLUSTER_ID = "kafka_cluster_id"
 _NAME = re.compile(rf"({ID})-{TAG}(before|result)\.json")
 _DONE = "changed"
 _EVER = datetime.min.replace(tzinfo=UTC)
@@ -42,12 +43,13 @@ class KeptAlive:
     until: datetime
 
 
-def last_kept(layout: Layout, since: datetime) -> dict[str, datetime]:
+def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = None) -> dict[str, datetime]:
     """Return when the last verified keep-alive of each group began.
 
     A damaged record counts for nothing: its groups are kept alive once more, which does no harm.
 
     :param since: only runs that began at this time or later.
+    :param kafka_cluster_id: the id that the brokers report: runs on another cluster prove nothing. Default: not known.
 
     Raises ``StorageError``.
     """
@@ -60,24 +62,45 @@ def last_kept(layout: Layout, since: datetime) -> dict[str, datetime]:
         except MaintenanceError as exc:
             log.warning("%s", exc)
             continue
+        if record.get(KAFKA_CLUSTER_ID, kafka_cluster_id) != kafka_cluster_id:
+            continue
         for group in record["groups"]:
             if group.get("outcome") == _DONE:
                 found[str(group["group_id"])] = time_of(run_id)
     return found
 
 
-def meant_to_stay(layout: Layout) -> dict[str, KeptAlive]:
+def meant_to_stay(layout: Layout, kafka_cluster_id: str | None = None) -> dict[str, KeptAlive]:
     """Return the groups of every recorded keep-alive run, also of interrupted ones: somebody wants them to stay.
+
+    :param layout: the paths of the cluster's files.
+    :param kafka_cluster_id: the id that the brokers report: runs on it that were recorded in other folders of the
+        storage count, too. Default: only this folder's runs.
 
     Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
     """
     found: dict[str, KeptAlive] = {}
-    for run_id, path in _runs(layout, "before"):
-        record = _read(path)
-        until = parse_time(record[KEPT_UNTIL])
-        for group in record["groups"]:
-            found[str(group["group_id"])] = KeptAlive(time_of(run_id), until)
+    for each in (layout, *(_others(layout) if kafka_cluster_id else ())):
+        for run_id, path in _runs(each, "before"):
+            record = _read(path)
+            if each is not layout and record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
+                continue
+            at, until = time_of(run_id), parse_time(record[KEPT_UNTIL])
+            for group in record["groups"]:
+                before = found.get(str(group["group_id"]), KeptAlive(at, until))
+                found[str(group["group_id"])] = KeptAlive(max(at, before.at), max(until, before.until))
     return found
+
+
+def _others(layout: Layout) -> Iterator[Layout]:
+    """Yield the other folders of the storage: other connections may lead to the same cluster."""
+    for name in list_names(layout.base):
+        if name == layout.cluster or not is_cluster_name(name):
+            continue
+        with storage_errors("read", layout.base):
+            is_file = (layout.base / name).is_file()
+        if not is_file:
+            yield Layout(layout.base, name)
 
 
 def _runs(layout: Layout, part: str, since: datetime = _EVER) -> Iterator[tuple[str, StoragePath]]:

@@ -20,7 +20,7 @@ from airflow_kafka_groups.cluster_admin.offsets_retention import OFFSETS_RETENTI
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.maintenance.keep_alive.broker_clock import BrokerClock, Remedy, remedy_for
-from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL, TAG, WHAT, last_kept
+from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_UNTIL, TAG, WHAT, last_kept
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.results import GroupKeepAlive, KeepAliveOutcome, KeepAliveReport
 from airflow_kafka_groups.maintenance.restore.changes import (
@@ -90,7 +90,8 @@ async def keep_alive(
     )
     began = now()
     listings = await admin.list_groups()
-    kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention)
+    cluster_id = await admin.cluster_id()
+    kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention, cluster_id)
     found: dict[str, GroupKeepAlive] = {}
     due: dict[str, Remedy] = {}
     for group_id in request.select(listings):
@@ -110,7 +111,10 @@ async def keep_alive(
             dry_run=dry_run,
             apply=partial(_apply, admin, due, request.assignors, dry_run, progress),
             tag=TAG,
-            facts={KEPT_UNTIL: (began + clock.retention).isoformat()},
+            facts={
+                KEPT_UNTIL: (began + clock.retention).isoformat(),
+                KAFKA_CLUSTER_ID: cluster_id,
+            },
         )
         path = recorded.path
         for result in recorded.results:

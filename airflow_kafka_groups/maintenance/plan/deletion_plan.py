@@ -31,6 +31,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import (
 )
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
+from airflow_kafka_groups.maintenance.policy.matching import demanding_approval
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 NAMED_BY_HAND = "explicit"
@@ -96,11 +97,12 @@ class DeletionPlan:
 
     @property
     def rules_to_approve(self) -> list[str]:
-        """The names of the rules with planned groups that demand an approval."""
+        """The names of the rules that demand an approval, and that decided about a planned group or may match it."""
         if not any(rule.approval for rule in self.policy.rules):
             return []
-        planned = set(self.planned.column("rule"))
-        return [rule.name for rule in self.policy.rules if rule.approval and rule.name in planned]
+        groups = list(zip(*(self.planned.column(name) for name in ("group_id", "group_type", "rule")), strict=True))
+        hidden = self.policy.allow_hidden_topics
+        return demanding_approval(self.policy.rules, groups, topics_hidden=hidden)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's header as docs/formats.md shows it."""

@@ -106,7 +106,9 @@ def make_plan(
             if (objection := doubt(group, verdict)) is not None:
                 against = keep(group.group_id, KeptName.DOUBT, objection)
             else:
-                against = keep_unnoticed(group, verdict, ruling.rule, notices or {}, resets)
+                against = keep_unnoticed(
+                    group, verdict, ruling.rule, notices or {}, resets, kept_alive or {}, ruled.owner(number)
+                )
         if against is not None:
             kept.append(against)
         elif group is not None:

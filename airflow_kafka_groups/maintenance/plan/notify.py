@@ -93,7 +93,8 @@ def notify_owners(
     """Mark what waits for a notice, and send one message to each owner of marked groups that has had none yet.
 
     A mark is durable before its message is sent. A message counts from when it was sent, and only if its sending did
-    not fail. Owners are independent of each other: one that cannot be notified does not hold the others up.
+    not fail; where the clock is behind, both count from when the plan was made. Owners are independent of each other:
+    one that cannot be notified does not hold the others up.
 
     :param layout: the paths of the cluster's files.
     :param plan: the plan.
@@ -106,7 +107,7 @@ def notify_owners(
     """
     book = NoticeBook(layout.base, plan.kafka_cluster_id)
     before = book.read()
-    marks = marked(before, plan, now())
+    marks = marked(before, plan, max(now(), plan.created_at))
     if marks != before and not dry_run:
         book.write(marks, now(), plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
@@ -118,7 +119,7 @@ def notify_owners(
             except Exception as exc:  # noqa: BLE001  # a notifier is anybody's code
                 done.failed[name] = type(exc).__name__  # its message may hold an address with a secret in it
                 continue
-            at = now()
+            at = max(now(), plan.created_at)
             marks = marks | {group_id: replace(marks[group_id], notified_at=at) for group_id in notice.groups}
             book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster, notified=name, contact=notice.contact)
         done.notified[name] = len(notice.groups)

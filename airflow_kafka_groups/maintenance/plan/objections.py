@@ -121,6 +121,8 @@ def keep_unnoticed(
     rule: Rule,
     notices: Mapping[str, Notice],
     resets: Mapping[str, IdleReset],
+    kept_alive: Mapping[str, KeptAlive],
+    owner: str | None,
 ) -> KeptGroup | None:
     """Keep a group whose rule demands a notice that its owner has not had for long enough.
 
@@ -129,11 +131,14 @@ def keep_unnoticed(
     :param rule: the rule that decides.
     :param notices: the marks, by group.
     :param resets: when idle times restarted, by the journal.
+    :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
+    :param owner: whose the group is.
     """
     if not rule.notice_seconds:
         return None
     reset, signs = resets.get(verdict.group_id), [verdict.idle_since]
     signs.append(None if reset is None else reset.at)
+    signs.append(None if (kept := kept_alive.get(verdict.group_id)) is None else kept.at)
     alive_at = max(sign for sign in signs if sign is not None)
     why = why_not_noticed(
         notices.get(verdict.group_id),
@@ -141,6 +146,7 @@ def keep_unnoticed(
         fingerprint=group.fingerprint,
         at=verdict.observed_at,
         alive_at=alive_at,
+        owner=owner,
     )
     if why is None:
         return None

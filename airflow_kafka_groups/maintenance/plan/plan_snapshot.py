@@ -59,7 +59,7 @@ def plan_snapshot(
         history=history,
         notes=(*notes, *others),
         owners=NO_OWNERS if file is None else file.owners,
-        kept_alive=meant_to_stay(layout),
+        kept_alive=meant_to_stay(layout, cluster_id),
         notices=read_notices(layout, cluster_id, bounded.rules),
     )
     return plan, save_plan(layout, plan)

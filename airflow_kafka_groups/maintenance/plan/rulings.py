@@ -50,13 +50,14 @@ class RuledGroups:
     def _rule(self, number: int) -> str | None:
         return self.rulings[number].rule.name if self._by_file else None
 
-    def _owner(self, number: int) -> str | None:
+    def owner(self, number: int) -> str | None:
+        """Return the owner of the group with this place among the verdicts."""
         return self.rulings[number].rule.owner or self._facts[number].owner
 
     def describe(self, kept: KeptGroup) -> KeptGroup:
         """Return a kept group with its rule, owner and family."""
         number = self._numbers[kept.group_id]
-        return replace(kept, rule=self._rule(number), owner=self._owner(number), family=self._facts[number].family)
+        return replace(kept, rule=self._rule(number), owner=self.owner(number), family=self._facts[number].family)
 
     def columns(self, numbers: Sequence[int], reasons: Sequence[str]) -> dict[str, list[Any]]:
         """Return the columns of planned groups.
@@ -66,7 +67,7 @@ class RuledGroups:
         """
         return {
             "rule": [self._rule(number) for number in numbers],
-            "owner": [self._owner(number) for number in numbers],
+            "owner": [self.owner(number) for number in numbers],
             "family": [self._facts[number].family for number in numbers],
             "reason": [
                 f"{reason}; rule {self._rule(number)!r}" if self._by_file else reason
@@ -82,7 +83,7 @@ class RuledGroups:
         """
         seen = utc_times(self._verdicts.table["first_seen_at"])
         members = [
-            Member(facts.group_id, facts.family, self._owner(number), number in planned, seen[number])
+            Member(facts.group_id, facts.family, self.owner(number), number in planned, seen[number])
             for number, facts in enumerate(self._facts)
             if facts.family is not None
         ]
@@ -101,5 +102,6 @@ def with_families(planned: PlannedGroups, names: Any) -> Any:
     known, found = set(ids), list[str]()
     for name in names:
         members = [group_id for group_id, family in zip(ids, families, strict=True) if family == name]
-        found += [name] if name in known or not members else members
+        # A group may be called like a family: then both are meant.
+        found += [*([name] if name in known or not members else []), *members]
     return found

@@ -10,7 +10,7 @@ rules take about a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -119,6 +119,31 @@ class RuleMatcher:
             approval=any(rule.approval for rule in every),
         )
         return Ruling(strictest, names)
+
+
+def demanding_approval(
+    rules: Sequence[Rule], groups: Collection[tuple[str, str, str | None]], *, topics_hidden: bool
+) -> list[str]:
+    """Return the names of rules that demand an approval of planned groups, or that may: they may have matched, too.
+
+    :param rules: the rules in order.
+    :param groups: each group's id, its type, and the name of the rule that decided.
+    :param topics_hidden: whether the topics of groups may not have been known.
+    """
+    place = {rule.name: number for number, rule in enumerate(rules)}
+    found = set()
+    for number, rule in enumerate(rules):
+        if not rule.approval or not rule.deletes:
+            continue
+        matches, match = _ids(rule), rule.match
+        for group_id, group_type, by in groups:
+            open_type = bool(match.types) and group_type == GroupType.UNKNOWN.value
+            undecided = match.clients or (match.topics and topics_hidden) or open_type
+            before = undecided and number < place.get(by or "", len(rules))
+            if by == rule.name or (before and (matches is None or matches(group_id))):
+                found.add(rule.name)
+                break
+    return [rule.name for rule in rules if rule.name in found]
 
 
 def _all(conditions: Sequence[_Condition], facts: GroupFacts) -> bool | None:

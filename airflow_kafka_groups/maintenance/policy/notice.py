@@ -39,6 +39,7 @@ def why_not_noticed(
     fingerprint: str,
     at: datetime,
     alive_at: datetime | None = None,
+    owner: str | None = None,
 ) -> str | None:
     """Return why a group must wait for its notice, ``None`` if it was given for long enough.
 
@@ -47,6 +48,7 @@ def why_not_noticed(
     :param fingerprint: of the offsets that it has now.
     :param at: the time at which the period must have passed.
     :param alive_at: the last sign of life that is known; a mark from before it does not count.
+    :param owner: whose the group is now; a message to another owner does not count. Default: nobody's.
     """
     if seconds <= 0:
         return None
@@ -56,7 +58,10 @@ def why_not_noticed(
         return f"it has lived since it was marked at {_shown(notice.marked_at)}: its owner has to be notified again"
     if notice.notified_at is None:
         return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"
-    passed = (at - notice.notified_at).total_seconds()
+    if notice.owner != owner:
+        return f"{notice.owner or 'nobody in particular'} was notified, and its owner is another one by now"
+    # A clock that went back between mark and message would make the message older than it is.
+    passed = (at - max(notice.marked_at, notice.notified_at)).total_seconds()
     if passed < seconds:
         return (
             f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of {seconds / 86_400:.3g} "

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID
+from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -85,6 +88,37 @@ async def test_a_plan_spares_a_group_that_was_kept_alive_since(tmp_path: Path, l
     at = LATER + later
     kept = await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: at)
     assert kept.counts["kept_alive"] == 1
+    (record,) = (layout.root / "changes").glob("*-before.json")
+    record.rename(record.with_name(f"{new_id(at)}-keep-alive-before.json"))  # its id has the machine's own time
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome == "deleted", "a" not in admin.groups) == (deleted, deleted)
     assert deleted or (outcome.code == "excluded" and "keep-alive" in outcome.reason)
+
+
+async def test_a_group_that_was_kept_alive_after_its_plan_is_spared_when_that_effect_is_over(tmp_path: Path) -> None:
+    """The brokers keep offsets for a minute here, and the plan waits for its approval for longer."""
+    admin = FakeAdmin(log=(0, 10))
+    admin.add("a", ("t", 0, 0), protocol_type="")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0, offsets_retention_minutes=1)
+    await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
+    (record,) = (layout.root / "changes").glob("*-before.json")
+    at = LATER + timedelta(minutes=1)
+    record.write_text(re.sub(r'"kept_until": "[^"]*"', f'"kept_until": "{at.isoformat()}"', record.read_text()))
+    record.rename(record.with_name(f"{new_id(LATER)}-keep-alive-before.json"))
+    now = Ticking(LATER + timedelta(hours=2))
+    (outcome,) = (await delete_plan(admin, layout, plan, now=now)).report.outcomes
+    assert (outcome.outcome, outcome.code) == ("kept", "excluded")
+
+
+async def test_a_group_that_is_kept_alive_by_another_folder_of_the_cluster_is_spared(tmp_path: Path) -> None:
+    admin = FakeAdmin(log=(0, 10))
+    admin.add("a", ("t", 0, 0), protocol_type="")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
+    other = Layout(tmp_path, "prod_by_another_connection")
+    await keep_alive(admin, other, request, protects=lambda _: False, dry_run=False, now=lambda: LATER)
+    (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
+    assert (outcome.outcome, outcome.code) == ("kept", "excluded")

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.hooks.storage import policy_reader
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
@@ -19,7 +21,7 @@ from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
 from tests.unit.maintenance.policy.files import policy_of
-from tests.unit.maintenance.scene import LATER, delete_plan, judge, layout_in, snapshot
+from tests.unit.maintenance.scene import LATER, delete_plan, judge, layout_in, request, snapshot
 
 POLICY = """\
     version: 1
@@ -127,3 +129,29 @@ async def test_a_rule_that_demands_an_approval_gets_one_whatever_the_run_says(tm
     del admin.groups["a1"], admin.groups["a2"]
     others = await plan_by(file, admin, tmp_path / "others")
     assert (others.rules_to_approve, NO_FLOORS.approval(never, others).rule) == ([], NEVER)
+
+
+class EditsWhileWaiting:
+    """Another run's lease, which is given back after an owner has edited the policy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    async def __aenter__(self) -> None:
+        policy_of(self.folder, POLICY.replace("rules:", "protect: a2\n    rules:"))
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+@pytest.mark.safety
+async def test_an_edit_while_the_deletion_waits_for_its_lease_counts(tmp_path: Path) -> None:
+    admin, file = world(), policy_of(tmp_path, POLICY)
+    plan, layout = await plan_by(file, admin, tmp_path), layout_in(tmp_path)
+    policy_of(tmp_path, POLICY)
+    waits = replace(request(), lease=lambda: EditsWhileWaiting(tmp_path))
+    read = policy_reader(layout, plan.plan_id)
+    report = (await delete_by_plan(admin, layout, plan.plan_id, plan.digest, waits, policy=read)).report
+    assert {item.group_id: item.outcome.value for item in report.outcomes} == {
+        "a1": "deleted", "a2": "kept", "b1": "deleted",
+    }  # fmt: skip

@@ -244,3 +244,10 @@ async def test_two_readings_are_some_seconds_apart(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     await run(cluster(a=simple()), tmp_path, "a", observe_seconds=12.5)
     assert slept[0] == 12.5
+
+
+async def test_a_run_on_another_cluster_proves_nothing_of_this_one(tmp_path: Path) -> None:
+    assert outcomes(await run(cluster(a=simple()), tmp_path, "a")) == {"a": "kept_alive"}
+    admin = cluster(a=simple())
+    admin.cluster = "another"
+    assert outcomes(await run(admin, tmp_path, "a")) == {"a": "kept_alive"}

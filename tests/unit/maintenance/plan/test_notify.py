@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, read_notices
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.notify import Notified, OwnerNotice, notify_owners
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.policy.notice import Notice, why_not_noticed
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
@@ -46,7 +49,9 @@ class Story:
         self.sent: list[OwnerNotice] = []
         self.idle_since = NOW - 9 * DAY
 
-    async def plan(self, at: datetime, **judged: Any) -> DeletionPlan:
+    async def plan(
+        self, at: datetime, kept_alive: Mapping[str, KeptAlive] | None = None, **judged: Any
+    ) -> DeletionPlan:
         summary = await take_snapshot(self.admin, self.layout, now=Ticking(at))
         reader = SnapshotReader(self.layout, summary.snapshot_id)
         policy = PlanPolicy(max_share=1.0).by_file(self.file)
@@ -57,6 +62,7 @@ class Story:
             at + timedelta(minutes=1),
             owners=self.file.owners,
             notices=read_notices(self.layout, CLUSTER_ID, policy.rules),
+            kept_alive=kept_alive,
         )
         save_plan(self.layout, plan)
         return plan
@@ -107,9 +113,9 @@ async def test_a_group_that_lived_since_its_mark_is_notified_again(tmp_path: Pat
     story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
     plan = await story.plan(NOW + 5 * DAY, idle_since=NOW + 3 * DAY)
     assert waiting(plan) == ["pay1", "web1"], "the offsets are the same, and somebody was there in between"
-    later = story.notify(plan, NOW + 5 * DAY)
+    later = story.notify(plan, NOW + 5 * DAY + timedelta(minutes=5))
     assert (later.marked, later.notified) == (2, {"pay": 1, "web": 1})
-    assert NoticeBook(tmp_path, CLUSTER_ID).read()["pay1"].marked_at == NOW + 5 * DAY
+    assert NoticeBook(tmp_path, CLUSTER_ID).read()["pay1"].marked_at == NOW + 5 * DAY + timedelta(minutes=5)
 
 
 async def test_a_mark_goes_when_the_group_lives_and_stays_where_another_reason_keeps_it(tmp_path: Path) -> None:
@@ -190,3 +196,62 @@ def test_a_message_is_bounded_and_escaped() -> None:
     assert "… and 50 more" in context["text"]
     assert "<b>" not in context["html"]
     assert "&lt;b&gt;7" in context["html"]
+
+
+@pytest.mark.safety
+async def test_a_clock_that_is_behind_while_owners_are_notified_shortens_no_notice(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW - 5 * DAY)
+    assert waiting(await story.plan(NOW + timedelta(hours=1))) == ["pay1"]
+    assert waiting(await story.plan(NOW + 2 * DAY)) == ["pay1"], "counted from the plan by which it was marked"
+    assert (await story.plan(NOW + 2 * DAY + timedelta(minutes=1))).group_ids == ["pay1"]
+
+
+@pytest.mark.safety
+async def test_a_clock_that_goes_back_between_mark_and_message_shortens_no_notice(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    times = iter([NOW + timedelta(minutes=5), NOW + timedelta(minutes=5), NOW - 5 * DAY])
+    notify_owners(story.layout, await story.plan(NOW), story.sent.append, dry_run=False, now=lambda: next(times))
+    assert len(story.sent) == 1
+    assert waiting(await story.plan(NOW + timedelta(hours=1))) == ["pay1"]
+
+
+@pytest.mark.safety
+def test_a_message_from_before_its_mark_counts_from_the_mark() -> None:
+    odd = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW - 9 * DAY)
+    assert why_not_noticed(odd, 2 * 86_400.0, fingerprint="f", at=NOW + DAY, alive_at=NOW - DAY) is not None
+
+
+MOVED = POLICY.replace('"pay*"', '"other*"').replace('"web*"', '"*"')
+
+
+@pytest.mark.safety
+async def test_a_new_owner_has_to_be_notified_too(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    story.file = policy_of(tmp_path, MOVED)
+    plan = await story.plan(NOW + 3 * DAY)
+    assert (plan.group_ids, waiting(plan)) == ([], ["pay1"])
+    assert story.notify(plan, NOW + 3 * DAY + timedelta(minutes=5)).notified == {"web": 1}
+    assert waiting(await story.plan(NOW + 4 * DAY)) == ["pay1"]
+    assert (await story.plan(NOW + 6 * DAY)).group_ids == ["pay1"]
+
+
+@pytest.mark.safety
+async def test_an_owner_who_changes_after_the_plan_keeps_the_group(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    plan = await story.plan(NOW + 3 * DAY)
+    assert plan.group_ids == ["pay1"]
+    story.file = policy_of(tmp_path, MOVED)
+    assert await story.delete(plan, NOW + 3 * DAY + timedelta(minutes=5)) == {"pay1": ("kept", "policy")}
+
+
+@pytest.mark.safety
+async def test_a_group_that_was_kept_alive_since_its_mark_is_notified_again(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    alive = {"pay1": KeptAlive(NOW + 5 * DAY, NOW + 6 * DAY)}
+    plan = await story.plan(NOW + 9 * DAY, kept_alive=alive)
+    assert (plan.group_ids, waiting(plan)) == ([], ["pay1"])
+    assert story.notify(plan, NOW + 9 * DAY + timedelta(minutes=5)).notified == {"pay": 1}

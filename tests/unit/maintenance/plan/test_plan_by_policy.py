@@ -271,7 +271,8 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     first = await plan_by(file, admin, tmp_path)
     fingerprint = first.kept[0].fingerprint
     assert fingerprint is not None
-    mark = Notice(fingerprint=fingerprint, marked_at=NOW - timedelta(days=5), notified_at=NOW - timedelta(days=4))
+    times = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
+    mark = Notice(fingerprint=fingerprint, owner="someone", **times)
 
     async def planned(notice: Notice, history: History | None = None) -> list[str]:
         return (await plan_by(file, admin, tmp_path, notices={"told": notice}, history=history)).group_ids
@@ -279,5 +280,40 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     assert await planned(mark) == ["told"]
     assert await planned(replace(mark, notified_at=NOW - timedelta(days=2))) == []
     assert await planned(replace(mark, notified_at=None)) == []
+    assert await planned(replace(mark, owner="another")) == []
     assert await planned(replace(mark, fingerprint="0" * 64)) == []
     assert await planned(replace(mark, marked_at=NOW - timedelta(days=10))) == [], "it has been idle for 9 days only"
+
+
+UNDECIDED = """\
+    version: 1
+    rules:
+      - {name: asked, match: {groups: "a*", clients: "batch*"}, action: delete, idle: 1d, approval: always}
+      - {name: rest, action: delete, idle: 1d}
+    """
+
+
+@pytest.mark.safety
+async def test_a_rule_that_may_match_demands_its_approval(tmp_path: Path) -> None:
+    file = policy_of(tmp_path, UNDECIDED)
+    plan = await plan_by(file, world("a1", "b1"), tmp_path)
+    assert {group.group_id: group.rule for group in plan.groups} == {"a1": "rest", "b1": "rest"}
+    assert plan.rules_to_approve == ["asked"]
+    assert SiteFloors().approval(None, plan).rule == "always"
+    assert (await plan_by(file, world("b1"), tmp_path / "b")).rules_to_approve == [], "it cannot match b1"
+
+
+@pytest.mark.safety
+async def test_a_rule_by_topic_that_may_match_demands_its_approval_where_topics_are_hidden(tmp_path: Path) -> None:
+    file = policy_of(tmp_path, UNDECIDED.replace('clients: "batch*"', 'topics: "audit*"'))
+    assert (await plan_by(file, world("a1"), tmp_path)).rules_to_approve == []
+    admin = world("a1")
+    admin.sees_topics = False
+    plan = await plan_by(file, admin, tmp_path / "hidden", replace(BASE, allow_hidden_topics=True))
+    assert plan.rules_to_approve == ["asked"]
+
+
+@pytest.mark.safety
+async def test_a_group_that_is_called_like_a_family_leaves_the_family_its_name(tmp_path: Path) -> None:
+    plan = await plan_by(policy_of(tmp_path, POLICY), world("job-1", "job-<number>"), tmp_path)
+    assert set(with_families(plan.planned, ["job-<number>"])) == {"job-1", "job-<number>"}
