@@ -221,6 +221,7 @@ def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> It
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
     from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
+    from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
     from airflow_kafka_groups.maintenance.storage import utc_now
 
     try:
@@ -230,7 +231,9 @@ def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> It
         return
     if group_id in ruled_out:
         yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
-    unnoticed = kept_unnoticed(layout, plan, read_history(layout, plan.kafka_cluster_id), utc_now())
+    history = read_history(layout, plan.kafka_cluster_id)
+    kept_alive = meant_to_stay(layout, plan.kafka_cluster_id)
+    unnoticed = kept_unnoticed(layout, plan, history, kept_alive, utc_now())
     if group_id in unnoticed:
         yield Row("notice", "keeps", unnoticed[group_id].reason, _BY_PLAN[KeptName.NOTICE])
 
