@@ -98,8 +98,8 @@ def _others(layout: Layout) -> Iterator[Layout]:
         if name == layout.cluster or not is_cluster_name(name):
             continue
         with storage_errors("read", layout.base):
-            is_file = (layout.base / name).is_file()
-        if not is_file:
+            has_changes = (layout.base / name / CHANGES).exists()
+        if has_changes:
             yield Layout(layout.base, name)
 
 

@@ -88,7 +88,7 @@ async def test_a_plan_spares_a_group_that_was_kept_alive_since(tmp_path: Path, l
     at = LATER + later
     kept = await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: at)
     assert kept.counts["kept_alive"] == 1
-    (record,) = (layout.root / "changes").glob("*-before.json")
+    (record,) = (tmp_path / "prod" / "changes").glob("*-before.json")
     record.rename(record.with_name(f"{new_id(at)}-keep-alive-before.json"))  # its id has the machine's own time
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome == "deleted", "a" not in admin.groups) == (deleted, deleted)
@@ -103,7 +103,7 @@ async def test_a_group_that_was_kept_alive_after_its_plan_is_spared_when_that_ef
     plan, _ = await backed_up(admin, layout)
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0, offsets_retention_minutes=1)
     await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
-    (record,) = (layout.root / "changes").glob("*-before.json")
+    (record,) = (tmp_path / "prod" / "changes").glob("*-before.json")
     at = LATER + timedelta(minutes=1)
     record.write_text(re.sub(r'"kept_until": "[^"]*"', f'"kept_until": "{at.isoformat()}"', record.read_text()))
     record.rename(record.with_name(f"{new_id(LATER)}-keep-alive-before.json"))
