@@ -18,7 +18,7 @@ from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, parse_time, 
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 
 log = logging.getLogger(__name__)
 
@@ -97,9 +97,13 @@ def _others(layout: Layout) -> Iterator[Layout]:
     for name in list_names(layout.base):
         if name == layout.cluster or not is_cluster_name(name):
             continue
-        with storage_errors("read", layout.base):
-            has_changes = (layout.base / name / CHANGES).exists()
-        if has_changes:
+        try:
+            inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
+        except StorageError as exc:
+            if isinstance(exc.__cause__, NotADirectoryError):
+                continue
+            raise
+        if CHANGES in inside:
             yield Layout(layout.base, name)
 
 

@@ -82,3 +82,34 @@ def test_a_damaged_record_stops_a_plan_and_does_not_stop_keeping_alive(layout: L
     with pytest.raises(MaintenanceError):
         meant_to_stay(layout)
     assert last_kept(layout, AT[FIRST]) == {}
+
+
+def other_folder(layout: Layout) -> Layout:
+    """Write the record of another connection to the same cluster, and a file beside the folders."""
+    other = Layout(layout.base, "standby")
+    (layout.base / "standby" / "changes").mkdir(parents=True)
+    write(other, FIRST, "before", BEFORE.replace(b'"what"', b'"kafka_cluster_id": "k", "what"'))
+    (layout.base / "policy.yaml").write_bytes(b"version: 1\n")
+    return other
+
+
+def test_a_storage_that_denies_what_exists_hides_no_run(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Object stores answer ``exists`` with no where they failed."""
+    other_folder(layout)
+    monkeypatch.setattr(Path, "exists", lambda self: False)
+    assert set(meant_to_stay(layout, "k")) == {"a", "b"}
+    assert meant_to_stay(layout, "another") == {}
+
+
+def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = other_folder(layout)
+    iterdir = Path.iterdir
+
+    def broken(self: Path) -> object:
+        if self == other.root:
+            raise PermissionError(13, "denied")
+        return iterdir(self)
+
+    monkeypatch.setattr(Path, "iterdir", broken)
+    with pytest.raises(MaintenanceError, match="standby"):
+        meant_to_stay(layout, "k")
