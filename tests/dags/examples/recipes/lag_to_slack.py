@@ -1,4 +1,4 @@
-"""Tell a Slack channel which groups lag: shown in docs/howto/recipes.md."""
+"""Send a list of the groups that lag to a Slack channel: shown in docs/howto/recipes.md."""
 
 from __future__ import annotations
 
