@@ -114,8 +114,8 @@ def manifest(tmp_path: Path, cluster_id: str) -> SnapshotManifest:
 
 def test_only_what_was_appended_since_is_read(spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path) -> None:
     properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
-    before, after = f"{PREFIX}before", f"{PREFIX}after"
-    topic = f"{PREFIX}since"
+    # Names outside PREFIX: this cluster is shared, and the tests come in any order.
+    topic, before, after = "since-t", "since-before", "since-after"
     create_topics(kafka41.bootstrap, {topic: 1})
     commit_offsets(kafka41.bootstrap, {before: {(topic, 0): 1}})
     time.sleep(1)
