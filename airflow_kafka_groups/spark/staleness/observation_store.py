@@ -232,17 +232,9 @@ class ObservationStore:
 
     def _digests(self, files: Iterable[str]) -> dict[str, str]:
         """Return the SHA-256 of files, by their paths; one that cannot be read has none."""
-        # Spark spells paths in its own way, but not what begins with the partition.
-        by_place = {file.rpartition(f"/{_PARTITION}=")[2]: file for file in files}
-        if not by_place:
-            return {}
-        try:
-            skip = {"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"}
-            read = self._spark.read.format("binaryFile").options(**skip).load(list(by_place.values()))
-            hashed = read.select("path", F.sha2("content", 256).alias("sha256")).collect()
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{self._root} cannot be read: {first_line(exc)}") from exc
-        return {by_place[row["path"].rpartition(f"/{_PARTITION}=")[2]]: row["sha256"] for row in hashed}
+        wanted = list(files)
+        digests = zip(wanted, self._storage.sha256s(wanted), strict=True)
+        return {path: sha256 for path, sha256 in digests if sha256}
 
     def _discard(self, manifest: ObservationManifest) -> None:
         """Delete observations that do not match their manifest or their snapshot, the manifest first."""

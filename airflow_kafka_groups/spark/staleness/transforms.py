@@ -23,6 +23,7 @@ and structs stay out of the aggregates, since Spark hash-aggregates only values 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
@@ -45,8 +46,12 @@ def numbered(positions_of: Mapping[str, int]) -> Transform:
     """
 
     def number(observed: DataFrame) -> DataFrame:
-        places = observed.sparkSession.createDataFrame(list(positions_of.items()), "run_id string, sequence int")
-        return observed.join(F.broadcast(places), "run_id")
+        # From JSON: rows made in Python would start Python workers on the executors, for a second or two.
+        rows = F.from_json(F.lit(json.dumps(list(map(list, positions_of.items())))), "array<array<string>>")
+        place = F.explode(rows).alias("place")
+        places = observed.sparkSession.range(1, numPartitions=1).select(place)
+        named = places.select(F.col("place")[0].alias("run_id"), F.col("place")[1].cast("int").alias("sequence"))
+        return observed.join(F.broadcast(named), "run_id")
 
     return number
 
