@@ -105,15 +105,9 @@ class Cluster:
 
     def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
         """Run an async function with a connected client, and close the client."""
-        import asyncio
+        from airflow_kafka_groups.hooks.guard import run_with
 
-        client = self.client()
-
-        async def main() -> T:
-            async with client as admin:
-                return await function(admin)
-
-        return asyncio.run(main())
+        return run_with(self.client(), function)
 
     def lease(self, *, command: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
         """Build the lease of this cluster for ``async with``.

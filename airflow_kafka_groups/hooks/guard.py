@@ -6,9 +6,11 @@ operators are subject to the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
@@ -19,6 +21,8 @@ from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
 from airflow_kafka_groups.membership.brief import join_and_leave
 from airflow_kafka_groups.transport.base import Connector
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +82,21 @@ class GuardedAdminClient(AdminClient):
         for error in self._calls.refusals([group_id]).values():
             raise error
         await join_and_leave(self._calls.cluster, group_id, topics, assignors=assignors, connect=self._connect)
+
+
+def run_with(client: GuardedAdminClient, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
+    """Run an async function with a connected client, and close the client.
+
+    :param client: the client, not connected yet.
+    :param function: takes the client and returns an awaitable.
+
+    Returns the function's result, and raises what it raises. Not for use inside a running event loop.
+    """
+    found: list[T] = []  # not the task's result: asyncio.run formats all of that, a second for 60,000 groups
+
+    async def main() -> None:
+        async with client as admin:
+            found.append(await function(admin))
+
+    asyncio.run(main())
+    return found[0]

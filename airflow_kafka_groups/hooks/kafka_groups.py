@@ -148,21 +148,15 @@ class KafkaGroupsHook(BaseHook):
 
         :param function: takes the client and returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
         """
+        from airflow_kafka_groups.hooks.guard import run_with
+
         client = self.get_conn()  # in the caller's thread, the only one that can read Airflow's connections
 
-        found: list[T] = []  # not the task's result: asyncio.run formats all of that, a second for 60,000 groups
-
-        async def main() -> None:
-            async with client as admin:
-                found.append(await function(admin))
-
-        if _in_running_loop():
-            context = contextvars.copy_context()
-            with ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
-                pool.submit(context.run, lambda: asyncio.run(main())).result()
-        else:
-            asyncio.run(main())
-        return found[0]
+        if not _in_running_loop():
+            return run_with(client, function)
+        context = contextvars.copy_context()
+        with ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
+            return pool.submit(context.run, lambda: run_with(client, function)).result()
 
     def lease(self, *, owner: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
         """Build the lease of this cluster for ``async with``: the right to delete, held by one run at a time.
