@@ -70,6 +70,7 @@ COMMANDS: Mapping[str, Command] = {
     "apply": Command("apply", "Delete the groups of a plan (a dry run without --yes)"),
     "restore": Command("restore", "Restore offsets of a backup (a dry run without --yes)"),
     "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten (a dry run without --yes)"),
+    "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),
     "doctor": Command("doctor", "Examine a connection, its storage and this machine"),
     "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
 }

@@ -44,6 +44,14 @@ def test_every_operator_and_sensor_is_in_the_docs() -> None:
                     assert f"`{name}`" in text, name
 
 
+def test_the_example_of_metrics_is_a_dag() -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    parsed = DagBag(dag_folder=str(EXAMPLES.with_name("kafka_groups_metrics.py")))
+    assert parsed.import_errors == {}
+    assert list(parsed.dags["group_metrics"].task_dict) == ["group_metrics"]
+
+
 @pytest.mark.airflow
 def test_the_examples_run_on_a_real_cluster(
     kafka41: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from tests.reference.command_options import command_line_page
 from tests.reference.connection import connection_page
 from tests.reference.dag_parameters import dags_page
 from tests.reference.errors import errors_page
+from tests.reference.metrics import metrics_page
 from tests.reference.tasks import tasks_page
 
 PAGES_BY_NAME: Mapping[str, Callable[[], str]] = {
@@ -16,6 +17,7 @@ PAGES_BY_NAME: Mapping[str, Callable[[], str]] = {
     "connection-fields.md": connection_page,
     "dag-parameters.md": dags_page,
     "exceptions.md": errors_page,
+    "metrics.md": metrics_page,
     "operators.md": partial(tasks_page, "operators"),
     "sensors.md": partial(tasks_page, "sensors"),
 }

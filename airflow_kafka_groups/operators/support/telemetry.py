@@ -5,8 +5,10 @@ None of it may fail a task: the outcome of a deletion must be reported even if a
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,33 +17,65 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+    from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics, Numbers
     from airflow_kafka_groups.operators.support.base import StoredOperator
 
 log = logging.getLogger(__name__)
 
 PREFIX = "kafka_groups"
 MAX_LINEAGE_TOPICS = 1_000
+_LONGEST_STAT = 100
+_STAT = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_NOT_IN_STATS = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def gauges(cluster: str, values: Mapping[str, float | None]) -> None:
     """Send gauges ``kafka_groups.<cluster>.<name>``, tagged with the cluster. ``None`` is omitted."""
-    _send("gauge", cluster, values)
+    _send("gauge", cluster, ((name, value, {}) for name, value in values.items()))
 
 
 def counters(cluster: str, values: Mapping[str, float | None]) -> None:
     """Add to the counters ``kafka_groups.<cluster>.<name>``. 0 and ``None`` are omitted."""
-    _send("incr", cluster, {name: value for name, value in values.items() if value})
+    _send("incr", cluster, ((name, value, {}) for name, value in values.items() if value))
 
 
-def _send(kind: str, cluster: str, values: Mapping[str, float | None]) -> None:
+def gauges_of_groups(cluster: str, metrics: GroupMetrics) -> None:
+    """Send gauges for each group and family, ``group.<id>.<name>`` and ``family.<name>.<name>``, tagged with it."""
+    _send("gauge", cluster, _of_groups(metrics))
+
+
+def _of_groups(metrics: GroupMetrics) -> Iterator[tuple[str, float | None, Mapping[str, str]]]:
+    for group_id, numbers in metrics.groups.items():
+        yield from _numbers("group", group_id, numbers)
+    for family, (groups, numbers) in metrics.families.items():
+        yield f"family.{_stat_name(family)}.groups", groups, {"family": family}
+        yield from _numbers("family", family, numbers)
+    yield "group_metrics.omitted", metrics.omitted, {}
+
+
+def _numbers(kind: str, name: str, numbers: Numbers) -> Iterator[tuple[str, float | None, Mapping[str, str]]]:
+    stat, tags = f"{kind}.{_stat_name(name)}", {kind: name}
+    yield f"{stat}.lag", numbers.lag, tags
+    yield f"{stat}.seconds_since_movement", None if numbers.idle is None else round(numbers.idle, 3), tags
+    yield f"{stat}.days_to_expiry", None if numbers.expiry_days is None else round(numbers.expiry_days, 3), tags
+
+
+def _stat_name(name: str) -> str:
+    """Return a name that metrics may have, and that no other name has: a changed one ends with its digest."""
+    if len(name) <= _LONGEST_STAT and _STAT.fullmatch(name):
+        return name
+    return f"{_NOT_IN_STATS.sub('_', name)[:_LONGEST_STAT]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _send(kind: str, cluster: str, values: Iterable[tuple[str, float | None, Mapping[str, str]]]) -> None:
     try:
         from airflow.providers.common.compat.sdk import Stats
 
-        for name, value in values.items():
+        for name, value, tags in values:
             if value is not None:
-                # Plain statsd has no tags, so the name must distinguish clusters.
+                # Plain statsd has no tags, so the name must distinguish clusters and groups.
                 stat = f"{PREFIX}.{cluster.replace('.', '_')}.{name}"
-                getattr(Stats, kind)(stat, int(value), tags={"cluster": cluster})
+                getattr(Stats, kind)(stat, value, tags={"cluster": cluster, **tags})
     except Exception:
         log.warning("metrics could not be sent", exc_info=True)
 

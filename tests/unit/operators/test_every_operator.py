@@ -26,6 +26,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "DeleteGroupsOperator": {"storage_path": "/x", "group_ids": ["a"]},
     "DeleteGroupsSensor": {"group_ids": ["a"]},
     "DescribeGroupsOperator": {"group_ids": ["a"]},
+    "ExportGroupMetricsOperator": {"storage_path": "/x", "airflow_metrics": True},
     "FindCoordinatorsOperator": {},
     "FindCoordinatorsSensor": {"group_ids": ["a"]},
     "GroupOffsetsToSparkOperator": {"storage_path": "/x", "group_id": "a"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +16,14 @@ from airflow.sdk import Asset
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+from airflow_kafka_groups.operators.group_metrics import ExportGroupMetricsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.support.telemetry import dataset_name, gauges
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.reference.sent_metrics import SENT_METRICS
 from tests.unit.operators import scene
 
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
@@ -193,3 +197,99 @@ def test_a_group_that_lags_fails_the_task_if_it_has_to(admin: FakeAdmin) -> None
     assert ListGroupLagOperator(max_lag=6, **arguments).execute({})["lagging"] == 0
     with pytest.raises(GroupsFailedError, match="lag 6, must be at most 5"):
         ListGroupLagOperator(max_lag=5, **arguments).execute({})
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, float, dict[str, str]]]:
+    """Return the list of what is sent: kind, name, value and tags."""
+    from airflow.providers.common.compat.sdk import Stats
+
+    found: list[tuple[str, str, float, dict[str, str]]] = []
+    for method, kind in (("gauge", "gauge"), ("incr", "counter")):
+
+        def record(stat: str, value: float = 1, *, tags: dict[str, str], kind: str = kind) -> None:
+            found.append((kind, stat, value, tags))
+
+        monkeypatch.setattr(Stats, method, record)
+    return found
+
+
+def export(storage: Path, **arguments: Any) -> dict[str, Any]:
+    stored: dict[str, Any] = {"storage_path": str(storage), "cluster": scene.CLUSTER}
+    return ExportGroupMetricsOperator(task_id="m", airflow_metrics=True, **stored, **arguments).execute({})
+
+
+def test_the_reference_lists_what_operators_send(admin: FakeAdmin, tmp_path: Path, sent: list[Any]) -> None:
+    """Run every operator with metrics, and compare with the list in both directions."""
+    admin.groups |= {"etl-1": FakeGroup({T0: 5}), "etl-2": FakeGroup({T0: 5})}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=["a"])
+    expiring(tmp_path)
+    export(tmp_path)
+    planned = scene.plan(tmp_path, max_share=1.0)
+    backup = scene.back_up(tmp_path, planned)
+    scene.apply(tmp_path, planned)
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    RestoreDrillOperator(task_id="d", plan_id=backup["plan_id"], **stored).execute({})
+    ListGroupLagOperator(task_id="l").execute({})
+    listed = {re.sub(r"\\?<.*?\\?>", ".+", re.escape(each.name)): each for each in SENT_METRICS}
+    met: set[str] = set()
+    for kind, stat, _, tags in sent:
+        name = stat.split(".", 2)[2]  # kafka_groups.<cluster>.
+        matching = {pattern for pattern, each in listed.items() if re.fullmatch(pattern, name) and each.kind == kind}
+        assert matching, f"{name} is not in the reference"
+        assert tags["cluster"] in (scene.CLUSTER, "kafka_groups_default")
+        met |= matching
+    assert set(listed) - met == set(), "no operator sends it"
+
+
+def expiring(storage: Path) -> None:
+    """Add a forecast to the verdicts: their offsets expire a day after the snapshot."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    (path,) = (storage / scene.CLUSTER / "verdicts").glob("*/*.parquet")
+    rows = pq.read_table(str(path))
+    day = pc.cast(86_400_000_000, "duration[us]")
+    pq.write_table(rows.append_column("offsets_expire_by", pc.add(rows["observed_at"], day)), str(path))
+
+
+def test_the_list_names_every_operator_that_sends_metrics() -> None:
+    folder = Path(inspect.getfile(ExportGroupMetricsOperator)).parent
+    senders = {
+        name
+        for file in folder.glob("*.py")
+        if re.search(r"import .*(gauges|counters|emit_deletion)", text := file.read_text())
+        for name in re.findall(r"^class (\w+Operator)\(", text, re.MULTILINE)
+    }
+    assert senders == {each.operator for each in SENT_METRICS}
+
+
+def test_each_group_is_a_gauge_with_its_tags(tmp_path: Path, admin: FakeAdmin, sent: list[Any]) -> None:
+    admin.groups = {name: FakeGroup({T0: 5}) for name in ("team.app", "a b", "y" * 300)}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[])
+    sent.clear()
+    assert export(tmp_path)["groups"] == 3
+    lags = {tags["group"]: stat for _, stat, value, tags in sent if stat.endswith(".lag") and value == 5}
+    assert lags["team.app"] == "kafka_groups.prod.group.team.app.lag"
+    assert re.fullmatch(r"kafka_groups\.prod\.group\.a_b-[0-9a-f]{8}\.lag", lags["a b"])
+    (long,) = (stat for group, stat in lags.items() if group.startswith("yyy"))
+    assert len(long) < 150
+    assert sorted(stat for _, stat, *_ in sent if stat.endswith("days_to_expiry")) == []
+
+
+def test_airflow_takes_the_names_and_values(
+    tmp_path: Path, admin: FakeAdmin, received: Callable[[], dict[str, str]]
+) -> None:
+    admin.groups = {"é/b": FakeGroup({T0: 5}), "etl-1": FakeGroup({T0: 5}), "etl-2": FakeGroup({T0: 5})}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[])
+    received()
+    export(tmp_path)
+    found = received()
+    assert found["prod.group_metrics.omitted"] == "0|g"
+    (groups,) = (name for name in found if name.endswith(".groups"))
+    assert re.fullmatch(r"prod\.family\.etl-_number_-[0-9a-f]{8}\.groups", groups)
+    assert found[groups] == "2|g"
+    assert [value for name, value in found.items() if name.startswith("prod.group._") and name.endswith(".lag")] == [
+        "5|g"
+    ]
+    assert len(found) == 6

@@ -1,0 +1,51 @@
+"""Write the OpenMetrics file of a judged snapshot, for a scraper. No cluster is accessed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.hooks.arguments import read_integer
+
+COLUMNS = ("group_or_family", "groups", "lag", "since_movement_seconds", "expiry_days")
+_DEFAULT_GROUPS = 500
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    add_pattern_arguments(parser)
+    parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest judged one)")
+    parser.add_argument(
+        "--max-groups", metavar="N", help=f"most single groups, and most families (default: {_DEFAULT_GROUPS})"
+    )
+    parser.add_argument(
+        "--openmetrics-path", metavar="FILE", help="the file to replace; for node_exporter, one that ends with .prom"
+    )
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Write the file, if one is named, and show what is in it. A group that is left out makes the exit code 3."""
+    from airflow_kafka_groups.hooks.storage import open_path
+    from airflow_kafka_groups.maintenance.metrics.group_metrics import MAX_SERIES_GROUPS, metrics_of_snapshot
+    from airflow_kafka_groups.maintenance.metrics.openmetrics import write_openmetrics
+    from airflow_kafka_groups.maintenance.patterns import GroupFilter
+
+    given = _DEFAULT_GROUPS if args.max_groups is None else args.max_groups
+    most = read_integer("--max-groups", given, minimum=1, maximum=MAX_SERIES_GROUPS)
+    selected = GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
+    layout = Cluster(args).layout()
+    snapshot_id, metrics = metrics_of_snapshot(layout, args.snapshot_id, selected, most)
+    place = args.openmetrics_path
+    if place is not None:
+        text = place if "://" in place else os.path.abspath(place)
+        place = str(write_openmetrics(open_path("--openmetrics-path", text), layout.cluster, metrics))
+    rows = [(name, 1, *numbers) for name, numbers in metrics.groups.items()]
+    rows += [(name, count, *numbers) for name, (count, numbers) in metrics.families.items()]
+    summary = {"snapshot_id": snapshot_id, "omitted": metrics.omitted, "openmetrics_path": place}
+    out.write(Table("metrics", COLUMNS, rows), summary)
+    return ExitCode.INCOMPLETE if metrics.omitted else ExitCode.DONE

@@ -1,0 +1,48 @@
+"""The reference of the metrics, from the lists by which they are sent and written."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.maintenance.metrics.openmetrics import METRIC_FAMILIES, PREFIX
+from airflow_kafka_groups.operators.support import telemetry
+from tests.reference.markdown import page, table
+from tests.reference.sent_metrics import SENT_METRICS
+
+
+def metrics_page() -> str:
+    """Return the page."""
+    return page(
+        "Metrics",
+        "Every metric. [Metrics, assets, lineage](../howto/watch.md) shows how to turn them on.",
+        "## Airflow's metrics",
+        f"Sent through Airflow's `[metrics]`, to statsd or OpenTelemetry. A name begins with "
+        f"`{telemetry.PREFIX}.<cluster>.`, where the cluster is the operator's `cluster` or the connection's id, with "
+        "`_` for each dot. `cluster`, `group` and `family` are also tags, with the exact names. A group's or family's "
+        "name that is longer than 100 characters, or has others than letters, digits, `.`, `_` and `-`, is replaced by "
+        "one that ends with its digest.",
+        table(
+            ("name", "kind", "sent by", "meaning"),
+            [
+                (
+                    f"`{each.name}`",
+                    each.kind,
+                    f"[`{each.operator}`](operators.md#{each.operator.lower()})",
+                    each.meaning,
+                )
+                for each in SENT_METRICS
+            ],
+        ),
+        "## The OpenMetrics file",
+        "Written by [`ExportGroupMetricsOperator`](operators.md#exportgroupmetricsoperator) and "
+        "[`metrics`](command-line-options.md#metrics). All are gauges. A value that is not known has no sample.",
+        table(
+            ("name", "labels", "meaning"),
+            [
+                (
+                    f"`{PREFIX}_{each.name}`",
+                    ", ".join(f"`{label}`" for label in ("cluster", *each.labels)),
+                    each.help,
+                )
+                for each in METRIC_FAMILIES
+            ],
+        ),
+    )
