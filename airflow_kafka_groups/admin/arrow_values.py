@@ -92,3 +92,10 @@ def repeat(values: Any, ends: Any) -> Any:
     length = ends[-1].as_py() if len(ends) else 0
     kind = pa.run_end_encoded(ends.type, values.type)
     return pc.run_end_decode(pa.RunEndEncodedArray.from_buffers(kind, length, [None], children=[ends, values]))
+
+
+def release_unused() -> None:
+    """Return the memory that Arrow has freed to the system: its allocator keeps it, and a task's peak counts."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import fill_nulls, literal
+from airflow_kafka_groups.admin.arrow_values import fill_nulls, literal, release_unused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import BACKUPS
@@ -24,6 +25,9 @@ from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, Backup
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_json
+
+Entries = Mapping[str, BackupEntry]
+_NO_ENTRIES: Entries = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ class Backup:
     created_at: datetime
     path: str = ""
     rows: int
-    entries: Mapping[str, BackupEntry]
+    entries: Entries
     not_backed_up: Mapping[str, str]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,12 +62,15 @@ class Backup:
         }
 
 
-def load_backup(layout: Layout, plan_id: str) -> Backup:
-    """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``."""
-    backup = find_backup(layout, plan_id)
-    if backup is None:
+def load_backup(layout: Layout, plan_id: str, known: Entries = _NO_ENTRIES) -> Backup:
+    """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``.
+
+    :param known: entries to use for equal ones that are read, which saves their memory. Default: none.
+    """
+    found = _open(layout, plan_id, known)
+    if found is None:
         raise _none(layout, plan_id)
-    return backup
+    return found[0]
 
 
 def find_backup(layout: Layout, plan_id: str) -> Backup | None:
@@ -75,7 +82,7 @@ def find_backup(layout: Layout, plan_id: str) -> Backup | None:
     return None if found is None else found[0]
 
 
-def _open(layout: Layout, plan_id: str) -> tuple[Backup, StoragePath, bytes] | None:
+def _open(layout: Layout, plan_id: str, known: Entries = _NO_ENTRIES) -> tuple[Backup, StoragePath, bytes] | None:
     manifest = _manifest(layout, plan_id)
     if manifest is None:
         return None
@@ -99,7 +106,7 @@ def _open(layout: Layout, plan_id: str) -> tuple[Backup, StoragePath, bytes] | N
         raise BackupError(f"the manifest of backup {plan_id} is damaged: {type(exc).__name__}: {exc}") from exc
     if backup.plan_id != plan_id or backup.cluster != layout.cluster:
         raise BackupError(f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}")
-    entries = entries_of(path, data, backup)
+    entries = entries_of(path, data, backup, known)
     if len(entries) != groups:
         raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
     if both := entries.keys() & backup.not_backed_up.keys():
@@ -133,16 +140,22 @@ def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUp
     return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
 
 
-def entries_of(path: StoragePath, data: bytes, backup: Backup) -> dict[str, BackupEntry]:
-    """Return the groups in the file's bytes, each verified by its own rows."""
+def entries_of(path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES) -> dict[str, BackupEntry]:
+    """Return the groups in the file's bytes, each verified by its own rows.
+
+    :param known: as for ``load_backup``.
+    """
     entries: dict[str, BackupEntry] = {}
     rows = 0
     for block, of_block in _verified_blocks(path, data, backup):
         for entry in of_block:
             if entry.group_id in entries:
                 raise BackupError(f"{path} contains group {entry.group_id!r} twice")
-            entries[entry.group_id] = entry
+            of_memory = known.get(entry.group_id)
+            used = of_memory if of_memory is not None and of_memory == entry else entry
+            entries[used.group_id] = used
         rows += len(block.rows)
+        release_unused()
     if rows != backup.rows:
         raise BackupError(f"{path} has {rows} rows instead of {backup.rows}")
     return entries

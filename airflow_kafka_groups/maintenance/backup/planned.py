@@ -16,7 +16,7 @@ import io
 import logging
 from collections.abc import Mapping
 
-from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.admin.arrow_values import column, release_unused
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup.file import (
@@ -108,6 +108,7 @@ async def backup_groups(
     )
     data = await asyncio.to_thread(to_parquet, table, backup)
     del table, planned  # what is read back needs as much memory again
+    release_unused()
     return require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, data), plan)
 
 
@@ -180,13 +181,13 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     path = new_data_path(layout, backup.plan_id)
     create_file(path, data)
     manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
-    _require_same(backup.entries, entries_of(path, read_file(path) or b"", backup), str(path))
+    _require_same(backup.entries, entries_of(path, read_file(path) or b"", backup, backup.entries), str(path))
     try:
         create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
     except FileExistsAlreadyError:
         # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
         return load_backup(layout, backup.plan_id)
-    read_back = load_backup(layout, backup.plan_id)
+    read_back = load_backup(layout, backup.plan_id, backup.entries)
     _require_same(backup.entries, read_back.entries, read_back.path)
     return read_back
 

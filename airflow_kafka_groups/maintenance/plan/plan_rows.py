@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from airflow_kafka_groups.admin.arrow_values import column, literal
+from airflow_kafka_groups.admin.arrow_values import column, literal, release_unused
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS, RULE_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
@@ -246,10 +246,13 @@ def read_rows(data: bytes) -> tuple[PlannedGroups, KeptGroups]:
     if planned["place"].to_pylist() != list(range(len(planned))):
         raise ValueError("the places of the planned groups are not those of a list")
     kept = table.filter(pc.invert(is_planned))
-    return (
+    read = (
         PlannedGroups(planned.select(planned_schema().names).cast(planned_schema()).combine_chunks()),
         KeptGroups(kept.select(kept_schema().names).cast(kept_schema()).combine_chunks()),
     )
+    del table, planned, kept
+    release_unused()
+    return read
 
 
 def find_rows(data: bytes, group_id: str) -> list[PlannedGroup | KeptGroup]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any
 
-from airflow_kafka_groups.admin.arrow_values import as_column, column, literal
+from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, release_unused
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
@@ -119,4 +119,5 @@ def write_parquet(
             named = {**chunk, **{name: pa.repeat(literal(value), size) for name, value in constants.items()}}
             writer.write_table(pa.table([named[name] for name in schema.names], schema=schema))
             rows += size
+            release_unused()
     return rows
