@@ -204,7 +204,10 @@ class FakeAdmin(ClusterState):
         return self._results(wanted, self.delete_errors, delete)
 
     async def alter_consumer_group_offsets(
-        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+        *,
+        send_within: float | None = None,
     ) -> GroupResults[None]:
         wanted = commits_of(offsets)
         self._note("alter", wanted)

@@ -169,7 +169,7 @@ async def test_a_commit_that_no_broker_confirms_does_not_keep_alive(
 ) -> None:
     admin = cluster(a=simple(), c=FakeGroup({T0: 5}))
 
-    async def refuse(offsets: Mapping[str, Any]) -> GroupResults[None]:
+    async def refuse(offsets: Mapping[str, Any], **_: Any) -> GroupResults[None]:
         error = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
         return GroupResults([GroupResult(group_id, error=error) for group_id in offsets])
 
