@@ -131,7 +131,9 @@ async def test_a_group_that_is_kept_alive_by_another_folder_of_the_cluster_is_sp
 
 def begin_keep_alive(folder: Path, *group_ids: str, run: str = "20991231T000000Z-00000001", **facts: str) -> None:
     """Write what a keep-alive run records before it commits; by its clock, its effect is over."""
-    groups = [{"group_id": group_id, "before": [], "after": [], "skipped": {}, "kept": None} for group_id in group_ids]
+    groups: list[dict[str, Any]] = [
+        {"group_id": group_id, "before": [], "after": [], "skipped": {}, "kept": None} for group_id in group_ids
+    ]
     head = {"format": 1, "run_id": run, "what": "keep-alive", "dry_run": False, "cluster": folder.name, **facts}
     content = json.dumps({**head, "kept_until": "2001-01-01T00:00:00+00:00", "groups": groups})
     (folder / "changes").mkdir(exist_ok=True)
