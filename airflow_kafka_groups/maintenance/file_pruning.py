@@ -4,7 +4,8 @@ Files form sets: a snapshot is its manifest, rows, verdicts and observations; a 
 records and report; a change is its state before and its result. A set is removed completely or not at all. It is
 removed if it is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and
 consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
-its set.
+its set. The record of a keep-alive run ages from the end of its effect, and outlives the snapshots that show its
+groups: clean-ups spare these groups by it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
-from airflow_kafka_groups.contracts.ids import ID, time_of
+from airflow_kafka_groups.contracts.ids import ID, parse_time, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL
 from airflow_kafka_groups.maintenance.keep_alive.records import TAG as KEEP_ALIVE_TAG
 from airflow_kafka_groups.maintenance.report.html import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
@@ -82,18 +84,19 @@ class PruningLimits:
 
 @dataclass(slots=True)
 class FileSet:
-    """Files that belong together. ``foreign``: why they must not be removed."""
+    """Files that belong together. ``foreign``: why they must not be removed; ``until``: what they count for until."""
 
     kind: FileKind
     id: str
     files: list[StoragePath] = field(default_factory=list)
     folders: list[StoragePath] = field(default_factory=list)
     foreign: str | None = None
+    until: datetime | None = None
 
     @property
-    def made_at(self) -> datetime:
-        """The time in the id."""
-        return time_of(self.id)
+    def ages_from(self) -> datetime:
+        """The time in the id, or the end of what the files say, if it is later."""
+        return max(time_of(self.id), self.until or time_of(self.id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +147,7 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     for kind, days in limits.days.items():
         sets = find_sets(layout, kind)
         newest = {file_set.id for file_set in sets[-max(limits.keep_newest, 1) :]}
-        old = [
-            file_set for file_set in sets if file_set.id not in newest and now - file_set.made_at > timedelta(days=days)
-        ]
+        old = [one for one in sets if one.id not in newest and now - one.ages_from > _limit(one, days, limits)]
         gone = [file_set for file_set in old if file_set.foreign is None]
         foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}
         for file_set in gone:
@@ -156,6 +157,12 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         removed[kind.value] = tuple(file_set.id for file_set in gone)
         kept[kind.value] = len(sets) - len(gone)
     return PruneReport(dry_run=dry_run, removed=removed, files=files, kept=kept, foreign=foreign)
+
+
+def _limit(one: FileSet, days: float, limits: PruningLimits) -> timedelta:
+    """Return how old a set may get: the record of a keep-alive run outlives the snapshots that show its groups."""
+    of_snapshots = limits.days.get(FileKind.SNAPSHOT, 0.0) if one.until is not None else 0.0
+    return timedelta(days=max(days, of_snapshots))
 
 
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
@@ -181,11 +188,11 @@ def _add(file_set: FileSet, path: StoragePath, folder: str, is_folder: bool, clu
             file_set.files.append(inside)
         return
     file_set.files.append(path)
-    if (why := _why_foreign(path, folder, file_set.id, cluster)) is not None:
+    if (why := _why_foreign(path, folder, file_set, cluster)) is not None:
         file_set.foreign = why
 
 
-def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str | None:
+def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str) -> str | None:
     """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
     if folder == paths.REPORTS:
         with path.open("rb") as page:
@@ -197,11 +204,17 @@ def _why_foreign(path: StoragePath, folder: str, id_: str, cluster: str) -> str 
         content = read_json(path, "it", MaintenanceError, formats=_FORMATS.get(folder, (FORMAT,)))
     except MaintenanceError as error:
         return str(error)
+    id_ = file_set.id
     if folder == paths.AUDIT:
         same = id_ in (content.get("plan_id"), content.get("run_id"))
     else:
         name = _OWN_NAME[folder]
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
+    if KEPT_UNTIL in content:
+        try:
+            file_set.until = parse_time(content[KEPT_UNTIL])
+        except (TypeError, ValueError):
+            same = False
     return None if same else f"{path} is not what its name says"
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import PlanError, PolicyError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_flag, read_text
 from airflow_kafka_groups.links import report_url_of
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier, Context
 
     from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
+
+
+_SILENT = ("airflow.providers.apprise.",)
+"""Modules of notifiers that do not tell whether a message was sent: Apprise returns it, and Airflow's hook drops it."""
 
 
 class NotifyOwnersOperator(StoredOperator):
@@ -32,7 +37,8 @@ class NotifyOwnersOperator(StoredOperator):
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
     :param dry_run: mark and notify nobody, and return what would be sent. Default false (templated).
-    :param notifiers: Airflow's notifiers. Without any, nobody is notified, and what needs a notice is kept.
+    :param notifiers: Airflow's notifiers, which have to raise where a message could not be sent. Without any, nobody is
+        notified, and what needs a notice is kept.
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be notified,
@@ -60,6 +66,8 @@ class NotifyOwnersOperator(StoredOperator):
         self.plan_digest = plan_digest
         self.dry_run = dry_run
         self.notifiers = tuple(notifiers) if isinstance(notifiers, Sequence) else (notifiers,)
+        for notifier in self.notifiers:
+            _check_notifier(notifier)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Mark, notify, and record each notice."""
@@ -89,3 +97,16 @@ class NotifyOwnersOperator(StoredOperator):
                 raise PolicyError(f"{len(done.failed)} owner(s) could not be notified: {why}")
             self.log.warning("Nobody was notified, so their groups are kept: %s", why)
         return {"marked": done.marked, "notified": done.notified, "without_contact": done.without_contact}
+
+
+def _check_notifier(notifier: BaseNotifier) -> None:
+    """Raise ``ConfigurationError`` for a notifier whose failed message would count as sent."""
+    name = f"{type(notifier).__module__}.{type(notifier).__qualname__}"
+    if inspect.iscoroutinefunction(getattr(notifier, "notify", None)):
+        raise ConfigurationError(
+            "notifiers", name, "its notify() is a coroutine, which nobody awaits: make it a function"
+        )
+    if name.startswith(_SILENT):
+        raise ConfigurationError(
+            "notifiers", name, "it does not report a message that could not be sent: use one that raises"
+        )

@@ -157,9 +157,9 @@ class ModelAdmin(FakeAdmin):
         name = ("UNKNOWN_SERVER_ERROR", "NOT_COORDINATOR", "GROUP_AUTHORIZATION_FAILED")[fault.arg % 3]
         return GroupResults(GroupResult(id_, error=broker_error(name)) for id_ in ids)
 
-    async def alter_consumer_group_offsets(self, offsets: Any) -> GroupResults[None]:
+    async def alter_consumer_group_offsets(self, offsets: Any, **more: Any) -> GroupResults[None]:
         due = await self._begin("alter")
-        results = await super().alter_consumer_group_offsets(offsets)
+        results = await super().alter_consumer_group_offsets(offsets, **more)
         for group_id in offsets:
             self.world.changed[group_id] = self.world.clock
             self.world.commits[group_id].append(self.world.clock)

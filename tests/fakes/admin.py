@@ -16,7 +16,12 @@ from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of
 from airflow_kafka_groups.admin.lag import GroupLag
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
-from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError, UnexpectedGroupTypeError
+from airflow_kafka_groups.exceptions import (
+    IncompleteListingError,
+    KafkaGroupsError,
+    NotSentError,
+    UnexpectedGroupTypeError,
+)
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint, sha256_of
 from airflow_kafka_groups.models import (
     Broker,
@@ -204,10 +209,15 @@ class FakeAdmin(ClusterState):
         return self._results(wanted, self.delete_errors, delete)
 
     async def alter_consumer_group_offsets(
-        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+        *,
+        send_within: float | None = None,
     ) -> GroupResults[None]:
         wanted = commits_of(offsets)
         self._note("alter", wanted)
+        if send_within is not None and send_within <= 0:
+            return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in wanted)
         return self._results(list(wanted), {}, lambda group_id: self._alter(group_id, wanted[group_id]))
 
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:

@@ -277,14 +277,19 @@ class AdminClient:
         await changes.delete_group_offsets(self._calls, group_id, partitions)
 
     async def alter_consumer_group_offsets(
-        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+        *,
+        send_within: float | None = None,
     ) -> GroupResults[None]:
         """Set committed offsets of groups that have no members; a group that does not exist is created.
 
         :param offsets: what to commit for which group.
+        :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
+            with ``NotSentError``: they were not touched. Default: until the call's deadline.
 
         Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
         UNKNOWN_MEMBER_ID means that the group has members. A lost answer is ``OutcomeUnknownError``. Groups that the
         client's policy refuses fail with its reason; raises what it raises.
         """
-        return await changes.alter_group_offsets(self._calls, offsets)
+        return await changes.alter_group_offsets(self._calls, offsets, send_within)

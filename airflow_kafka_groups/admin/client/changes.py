@@ -89,13 +89,16 @@ async def delete_group_offsets(calls: Calls, group_id: str, partitions: Iterable
 
 
 async def alter_group_offsets(
-    calls: Calls, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
+    calls: Calls,
+    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+    send_within: float | None = None,
 ) -> GroupResults[None]:
     """Set committed offsets of groups that have no members; groups that the policy refuses fail.
 
     Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
     that it works on at the same time.
     """
+    send_by = math.inf if send_within is None else clock.now() + send_within
     wanted = commits_of(offsets)
     refused = calls.refusals(wanted)
     done = _failed(refused)
@@ -105,7 +108,7 @@ async def alter_group_offsets(
     buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
 
     busy.sort(key=buckets.__getitem__)
-    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(busy)))
+    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(busy)), send_by)
     guess = calls.guess_coordinators(busy, buckets)
     results = {**await calls.ask_coordinators(busy, handler, guess=guess), **done}
     return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)

@@ -31,10 +31,12 @@ class AlterGroupOffsetsHandler(ChangingHandler):
 
     :param offsets: what to commit for which group.
     :param connections: to each broker.
+    :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     """
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
     connections: int = 1
+    send_by: float = math.inf
     api: ClassVar[Api] = OFFSET_COMMIT
     batch_size: ClassVar[int] = 1
 

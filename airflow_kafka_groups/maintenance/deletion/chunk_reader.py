@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
@@ -38,7 +38,7 @@ class ChunkReader:
 
     :param listings: a complete listing of all groups, made at the start of this run.
     :param entries: what is backed up, by group id.
-    :param excluded: groups that are kept whatever is found, with the reason.
+    :param excluded: groups that are kept whatever is found, with the reason; others may be added to it.
     :param max_age: the seconds for which a reading may be deleted by.
     :param monotonic: returns seconds that only grow.
     """
@@ -74,6 +74,15 @@ class ChunkReader:
             else:
                 held.append(of_decision(group_id, decision))
         return ChunkReading(send_by=send_by, read_at=self._monotonic(), safe=safe, expected=expected, held=held)
+
+    def spare(self, reading: ChunkReading) -> tuple[ChunkReading, list[GroupOutcome]]:
+        """Return the reading without the groups that were excluded since, and the outcomes of these."""
+        expected = [group for group in reading.expected if group.group_id not in self._excluded]
+        if len(expected) == len(reading.expected):
+            return reading, []
+        safe = {group.group_id: reading.safe[group.group_id] for group in expected}
+        spared = [of_decision(id_, self._excluded[id_]) for id_ in reading.safe if id_ not in safe]
+        return replace(reading, safe=safe, expected=expected), spared
 
     def _decide(
         self,

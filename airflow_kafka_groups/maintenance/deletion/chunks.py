@@ -6,7 +6,8 @@ For each chunk:
    nor before the pace allows it.
 2. The groups are described and their offsets read; the recheck decides about each, and what it kept is recorded at
    once. From here on the clock runs: ``max_read_age_seconds`` after the reading began no request to delete them leaves.
-3. The conditions of the first step are asked once more, and the stop switch.
+3. The conditions of the first step are asked once more, and the stop switch. Groups that somebody has begun to keep
+   alive meanwhile are kept.
 4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
 5. The lease is checked, the request sent, and given up as soon as the lease ends. No request leaves later than the
    lease was certain for when it was checked, even if the event loop is held up until then.
@@ -47,17 +48,12 @@ from airflow_kafka_groups.maintenance.protocols import GroupAdmin
 _READ_TRIES = 2
 
 
-def never() -> bool:
-    """Return false: the default of ``expired``."""
-    return False
-
-
 class ChunkedDeletion:
     """The deletion of the groups of one run.
 
     :param listings: a complete listing of all groups, made at the start of this run.
     :param entries: what is backed up, by group id.
-    :param excluded: groups that are kept whatever is found, with the reason.
+    :param excluded: groups that are kept whatever is found, with the reason; looked at again before each intent.
     :param journal: this run's entries.
     :param lease: the lease; ``None`` where none is taken.
     :param expired: whether it has become too late to delete.
@@ -75,7 +71,7 @@ class ChunkedDeletion:
         *,
         excluded: Mapping[str, Decision],
         lease: LeaseGuard | None = None,
-        expired: Callable[[], bool] = never,
+        expired: Callable[[], bool] = lambda: False,
         why_stopped: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._admin = admin
@@ -189,12 +185,15 @@ class ChunkedDeletion:
                 return done + [kept(group.group_id, Reason.UNREADABLE, f"reading failed: {reading}") for group in chunk]
             done.extend(reading.held)
             chunk = reading.expected
-            if self._request.dry_run:
+            if self._request.dry_run or not chunk:
                 return done + [would_delete(group.group_id) for group in chunk]
-            if not chunk:
-                return done
             if held := await self._held_back(chunk):
                 return done + held
+            reading, spared = self._reader.spare(reading)
+            await self._conclude(spared)
+            done.extend(spared)
+            if not (chunk := reading.expected):
+                return done
             if outcomes := await self._delete(reading):
                 return done + outcomes
             reading = None

@@ -66,6 +66,15 @@ def spare(
     }
 
 
+def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
+    """Return the groups of keep-alive runs that were recorded during a deletion; no clock decides about these.
+
+    :param kept_alive: the groups of these runs.
+    """
+    why = "a keep-alive run that began during the deletion wants it to stay"
+    return {group_id: Decision(Action.KEEP, Reason.EXCLUDED, why) for group_id in kept_alive}
+
+
 def _between(earlier: datetime, later: datetime) -> float:
     return (later - earlier).total_seconds()
 

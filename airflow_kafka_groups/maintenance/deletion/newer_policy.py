@@ -65,11 +65,12 @@ def _require_limits(plan: DeletionPlan, file: PolicyFile, now: datetime) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Ruled:
-    """A planned group with the newer rule."""
+    """A planned group with the newer rule, and those that may match, too."""
 
     group_id: str
     idle_seconds: float | None
     rule: str
+    undecided: tuple[str, ...]
 
 
 def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
@@ -79,15 +80,18 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
     for group in plan.groups:
         # Topics and clients are not in a plan: a rule that asks for them may match, and its strictest demands hold.
         facts = facts_of(group.group_id, file.owners, group_type=group.group_type)
-        rule = matcher.rule_for(facts).rule
+        rule, undecided = matcher.rule_for(facts)
+        owner = rule.owner or facts.owner
         if protected.protects(group.group_id):
             yield group.group_id, "protects it"
         elif (why := _stricter(group, rule, before.get(group.rule or ""))) is not None:
             yield group.group_id, f"rule {rule.name!r} {why}"
-        elif rule.notice_seconds and (rule.owner or facts.owner) != group.owner:
+        elif rule.notice_seconds and owner != group.owner:
             yield group.group_id, "it has another owner, who was not notified"
+        elif rule.notice_seconds and file.owners.contact_of(owner) != plan.policy.contact_of(owner):
+            yield group.group_id, "its owner has another contact, which was not notified"
         else:
-            left.append(_Ruled(group.group_id, group.idle_seconds, rule.name))
+            left.append(_Ruled(group.group_id, group.idle_seconds, rule.name, undecided))
     for over in capped(left, plan.counts.get("found", 0), plan.policy.by_file(file))[1]:
         yield over.group_id, "its caps leave it for a later plan"
 

@@ -15,8 +15,8 @@ from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.policy.matching import demands_by_rule
 from airflow_kafka_groups.maintenance.policy.notice import why_not_noticed
-from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
@@ -34,7 +34,7 @@ def kept_unnoticed(
     Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
     """
     rules = plan.policy.rules
-    periods = notice_periods(rules)
+    periods = demands_by_rule(rules, lambda rule: rule.notice_seconds)
     if not any(periods.values()):
         return {}
     notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
@@ -49,28 +49,11 @@ def kept_unnoticed(
             notices.get(group.group_id),
             periods.get(group.rule or "", max(periods.values())),
             fingerprint=group.fingerprint,
-            at=now,
+            at=min(now, plan.created_at),  # nobody looked later; and a clock may be ahead
             alive_at=max(signs, default=None),
             owner=group.owner,
+            contact=plan.policy.contact_of(group.owner),
         )
         if why is not None:
             found[group.group_id] = Decision(Action.KEEP, Reason.NOT_NOTIFIED, why)
-    return found
-
-
-def notice_periods(rules: tuple[Rule, ...]) -> dict[str, float]:
-    """Return the notice that the groups of each rule need, in seconds.
-
-    A rule before it that asks for topics or a last client may have matched, too: the longest notice counts.
-
-    :param rules: the rules in order.
-    """
-    found: dict[str, float] = {}
-    longest = 0.0
-    for rule in rules:
-        if not rule.deletes:
-            continue
-        found[rule.name] = max(longest, rule.notice_seconds)
-        if rule.match.topics or rule.match.clients or rule.match.types:
-            longest = found[rule.name]
     return found

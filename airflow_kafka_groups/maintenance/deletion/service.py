@@ -30,7 +30,7 @@ from airflow_kafka_groups.maintenance.deletion.approval import Approval, require
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
-from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions, spare
+from airflow_kafka_groups.maintenance.deletion.exclusions import exclude, exclusions, spare, spare_new
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, lease_record, other_leases
 from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.newer_snapshots import in_use_since
@@ -42,7 +42,7 @@ from airflow_kafka_groups.maintenance.deletion.stop_switch import why_stopped
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, settle, verify_deleted
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
-from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     NAMED_BY_HAND,
     DeletionPlan,
@@ -158,7 +158,7 @@ class DeletionRun:
             excluded=ready.excluded,
             lease=lease,
             expired=self._expired,
-            why_stopped=partial(self._why_stopped, ready.approval),
+            why_stopped=partial(self._why_stopped, ready),
         )
         warnings += other_leases([*listings, *ready.leases], self.request.lease_group_id)
         backed_up = ready.backup is not None
@@ -220,7 +220,8 @@ class DeletionRun:
         run = journal.begin(facts, request.now(), after=history)
         # A run without the lease, or with another one's name, may have gone on until now.
         newest = journal.refresh(history)
-        kept_alive = meant_to_stay(self.layout, cluster_id) if self.judged else {}
+        records = KeepAliveRecords(self.layout, cluster_id)
+        kept_alive = records.read() if self.judged else {}
         unnoticed = {} if plan is None else kept_unnoticed(self.layout, plan, newest, kept_alive, started_at)
         judged_at = plan.created_at if plan is not None and self.judged else None
         idle = least_idle_times(plan) if plan is not None else {}
@@ -231,15 +232,17 @@ class DeletionRun:
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:
             run.conclude(self.decided.values(), request.now())
-        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT), approval)
+        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT), approval, records)
 
-    def _why_stopped(self, approval: Approval | None) -> str | None:
-        """Return why the run ends: the stop switch, or an approval that is not the one by which it began."""
+    def _why_stopped(self, ready: _Ready) -> str | None:
+        """Return why the run ends: stop switch or another approval; exclude what somebody began to keep alive."""
         why = why_stopped(self.layout)
         if why is not None or self.plan is None:
             return why
         try:
-            same = require_approval(self.layout, self.plan, self.approval) == approval
+            if self.judged:
+                ready.excluded.update(spare_new(ready.kept_alive.read_new()))
+            same = require_approval(self.layout, self.plan, self.approval) == ready.approval
         except MaintenanceError as exc:
             return str(exc)
         return None if same else "the plan was approved once more during the run: clear the task to go by that answer"
@@ -278,10 +281,11 @@ class _Ready:
 
     facts: Mapping[str, Any]
     journal: RunJournal
-    excluded: Mapping[str, Decision]
+    excluded: dict[str, Decision]
     backup: Backup | None
     leases: Set[str]
     approval: Approval | None
+    kept_alive: KeepAliveRecords
 
 
 def _verified_backup(layout: Layout, plan: DeletionPlan, dry_run: bool) -> Backup | None:

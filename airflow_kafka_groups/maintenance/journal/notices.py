@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.contracts.ids import is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import list_names
@@ -106,13 +106,13 @@ def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[R
     return NoticeBook(layout.base, kafka_cluster_id).read()
 
 
-def marked(notices: Mapping[str, Notice], plan: DeletionPlan, at: datetime) -> dict[str, Notice]:
+def marked(notices: Mapping[str, Notice], plan: DeletionPlan) -> dict[str, Notice]:
     """Return the marks after a plan: its groups that wait for a notice get one, and groups that live lose theirs.
 
     :param notices: the marks before.
-    :param plan: the plan.
-    :param at: the time of day.
+    :param plan: the plan. Its snapshot's time is that of new marks, by the same clock as every later sign of life.
     """
+    at = time_of(plan.snapshot_id) if is_id(plan.snapshot_id) else plan.created_at
     stale = set(plan.group_ids)
     found: dict[str, Notice] = {}
     for group in plan.kept:
@@ -123,7 +123,7 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, at: datetime) -> d
         before = notices.get(group.group_id)
         if before is None or not is_of_this_idle_time(before, group.fingerprint, parse_time(group.idle_since)):
             before = Notice(fingerprint=group.fingerprint, marked_at=at)
-        if before.owner != group.owner:
+        if before.owner != group.owner or before.contact != plan.policy.contact_of(group.owner):
             before = replace(before, notified_at=None)
         found[group.group_id] = replace(before, owner=group.owner)
     others = {group_id: notice for group_id, notice in notices.items() if group_id in stale}
@@ -136,7 +136,8 @@ def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
         name: [None if (time := getattr(notices[group_id], name)) is None else time.isoformat() for group_id in ordered]
         for name in ("marked_at", "notified_at")
     }
-    plain = {name: [getattr(notices[group_id], name) for group_id in ordered] for name in ("fingerprint", "owner")}
+    names = ("fingerprint", "owner", "contact")
+    plain = {name: [getattr(notices[group_id], name) for group_id in ordered] for name in names}
     return {"groups": ordered, **plain, **times}
 
 
@@ -144,15 +145,17 @@ def _parse(entry: Entry) -> dict[str, Notice]:
     try:
         marks = entry.data["marks"]
         names = ("fingerprint", "owner", "marked_at", "notified_at")
+        contacts = marks.get("contact") or [None] * len(marks["groups"])  # earlier entries lack it
         return {
             str(group_id): Notice(
                 fingerprint=str(fingerprint),
                 owner=owner,
+                contact=contact,
                 marked_at=parse_time(marked_at),
                 notified_at=None if notified_at is None else parse_time(notified_at),
             )
-            for group_id, fingerprint, owner, marked_at, notified_at in zip(
-                marks["groups"], *(marks[name] for name in names), strict=True
+            for group_id, fingerprint, owner, marked_at, notified_at, contact in zip(
+                marks["groups"], *(marks[name] for name in names), contacts, strict=True
             )
         }
     except (KeyError, TypeError, ValueError, AttributeError) as exc:

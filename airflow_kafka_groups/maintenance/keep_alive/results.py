@@ -58,7 +58,7 @@ class KeepAliveReport:
     :param groups: one result for each group that was named or matches, sorted by id.
     :param clock: the retention and the margin.
     :param missing_brokers: brokers (and partitions of ``__consumer_offsets``) whose groups could not be listed.
-    :param path: the record of the results; ``None`` if no group was due.
+    :param path: the record of the results; ``None`` if all groups were kept alive recently enough.
     """
 
     groups: list[GroupKeepAlive]

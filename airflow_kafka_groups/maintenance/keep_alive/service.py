@@ -1,9 +1,10 @@
 """Keep groups alive: commit exactly the same offsets again, before the brokers forget them.
 
 In this order: list the groups; leave out those that are in use, of another kind or not due; read the offsets of the
-others; wait, so that a client that commits without membership shows itself; record what was read; read again, and keep
-away from every group that has members or moved; commit; read back. Where only a membership puts the brokers off, join
-and leave (if allowed), and read once more. Record the results.
+others; wait, so that a client that commits without membership shows itself; record what was read, and which groups are
+left alone; read again, and keep away from every group that has members or moved; commit, as long as that reading is not
+too old; read back. Where only a membership puts the brokers off, join and leave (if allowed), and read once more.
+Record the results.
 """
 
 from __future__ import annotations
@@ -19,8 +20,17 @@ from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.cluster_admin.offsets_retention import OFFSETS_RETENTION, OffsetsRetention
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.keep_alive.broker_clock import BrokerClock, Remedy, remedy_for
-from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_UNTIL, TAG, WHAT, last_kept
+from airflow_kafka_groups.maintenance.keep_alive.records import (
+    KAFKA_CLUSTER_ID,
+    KEPT_AT,
+    KEPT_UNTIL,
+    TAG,
+    WHAT,
+    last_kept,
+    latest_known_time,
+)
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.results import GroupKeepAlive, KeepAliveOutcome, KeepAliveReport
 from airflow_kafka_groups.maintenance.restore.changes import (
@@ -94,30 +104,37 @@ async def keep_alive(
     kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention, cluster_id)
     found: dict[str, GroupKeepAlive] = {}
     due: dict[str, Remedy] = {}
+    left: dict[str, str] = {}
     for group_id in request.select(listings):
         sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began)
         if isinstance(sorted_out, Remedy):
             due[group_id] = sorted_out
-        else:
-            found[group_id] = sorted_out
+            continue
+        found[group_id] = sorted_out
+        if sorted_out.outcome is not KeepAliveOutcome.NOT_DUE:  # such a group has a record that counts still
+            left[group_id] = sorted_out.reason
     path = None
-    if due:
+    if due or (left and not dry_run):  # a clean-up spares what is recorded, whatever was done about it
+        wanted_at = await asyncio.to_thread(latest_known_time, layout, began)
         recorded = await change_recorded(
             admin,
             layout,
             WHAT,
-            partial(_propose, admin, list(due), request.observe_seconds),
+            partial(_propose, admin, list(due), left, request.observe_seconds),
             protects=protects,
             dry_run=dry_run,
             apply=partial(_apply, admin, due, request.assignors, dry_run, progress),
             tag=TAG,
             facts={
-                KEPT_UNTIL: (began + clock.retention).isoformat(),
+                KEPT_AT: wanted_at.isoformat(),
+                KEPT_UNTIL: (wanted_at + clock.retention).isoformat(),
                 KAFKA_CLUSTER_ID: cluster_id,
             },
         )
         path = recorded.path
         for result in recorded.results:
+            if result.group_id in left:
+                continue
             done = result.outcome is ChangeOutcome.CHANGED
             found[result.group_id] = GroupKeepAlive(
                 group_id=result.group_id,
@@ -180,8 +197,12 @@ def _sort_out(
     return remedy
 
 
-async def _propose(admin: KeepAliveAdmin, group_ids: list[str], observe_seconds: float) -> list[Change]:
-    changes = []
+async def _propose(
+    admin: KeepAliveAdmin, group_ids: list[str], left: Mapping[str, str], observe_seconds: float
+) -> list[Change]:
+    changes = [Change(group_id=group_id, kept=reason) for group_id, reason in left.items()]
+    if not group_ids:
+        return changes
     for group_id, read in (await committed_of(admin, group_ids)).items():
         if read.error is not None or read.value is None:
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
@@ -202,7 +223,13 @@ async def _apply(
     changes: list[Change],
 ) -> list[ChangeResult]:
     results = await apply_changes(
-        admin, changes, dry_run=dry_run, rewrite=True, chunk_groups=_CHUNK_GROUPS, progress=progress
+        admin,
+        changes,
+        dry_run=dry_run,
+        rewrite=True,
+        chunk_groups=_CHUNK_GROUPS,
+        max_read_age_seconds=MAX_READ_AGE_SECONDS,
+        progress=progress,
     )
     proposed = {change.group_id: change for change in changes}
     written = [result for result in results if result.outcome is ChangeOutcome.CHANGED]

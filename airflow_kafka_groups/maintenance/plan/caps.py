@@ -27,6 +27,10 @@ class Ranked(Protocol):
     def rule(self) -> str | None:
         """The name of the rule that decides."""
 
+    @property
+    def undecided(self) -> Sequence[str]:
+        """The names of rules that may match, too: their caps count for it as well."""
+
 
 _Ranked = TypeVar("_Ranked", bound=Ranked)
 
@@ -67,20 +71,22 @@ def _capped_by_rule(
         for rule in policy.rules
         if rule.max_groups is not None or rule.max_share is not None
     }
-    taken: Counter[str | None] = Counter()
+    stale, taken = Counter[str](), Counter[str]()
     within, over = list[_Ranked](), list[KeptGroup]()
     for group in longest_first:
-        taken[group.rule] += 1
-        cap = caps.get(group.rule or "")
-        if cap is None or taken[group.rule] <= cap:
+        bound_by = [name for name in (group.rule or "", *group.undecided) if name in caps]
+        stale.update(bound_by)
+        full = next((name for name in bound_by if taken[name] >= caps[name]), None)
+        if full is None:
+            taken.update(bound_by)
             within.append(group)
         else:
-            reason = f"stale, but over the cap of {cap} group(s) of rule {group.rule!r}: left for a later plan"
+            reason = f"stale, but over the cap of {caps[full]} group(s) of rule {full!r}: left for a later plan"
             over.append(_over(group.group_id, reason))
     warnings = [
-        f"{taken[name]} groups are stale by rule {name!r}; its cap allows {cap} per plan"
+        f"{stale[name]} groups are stale by rule {name!r}; its cap allows {cap} per plan"
         for name, cap in caps.items()
-        if taken[name] > cap
+        if stale[name] > cap
     ]
     return within, over, warnings
 

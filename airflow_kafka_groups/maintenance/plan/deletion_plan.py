@@ -31,7 +31,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import (
 )
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
-from airflow_kafka_groups.maintenance.policy.matching import demanding_approval
+from airflow_kafka_groups.maintenance.policy.matching import demanding_approval, demands_by_rule
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 NAMED_BY_HAND = "explicit"
@@ -245,11 +245,11 @@ def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
 
 
 def least_idle_times(plan: DeletionPlan) -> dict[str, float]:
-    """Return the idle time that each planned group had to have, in seconds, by its rule."""
-    by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}
+    """Return the idle time that each planned group had to have, in seconds, by its rule and those that may match."""
+    by_rule = demands_by_rule(plan.policy.rules, lambda rule: rule.min_idle_seconds)
     longest = plan.policy.longest_idle_seconds
     rules = plan.planned.column("rule")
-    return {group_id: by_rule.get(rule, longest) for group_id, rule in zip(plan.group_ids, rules, strict=True)}
+    return {group_id: by_rule.get(rule or "", longest) for group_id, rule in zip(plan.group_ids, rules, strict=True)}
 
 
 def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:

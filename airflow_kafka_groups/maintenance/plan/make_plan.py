@@ -106,14 +106,30 @@ def make_plan(
             if (objection := doubt(group, verdict)) is not None:
                 against = keep(group.group_id, KeptName.DOUBT, objection)
             else:
+                owner = ruled.owner(number)
                 against = keep_unnoticed(
-                    group, verdict, ruling.rule, notices or {}, resets, kept_alive or {}, ruled.owner(number)
+                    group,
+                    verdict,
+                    ruling.rule,
+                    notices or {},
+                    resets,
+                    kept_alive or {},
+                    owner,
+                    policy.contact_of(owner),
                 )
         if against is not None:
             kept.append(against)
         elif group is not None:
             candidates.append(
-                _Candidate(group.group_id, verdict.idle_seconds, number, group, ruling.rule.name, verdict.reason)
+                _Candidate(
+                    group_id=group.group_id,
+                    idle_seconds=verdict.idle_seconds,
+                    number=number,
+                    summary=group,
+                    rule=ruling.rule.name,
+                    undecided=ruling.undecided,
+                    reason=verdict.reason,
+                )
             )
     unjudged = max(manifest.groups - (len(judged) - strangers), 0)
     planned, over, warnings = capped(candidates, manifest.groups, policy)
@@ -181,13 +197,14 @@ def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetim
 
 
 class _Candidate(NamedTuple):
-    """A group that nothing speaks against: where its verdict is, what the snapshot has of it, and the rule."""
+    """A group that nothing speaks against: where its verdict is, what the snapshot has of it, and the rules."""
 
     group_id: str
     idle_seconds: float | None
     number: int
     summary: GroupSummary
     rule: str
+    undecided: tuple[str, ...]
     reason: str
 
 

@@ -107,7 +107,7 @@ def notify_owners(
     """
     book = NoticeBook(layout.base, plan.kafka_cluster_id)
     before = book.read()
-    marks = marked(before, plan, max(now(), plan.created_at))
+    marks = marked(before, plan)
     if marks != before and not dry_run:
         book.write(marks, now(), plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
@@ -120,7 +120,8 @@ def notify_owners(
                 done.failed[name] = type(exc).__name__  # its message may hold an address with a secret in it
                 continue
             at = max(now(), plan.created_at)
-            marks = marks | {group_id: replace(marks[group_id], notified_at=at) for group_id in notice.groups}
+            for group_id in notice.groups:
+                marks[group_id] = replace(marks[group_id], notified_at=at, contact=notice.contact)
             book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster, notified=name, contact=notice.contact)
         done.notified[name] = len(notice.groups)
     return done
@@ -132,7 +133,6 @@ def _messages(
     """Return one message for each owner of groups that wait and have had no notice."""
     waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
     periods = {rule.name: rule.notice_seconds for rule in plan.policy.rules}
-    contacts = plan.policy.contacts
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
     for group in waiting:
         if marks[group.group_id].notified_at is None:
@@ -141,7 +141,7 @@ def _messages(
     found = []
     for owner in sorted(of_owner, key=lambda owner: owner or ""):
         groups = of_owner[owner]
-        contact = contacts.get(owner or "", contacts.get(""))
+        contact = plan.policy.contact_of(owner)
         if contact is None:
             done.without_contact += len(groups)
             continue

@@ -123,6 +123,7 @@ def keep_unnoticed(
     resets: Mapping[str, IdleReset],
     kept_alive: Mapping[str, KeptAlive],
     owner: str | None,
+    contact: str | None,
 ) -> KeptGroup | None:
     """Keep a group whose rule demands a notice that its owner has not had for long enough.
 
@@ -133,6 +134,7 @@ def keep_unnoticed(
     :param resets: when idle times restarted, by the journal.
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
     :param owner: whose the group is.
+    :param contact: where its owner is notified.
     """
     if not rule.notice_seconds:
         return None
@@ -147,6 +149,7 @@ def keep_unnoticed(
         at=verdict.observed_at,
         alive_at=alive_at,
         owner=owner,
+        contact=contact,
     )
     if why is None:
         return None

@@ -148,6 +148,13 @@ class PlanPolicy:
             contacts={**file.owners.contacts, **({"": contact} if (contact := file.owners.default_contact) else {})},
         )
 
+    def contact_of(self, owner: str | None) -> str | None:
+        """Return where to notify an owner, ``None`` if that is not known.
+
+        :param owner: the owner; ``None`` for groups without one.
+        """
+        return self.contacts.get(owner or "", self.contacts.get(""))
+
     @property
     def groups(self) -> GroupFilter:
         """The three lists of patterns as one filter, including the groups that are always protected."""

@@ -121,6 +121,23 @@ class RuleMatcher:
         return Ruling(strictest, names)
 
 
+def demands_by_rule(rules: Sequence[Rule], demand: Callable[[Rule], float]) -> dict[str, float]:
+    """Return what the groups of each deleting rule need: the most that it, or a rule that may match too, demands.
+
+    :param rules: the rules in order.
+    :param demand: returns what a rule demands, such as its notice period.
+    """
+    found: dict[str, float] = {}
+    longest = 0.0
+    for rule in rules:
+        if not rule.deletes:
+            continue
+        found[rule.name] = max(longest, demand(rule))
+        if rule.match.topics or rule.match.clients or rule.match.types:
+            longest = found[rule.name]
+    return found
+
+
 def demanding_approval(
     rules: Sequence[Rule], groups: Collection[tuple[str, str, str | None]], *, topics_hidden: bool
 ) -> list[str]:

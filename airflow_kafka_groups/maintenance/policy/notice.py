@@ -11,15 +11,17 @@ class Notice:
     """The mark of one group.
 
     :param fingerprint: of its committed offsets when it was marked.
-    :param marked_at: when it was marked.
+    :param marked_at: when it was seen stale: the time of the snapshot whose plan marked it.
     :param notified_at: when its owner was notified; ``None``: not yet.
     :param owner: whom; ``None`` where the group has no owner, and the default contact was notified.
+    :param contact: where; ``None``: not yet, or by a version that did not record it.
     """
 
     fingerprint: str
     marked_at: datetime
     notified_at: datetime | None = None
     owner: str | None = None
+    contact: str | None = None
 
 
 def is_of_this_idle_time(notice: Notice, fingerprint: str, alive_at: datetime | None) -> bool:
@@ -40,6 +42,7 @@ def why_not_noticed(
     at: datetime,
     alive_at: datetime | None = None,
     owner: str | None = None,
+    contact: str | None = None,
 ) -> str | None:
     """Return why a group must wait for its notice, ``None`` if it was given for long enough.
 
@@ -49,6 +52,7 @@ def why_not_noticed(
     :param at: the time at which the period must have passed.
     :param alive_at: the last sign of life that is known; a mark from before it does not count.
     :param owner: whose the group is now; a message to another owner does not count. Default: nobody's.
+    :param contact: where its owner is notified now; a message to another place does not count.
     """
     if seconds <= 0:
         return None
@@ -60,6 +64,8 @@ def why_not_noticed(
         return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"
     if notice.owner != owner:
         return f"{notice.owner or 'nobody in particular'} was notified, and its owner is another one by now"
+    if notice.contact != contact:
+        return "its owner was notified somewhere else than the policy says by now, and has to be notified again"
     # A clock that went back between mark and message would make the message older than it is.
     passed = (at - max(notice.marked_at, notice.notified_at)).total_seconds()
     if passed < seconds:

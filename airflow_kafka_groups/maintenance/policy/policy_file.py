@@ -181,21 +181,29 @@ def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Ma
 
 
 def _keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:
-    """Yield the patterns of a keep file: one a line, with comments after ``#`` at the start of a line or a space."""
+    """Yield the patterns of a keep file: one a line, with comments after ``#`` at the start of a line or a space.
+
+    An id may contain what looks like a comment. Such a line counts in both readings: one keeps too much at worst.
+    """
     try:
         lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as exc:
         raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
     for number, line in enumerate(lines, 1):
-        pattern = "" if line.startswith("#") else line.partition(" #")[0].strip()
-        if not pattern:
-            continue
-        try:
-            check_patterns("pattern", [pattern])
-        except ConfigurationError as exc:
-            problems.found.append((number, f"{name}, line {number}: {exc}"))
-            continue
-        yield pattern
+        complete = line.strip()
+        pattern = "" if complete.startswith("#") else complete.partition(" #")[0].strip()
+        readings = [pattern] if pattern else []
+        if pattern != complete and complete[:2] not in ("#", "# "):
+            readings.append(complete)
+        valid, why = list[str](), list[str]()
+        for reading in readings:
+            try:
+                valid += check_patterns("pattern", [reading])
+            except ConfigurationError as exc:
+                why.append(str(exc))
+        if readings and not valid:
+            problems.found.append((number, f"{name}, line {number}: {why[0]}"))
+        yield from valid
 
 
 def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:

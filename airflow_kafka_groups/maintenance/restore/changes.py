@@ -12,22 +12,18 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
 from airflow_kafka_groups.exceptions import MissingAnswerError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
-from airflow_kafka_groups.models import (
-    GroupDescription,
-    GroupOffsets,
-    GroupState,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, OffsetAndMetadata, TopicPartition
 
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 _CHUNK_GROUPS = 1_000
@@ -39,9 +35,13 @@ class CommitAdmin(GroupAdmin, Protocol):
     """The part of ``AdminClient`` that this module uses."""
 
     async def alter_consumer_group_offsets(
-        self, offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], /
+        self,
+        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+        /,
+        *,
+        send_within: float | None = None,
     ) -> GroupResults[None]:
-        """Set committed offsets."""
+        """Set committed offsets. Past ``send_within`` seconds no request leaves."""
 
 
 class ChangeOutcome(StrEnum):
@@ -117,6 +117,7 @@ async def apply_changes(
     may_be_absent: bool = False,
     rewrite: bool = False,
     chunk_groups: int | None = None,
+    max_read_age_seconds: float | None = None,
     progress: Progress = ignore_progress,
 ) -> list[ChangeResult]:
     """Apply the changes in chunks, and return one result each, in order.
@@ -126,14 +127,17 @@ async def apply_changes(
     :param rewrite: also commit offsets that are committed already: the commit's time is what changes. Then the brokers
         must confirm each offset, since reading it back shows no difference. Default false.
     :param chunk_groups: the number of groups that are read, and then written, at once. Default 1,000.
+    :param max_read_age_seconds: the seconds after the reading of a chunk began, after which no commit of it leaves: who
+        commits without membership may have moved its groups meanwhile. Default: no limit.
     """
     size = chunk_groups or _CHUNK_GROUPS
+    one = partial(_apply_chunk, admin, dry_run, may_be_absent, rewrite, max_read_age_seconds)
     results: list[ChangeResult] = []
     under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
     try:
         for start in range(0, len(changes), size):
             chunk = changes[start : start + size]
-            under_way.append(asyncio.create_task(_apply_chunk(admin, chunk, dry_run, may_be_absent, rewrite)))
+            under_way.append(asyncio.create_task(one(chunk)))
             last = start + size >= len(changes)
             while under_way and (last or len(under_way) == _CHUNKS_AT_ONCE):
                 results += await under_way[0]
@@ -162,8 +166,14 @@ def name_of(where: TopicPartition) -> str:
 
 
 async def _apply_chunk(
-    admin: CommitAdmin, chunk: Sequence[Change], dry_run: bool, may_be_absent: bool, rewrite: bool
+    admin: CommitAdmin,
+    dry_run: bool,
+    may_be_absent: bool,
+    rewrite: bool,
+    max_age: float | None,
+    chunk: Sequence[Change],
 ) -> list[ChangeResult]:
+    read_at = clock.now()
     candidates = [change.group_id for change in chunk if change.kept is None]
     described, now = await read_groups(admin, candidates) if candidates else (GroupResults[GroupDescription](()), {})
     results: dict[str, ChangeResult] = {}
@@ -181,12 +191,16 @@ async def _apply_chunk(
         else:
             ready[change.group_id] = change
     if ready:
-        results |= await _write(admin, ready, rewrite)
+        send_within = None if max_age is None else max(read_at + max_age - clock.now(), 0.0)
+        results |= await _write(admin, ready, rewrite, send_within)
     return [results[change.group_id] for change in chunk]
 
 
-async def _write(admin: CommitAdmin, ready: Mapping[str, Change], rewrite: bool) -> dict[str, ChangeResult]:
-    done = await admin.alter_consumer_group_offsets({group_id: change.after for group_id, change in ready.items()})
+async def _write(
+    admin: CommitAdmin, ready: Mapping[str, Change], rewrite: bool, send_within: float | None
+) -> dict[str, ChangeResult]:
+    after = {group_id: change.after for group_id, change in ready.items()}
+    done = await admin.alter_consumer_group_offsets(after, send_within=send_within)
     now = await committed_of(admin, list(ready))
     results = {}
     for group_id, change in ready.items():

@@ -138,9 +138,9 @@ class TracingAdmin(GuardedAdminClient):
         self.tracer.at("delete")
         return await super().delete_consumer_groups(ids, **more)
 
-    async def alter_consumer_group_offsets(self, offsets: Any) -> GroupResults[None]:
+    async def alter_consumer_group_offsets(self, offsets: Any, **more: Any) -> GroupResults[None]:
         self.tracer.at("alter")
-        return await super().alter_consumer_group_offsets(offsets)
+        return await super().alter_consumer_group_offsets(offsets, **more)
 
 
 def work(job: Job) -> None:

@@ -101,7 +101,7 @@ def test_what_does_not_come_back_as_it_was_fails_the_drill(
     backup = back_up(tmp_path, group_ids=["a"])
     alter = admin.alter_consumer_group_offsets
 
-    async def alter_and_meddle(offsets: Any) -> Any:
+    async def alter_and_meddle(offsets: Any, **_: Any) -> Any:
         done = await alter(offsets)
         for group_id in offsets:
             admin.commit(group_id, "other", 0, 3)

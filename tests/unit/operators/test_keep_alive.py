@@ -43,7 +43,8 @@ def test_groups_are_kept_alive_and_the_others_named(admin: FakeAdmin, tmp_path: 
     assert (admin.joined, found["margin_seconds"], found["not_kept"]) == ({"classic": ["t"]}, 864_000.0, {})
     assert Path(found["result_path"]).name.endswith("-keep-alive-result.json")
     again = keep(tmp_path, include=["*"])
-    assert (again["counts"]["not_due"], again["result_path"]) == (2, None)
+    assert (again["counts"]["not_due"], len(admin.asked("alter"))) == (2, 2)
+    assert [group["group_id"] for group in json.loads(Path(again["result_path"]).read_text())["groups"]] == ["live"]
 
 
 def test_the_task_fails_for_a_group_that_will_be_forgotten_after_the_others_were_kept(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseNotifier
 
-from airflow_kafka_groups.exceptions import PlanError, PolicyError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.fakes.admin import FakeAdmin
@@ -135,3 +135,27 @@ def test_a_dry_run_notifies_nobody(
 def test_another_plan_is_refused(planned: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="digest differs"):
         notify(tmp_path, planned, plan_digest="0" * 64)
+
+
+class Unawaited(BaseNotifier):
+    """A notifier whose author mixed up the two methods: Airflow's ``__call__`` drops the coroutine."""
+
+    async def notify(self, context: Any) -> None:  # type: ignore[override]  # that is the mistake
+        raise AssertionError("nobody awaits it")
+
+
+class Silent(BaseNotifier):
+    """Airflow's notifier for Apprise, which does not look at the result."""
+
+    __module__ = "airflow.providers.apprise.notifications.apprise"
+
+    def notify(self, context: Any) -> None: ...
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("kind", "why"), [(Unawaited, "nobody awaits"), (Silent, "use one that raises")])
+def test_a_notifier_whose_failure_nobody_sees_is_refused(
+    kind: type[BaseNotifier], why: str, planned: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        notify(tmp_path, planned, notifiers=kind())

@@ -154,7 +154,7 @@ def test_a_change_that_does_not_read_back_fails(
     admin.groups = {"a": FakeGroup({T0: 5})}
     done = admin.alter_consumer_group_offsets
 
-    async def lost(offsets: Any) -> Any:
+    async def lost(offsets: Any, **_: Any) -> Any:
         results = await done(offsets)
         admin.commit("a", *T0, 6)
         return results

@@ -1,4 +1,4 @@
-"""A deletion leaves within the time it is given, or not at all: a slow broker must not make it come late."""
+"""A deletion or a commit leaves within the time it is given, or not at all: a slow broker must not make it late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import NotSentError
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
@@ -69,3 +70,20 @@ async def test_in_time_it_is_a_deletion_like_any_other() -> None:
         results = await admin.delete_consumer_groups(["g"], send_within=30)
         assert results["g"].ok
         assert fake.groups == set()
+
+
+async def test_a_commit_leaves_in_time_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = {"g": {TopicPartition("t", 0): OffsetAndMetadata(7)}}
+    async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
+        assert (await admin.alter_consumer_group_offsets(commit, send_within=30))["g"].ok
+        assert len(fake.requests(OFFSET_COMMIT)) == 1
+        slept = [0.0]
+        monkeypatch.setattr(clock, "now", lambda: 1_000 + slept[0])
+
+        def sleep_meanwhile(_broker: int, version: int, _request: Any) -> Any:
+            slept[0] = 3_600.0
+            return answers.offset_commit(version, {("t", 0): ErrorCode.coordinator_load_in_progress})
+
+        fake.control(OFFSET_COMMIT, sleep_meanwhile)
+        assert isinstance((await admin.alter_consumer_group_offsets(commit, send_within=15))["g"].error, NotSentError)
+        assert len(fake.requests(OFFSET_COMMIT)) == 2, "it is not tried again"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +17,9 @@ from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.models import GroupState, TopicPartition
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, Ticking
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -83,11 +85,14 @@ async def test_a_plan_spares_a_group_that_was_kept_alive_since(tmp_path: Path, l
     admin = FakeAdmin(log=(0, 10))
     admin.add("a", ("t", 0, 0), protocol_type="")
     layout = layout_in(tmp_path)
-    plan, _ = await backed_up(admin, layout)
-    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
     at = LATER + later
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
+    if at >= NOW:  # after the snapshot; before it, a newer snapshot would show that this clock is behind
+        plan, _ = await backed_up(admin, layout)
     kept = await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: at)
     assert kept.counts["kept_alive"] == 1
+    if at < NOW:
+        plan, _ = await backed_up(admin, layout)
     (record,) = (tmp_path / "prod" / "changes").glob("*-before.json")
     record.rename(record.with_name(f"{new_id(at)}-keep-alive-before.json"))  # its id has the machine's own time
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
@@ -120,5 +125,97 @@ async def test_a_group_that_is_kept_alive_by_another_folder_of_the_cluster_is_sp
     request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
     other = Layout(tmp_path, "prod_by_another_connection")
     await keep_alive(admin, other, request, protects=lambda _: False, dry_run=False, now=lambda: LATER)
+    (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
+    assert (outcome.outcome, outcome.code) == ("kept", "excluded")
+
+
+def begin_keep_alive(folder: Path, *group_ids: str, run: str = "20991231T000000Z-00000001", **facts: str) -> None:
+    """Write what a keep-alive run records before it commits; by its clock, its effect is over."""
+    groups: list[dict[str, Any]] = [
+        {"group_id": group_id, "before": [], "after": [], "skipped": {}, "kept": None} for group_id in group_ids
+    ]
+    head = {"format": 1, "run_id": run, "what": "keep-alive", "dry_run": False, "cluster": folder.name, **facts}
+    content = json.dumps({**head, "kept_until": "2001-01-01T00:00:00+00:00", "groups": groups})
+    (folder / "changes").mkdir(exist_ok=True)
+    (folder / "changes" / f"{run}-keep-alive-before.json").write_text(content)
+
+
+async def test_a_keep_alive_run_that_begins_during_a_deletion_is_heeded_before_the_next_request(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
+    for name in "abcd":
+        admin.add(name, ("t", 0, 0), protocol_type="")
+    plan, _ = await backed_up(admin, layout)
+    first = plan.group_ids[0]
+    others = [name for name in plan.group_ids if name != first]
+
+    def begin(call: str) -> None:
+        if call == "delete" and not (tmp_path / "prod" / "changes").exists():
+            begin_keep_alive(tmp_path / "prod", *others[:2])
+
+    admin.before = begin
+    report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert set(admin.groups) == set(others[:2])
+    assert report.kept_reasons == {"excluded": 2}
+    assert {outcome.reason for outcome in report.outcomes if outcome.code == "excluded"} == {
+        "a keep-alive run that began during the deletion wants it to stay"
+    }
+    (run,) = read_history(layout, CLUSTER_ID).runs
+    assert set(run.intents) == {first, others[2]}, "no intent names a group that was spared"
+
+
+async def test_a_run_recorded_between_reading_and_intent_spares_a_part_of_a_chunk(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
+    for name in "ab":
+        admin.add(name, ("t", 0, 0), protocol_type="")
+    plan, _ = await backed_up(admin, layout)
+
+    def begin(call: str) -> None:
+        if call == "describe":
+            begin_keep_alive(tmp_path / "prod", "a")
+
+    admin.before = begin
+    report = (await delete_plan(admin, layout, plan)).report
+    assert (set(admin.groups), report.counts["deleted"]) == ({"a"}, 1)
+
+
+async def test_a_record_that_cannot_be_read_during_a_deletion_stops_it(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 0), protocol_type="")
+    plan, _ = await backed_up(admin, layout)
+
+    def damage(call: str) -> None:
+        if call == "describe":
+            begin_keep_alive(tmp_path / "prod", "a")
+            (record,) = (tmp_path / "prod" / "changes").iterdir()
+            record.write_text("{")
+
+    admin.before = damage
+    report = (await delete_plan(admin, layout, plan)).report
+    assert (report.kept_reasons, set(admin.groups)) == ({"stopped": 1}, {"a"})
+
+
+async def test_a_keep_alive_worker_whose_clock_is_behind_is_heeded(tmp_path: Path) -> None:
+    """Its own time would say that the effect of its run was over long before the deletion."""
+    admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 0), protocol_type="")
+    plan, _ = await backed_up(admin, layout)
+    behind = NOW - timedelta(days=400)
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
+    await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False, now=lambda: behind)
+    (record,) = (tmp_path / "prod" / "changes").glob("*-before.json")
+    record.rename(record.with_name(f"{new_id(behind)}-keep-alive-before.json"))
+    (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
+    assert (outcome.outcome, outcome.code) == ("kept", "excluded")
+
+
+@pytest.mark.parametrize("facts", [{"members": 1}, {"protocol_type": "consumer"}], ids=["in use", "needs a membership"])
+async def test_a_group_that_a_keep_alive_run_left_alone_is_spared(tmp_path: Path, facts: dict[str, Any]) -> None:
+    admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 0), protocol_type="consumer")
+    plan, _ = await backed_up(admin, layout)
+    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 0}, **facts)
+    request = KeepAliveRequest(include=("a*",), observe_seconds=0)
+    await keep_alive(admin, layout, request, protects=lambda _: False, dry_run=False)
+    admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 0})
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")

@@ -15,7 +15,7 @@ from tests.fakes.groups import CLUSTER_ID, NOW
 
 MARKS = {
     "a": Notice(fingerprint="f", marked_at=NOW, owner="team"),
-    "b": Notice(fingerprint="g", marked_at=NOW, notified_at=NOW + timedelta(hours=1)),
+    "b": Notice(fingerprint="g", marked_at=NOW, notified_at=NOW + timedelta(hours=1), contact="b@example.com"),
 }
 
 
@@ -38,15 +38,16 @@ def test_the_newest_entry_says_everything(tmp_path: Path) -> None:
     assert book(tmp_path).read() == {}
 
 
-def test_an_entry_of_this_version_stays_readable(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("contact", "read"), [(b"", None), (b'"contact":["x@example.com"],', "x@example.com")])
+def test_entries_of_this_and_earlier_versions_stay_readable(contact: bytes, read: str | None, tmp_path: Path) -> None:
     folder = book(tmp_path).folder
     folder.mkdir(parents=True)
     (folder / "000001.json").write_bytes(
         b'{"format":2,"kind":"notices","at":"2026-03-01T12:00:00+00:00","plan_id":"p","marks":{"groups":["a"],'
-        b'"fingerprint":["f"],"owner":[null],"marked_at":["2026-03-01T12:00:00+00:00"],"notified_at":[null]},'
-        b'"previous":null}\n'
+        b'"fingerprint":["f"],"owner":[null],' + contact + b'"marked_at":["2026-03-01T12:00:00+00:00"],'
+        b'"notified_at":[null]},"previous":null}\n'
     )
-    assert book(tmp_path).read() == {"a": replace(MARKS["a"], owner=None)}
+    assert book(tmp_path).read() == {"a": replace(MARKS["a"], owner=None, contact=read)}
 
 
 def test_runs_of_the_journal_and_marks_are_apart(tmp_path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive, meant_to_stay
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveOutcome, KeepAliveReport
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
@@ -169,7 +171,7 @@ async def test_a_commit_that_no_broker_confirms_does_not_keep_alive(
 ) -> None:
     admin = cluster(a=simple(), c=FakeGroup({T0: 5}))
 
-    async def refuse(offsets: Mapping[str, Any]) -> GroupResults[None]:
+    async def refuse(offsets: Mapping[str, Any], **_: Any) -> GroupResults[None]:
         error = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
         return GroupResults([GroupResult(group_id, error=error) for group_id in offsets])
 
@@ -178,6 +180,55 @@ async def test_a_commit_that_no_broker_confirms_does_not_keep_alive(
     assert (outcomes(report), admin.joined) == ({"a": "failed", "c": "failed"}, {})
     assert set(report.problems()) == {"a", "c"}
     assert all(group.not_before is None for group in report.groups)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("slept", "outcome"), [(14, "kept_alive"), (16, "failed")])
+async def test_no_commit_leaves_by_a_reading_that_grew_old(
+    slept: float, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile a client that commits without membership may have moved the group."""
+    admin, now = cluster(a=simple()), [0.0]
+    monkeypatch.setattr(clock, "now", lambda: now[0])
+
+    def sleep(call: str) -> None:
+        if call == "describe":
+            now[0] += slept
+
+    admin.before = sleep
+    report = await run(admin, tmp_path, "a")
+    assert outcomes(report) == {"a": outcome}
+    assert (outcome == "failed") == ("in time" in report.groups[0].reason)
+
+
+@pytest.mark.parametrize("group", [FakeGroup(EXACT), simple(members=1)], ids=["needs a membership", "in use"])
+async def test_what_is_left_alone_is_recorded_without_being_read(tmp_path: Path, group: FakeGroup) -> None:
+    admin = cluster(a=group)
+    report = await run(admin, tmp_path, "a")
+    before, result = (json.loads(path.read_text()) for path in sorted((tmp_path / "prod" / "changes").iterdir()))
+    assert [(each["group_id"], each["before"]) for each in before["groups"]] == [("a", [])]
+    assert before["groups"][0]["kept"] == report.groups[0].reason
+    assert (result["counts"]["kept"], report.groups[0].not_before) == (1, None)
+    assert admin.call_names == ["list"]
+    dry = await run(admin, tmp_path / "dry", "a", dry_run=True)
+    assert (dry.path, (tmp_path / "dry").exists()) == (None, False)
+
+
+async def test_a_group_that_did_not_answer_is_recorded_all_the_same(tmp_path: Path) -> None:
+    admin = cluster()
+    admin.missing_brokers = {2: timeout()}
+    assert outcomes(await run(admin, tmp_path, "a")) == {"a": "missing"}
+    assert set(meant_to_stay(Layout(tmp_path, "prod"))) == {"a"}
+
+
+async def test_a_clock_that_is_behind_the_newest_snapshot_records_the_later_time(tmp_path: Path) -> None:
+    (tmp_path / "prod" / "manifests").mkdir(parents=True)
+    (tmp_path / "prod" / "manifests" / "20400101T000000Z-00000001.json").write_text("{}")
+    report = await run(cluster(a=simple()), tmp_path, "a")
+    later = datetime(2040, 1, 1, tzinfo=UTC)
+    assert meant_to_stay(Layout(tmp_path, "prod")) == {"a": KeptAlive(later, later + RETENTION)}
+    assert report.groups[0].not_before is not None
+    assert report.groups[0].not_before < later, "when it is due again is counted by the worker's own clock"
 
 
 async def test_a_group_that_does_not_exist_any_more_is_a_problem(tmp_path: Path) -> None:

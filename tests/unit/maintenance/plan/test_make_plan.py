@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
@@ -238,18 +238,7 @@ async def test_caps_take_the_longest_idle_and_say_so(tmp_path: Path) -> None:
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 60), st.floats(0.01, 1))
 def test_no_plan_is_larger_than_its_caps(stale: int, others: int, max_groups: int, max_share: float) -> None:
     groups = [
-        PlannedGroup(
-            group_id=f"g{number}",
-            group_type="classic",
-            protocol_type="consumer",
-            state="Empty",
-            partitions=1,
-            lag=None,
-            idle_since=None,
-            idle_seconds=float(number % 7),
-            reason="",
-            fingerprint="0" * 64,
-        )
+        SimpleNamespace(group_id=f"g{number}", idle_seconds=float(number % 7), rule=None, undecided=())
         for number in range(stale)
     ]
     found = stale + others

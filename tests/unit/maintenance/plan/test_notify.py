@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
+from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
@@ -115,7 +117,7 @@ async def test_a_group_that_lived_since_its_mark_is_notified_again(tmp_path: Pat
     assert waiting(plan) == ["pay1", "web1"], "the offsets are the same, and somebody was there in between"
     later = story.notify(plan, NOW + 5 * DAY + timedelta(minutes=5))
     assert (later.marked, later.notified) == (2, {"pay": 1, "web": 1})
-    assert NoticeBook(tmp_path, CLUSTER_ID).read()["pay1"].marked_at == NOW + 5 * DAY + timedelta(minutes=5)
+    assert NoticeBook(tmp_path, CLUSTER_ID).read()["pay1"].marked_at == NOW + 5 * DAY + timedelta(seconds=1)
 
 
 async def test_a_mark_goes_when_the_group_lives_and_stays_where_another_reason_keeps_it(tmp_path: Path) -> None:
@@ -220,6 +222,44 @@ async def test_a_clock_that_goes_back_between_mark_and_message_shortens_no_notic
 def test_a_message_from_before_its_mark_counts_from_the_mark() -> None:
     odd = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW - 9 * DAY)
     assert why_not_noticed(odd, 2 * 86_400.0, fingerprint="f", at=NOW + DAY, alive_at=NOW - DAY) is not None
+
+
+@pytest.mark.safety
+async def test_a_clock_that_is_ahead_while_groups_are_marked_hides_no_sign_of_life(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW + 3 * DAY)
+    plan = await story.plan(NOW + 6 * DAY, idle_since=NOW + DAY)
+    assert waiting(plan) == ["pay1"], "it had members after the snapshot that showed it stale"
+
+
+@pytest.mark.safety
+async def test_a_contact_that_was_corrected_is_notified_too(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", "web1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    ready = await story.plan(NOW + 3 * DAY)
+    assert set(ready.group_ids) == {"pay1", "web1"}
+    story.file = policy_of(tmp_path, POLICY.replace("pay@", "payments@"))
+    plan = await story.plan(NOW + 3 * DAY)
+    assert (plan.group_ids, waiting(plan)) == (["web1"], ["pay1"])
+    assert "somewhere else" in plan.kept[0].reason
+    outcomes = await story.delete(ready, NOW + 3 * DAY + timedelta(minutes=2))
+    assert outcomes == {"pay1": ("kept", "policy"), "web1": ("deleted", "safe")}
+    assert story.notify(plan, NOW + 3 * DAY + timedelta(minutes=5)).notified == {"pay": 1}
+    assert story.sent[-1].contact == "payments@example.com"
+    assert waiting(await story.plan(NOW + 4 * DAY)) == ["pay1"]
+    assert (await story.plan(NOW + 6 * DAY)).group_ids == ["pay1"]
+
+
+@pytest.mark.safety
+async def test_a_deletion_whose_clock_is_ahead_shortens_no_notice(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    story.notify(await story.plan(NOW), NOW)
+    plan = await story.plan(NOW + 5 * DAY)
+    book = NoticeBook(tmp_path, CLUSTER_ID)
+    marks = book.read()
+    book.write({"pay1": replace(marks["pay1"], notified_at=NOW + 4 * DAY)}, NOW)
+    kept = kept_unnoticed(story.layout, plan, History(), {}, NOW + 99 * DAY)
+    assert list(kept) == ["pay1"]
 
 
 MOVED = POLICY.replace('"pay*"', '"other*"').replace('"web*"', '"*"')

@@ -272,7 +272,7 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     fingerprint = first.kept[0].fingerprint
     assert fingerprint is not None
     times = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
-    mark = Notice(fingerprint=fingerprint, owner="someone", **times)
+    mark = Notice(fingerprint=fingerprint, owner="someone", contact="all@example.com", **times)
 
     async def planned(notice: Notice, history: History | None = None) -> list[str]:
         return (await plan_by(file, admin, tmp_path, notices={"told": notice}, history=history)).group_ids
@@ -281,6 +281,8 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     assert await planned(replace(mark, notified_at=NOW - timedelta(days=2))) == []
     assert await planned(replace(mark, notified_at=None)) == []
     assert await planned(replace(mark, owner="another")) == []
+    assert await planned(replace(mark, contact="al@example.com")) == []
+    assert await planned(replace(mark, contact=None)) == [], "the mark of a version that did not record it"
     assert await planned(replace(mark, fingerprint="0" * 64)) == []
     assert await planned(replace(mark, marked_at=NOW - timedelta(days=10))) == [], "it has been idle for 9 days only"
 
@@ -311,6 +313,35 @@ async def test_a_rule_by_topic_that_may_match_demands_its_approval_where_topics_
     admin.sees_topics = False
     plan = await plan_by(file, admin, tmp_path / "hidden", replace(BASE, allow_hidden_topics=True))
     assert plan.rules_to_approve == ["asked"]
+
+
+CAPPED = """\
+    version: 1
+    rules:
+      - {name: few, match: {topics: "audit*"}, action: delete, idle: 8d, max_groups: 1}
+      - {name: rest, action: delete, idle: 1d}
+    """
+
+
+@pytest.mark.safety
+async def test_a_rule_that_may_match_caps_and_demands_its_idle_time(tmp_path: Path) -> None:
+    file, admin = policy_of(tmp_path, CAPPED), world("a1", "a2", "a3")
+    assert len((await plan_by(file, admin, tmp_path)).groups) == 3, "their topics are known, and are others"
+    admin.sees_topics = False
+    plan = await plan_by(file, admin, tmp_path / "hidden", replace(BASE, allow_hidden_topics=True))
+    assert {group.group_id: group.rule for group in plan.groups} == {"a3": "rest"}
+    assert [(group.verdict, "rule 'few'" in group.reason) for group in plan.kept] == [("over_cap", True)] * 2
+    assert "its cap allows 1 per plan" in plan.warnings[-1]
+    assert least_idle_times(plan) == {"a3": 8 * 86_400.0}, "a restart of its idle time since counts by that"
+
+
+@pytest.mark.safety
+async def test_a_group_over_one_cap_uses_up_no_other(tmp_path: Path) -> None:
+    text = CAPPED.replace("idle: 1d}", "idle: 1d, max_groups: 2}").replace("topics: ", 'groups: ["a*", "b*"], topics: ')
+    file, admin = policy_of(tmp_path, text), world("c1", "b1", "a1")
+    admin.sees_topics = False
+    plan = await plan_by(file, admin, tmp_path, replace(BASE, allow_hidden_topics=True))
+    assert set(plan.group_ids) == {"b1", "c1"}, "the longest idle one that may match, and one that cannot"
 
 
 @pytest.mark.safety

@@ -53,7 +53,8 @@ def test_a_complete_file_becomes_rules_in_order(tmp_path: Path) -> None:
     assert [rule.name for rule in policy.rules] == [
         "keep_file", "critical", "payments", "console-consumers", "generated", "default",
     ]  # fmt: skip
-    assert (keep.action, keep.match.groups) == (RuleAction.KEEP, ("pay-me", "re:batch-[0-9]+"))
+    assert keep.action is RuleAction.KEEP
+    assert keep.match.groups == ("pay-me", "pay-me   # since March", "re:batch-[0-9]+")
     assert (critical.action, critical.min_idle_seconds, critical.min_observations) == (RuleAction.KEEP, 14 * DAY, 3)
     assert (payments.min_idle_seconds, payments.notice_seconds, payments.approval) == (30 * DAY, 7 * DAY, True)
     assert (payments.max_groups, payments.match.owners, payments.match.types) == (5, ("payments",), ("classic",))
@@ -172,3 +173,27 @@ def test_aliases_cannot_grow_without_end(tmp_path: Path) -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     with pytest.raises(PolicyError, match="more than 200,000 values"):
         policy_of(tmp_path, "\n".join(lines))
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("line", "kept", "not_kept"),
+    [
+        ("job #7", ["job #7", "job"], ["job #8"]),
+        ("job #*", ["job #7", "job"], ["jobs"]),
+        ("  job # Monday's", ["job", "job # Monday's"], ["Monday"]),
+        ("#job", ["#job"], ["job"]),
+        ("# job", [], ["job", "# job"]),
+        ("#", [], ["#"]),
+        ("re:job #[0-9]", ["job #7", "job"], ["job #77"]),
+        ("re:(job #[0-9])", ["job #7"], ["job"]),
+        ("re:job # no regex (", ["job"], []),
+    ],
+)
+def test_a_line_with_what_may_be_a_comment_keeps_in_both_readings(
+    line: str, kept: list[str], not_kept: list[str], tmp_path: Path
+) -> None:
+    policy = policy_of(tmp_path, "version: 1\nkeep_file: keep.txt\nrules: [{name: a, action: delete}]\n", keep_txt=line)
+    matcher = RuleMatcher(policy.rules)
+    by = {id_: matcher.rule_for(facts_of(id_, policy.owners)).rule.name for id_ in (*kept, *not_kept)}
+    assert by == {**dict.fromkeys(kept, "keep_file"), **dict.fromkeys(not_kept, "a")}

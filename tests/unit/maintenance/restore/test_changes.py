@@ -81,7 +81,7 @@ async def test_a_rewrite_that_no_broker_confirms_is_not_taken_for_one(
 ) -> None:
     admin = cluster(a=FakeGroup({T0: 5}))  # what is read back is equal all the same
 
-    async def refuse(offsets: Mapping[str, Any]) -> GroupResults[None]:
+    async def refuse(offsets: Mapping[str, Any], **_: Any) -> GroupResults[None]:
         return GroupResults([GroupResult(group_id, error=error) for group_id in offsets])
 
     monkeypatch.setattr(admin, "alter_consumer_group_offsets", refuse)
@@ -242,7 +242,7 @@ async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     write, waiting = admin.alter_consumer_group_offsets, asyncio.Event()
 
-    async def slow(offsets: Any) -> Any:
+    async def slow(offsets: Any, **_: Any) -> Any:
         if "a" in offsets:
             await waiting.wait()
         return await write(offsets)
@@ -264,7 +264,7 @@ async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.Mon
     names = ["a", "b", "c", "d"]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
 
-    async def broken(offsets: Any) -> Any:
+    async def broken(offsets: Any, **_: Any) -> Any:
         raise MaintenanceError("no")
 
     monkeypatch.setattr(admin, "alter_consumer_group_offsets", broken)
