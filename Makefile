@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers reference docs clean check-tools test-oldest test-yarn mutants
+.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -122,6 +122,10 @@ layers: $(STAMP) ## Draw the picture of the layers in docs/design.md again, from
 
 docs: $(STAMP) ## Build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
+	@! grep -rnoE '(src|<link [^>]*href)="?(https?:)?//[^" >]*|class="?mermaid' build/site --include='*.html' || { echo "A page loads something from another server."; exit 1; }
+
+diagrams: $(STAMP) ## Draw the diagrams of the documentation anew (needs npm and Chromium)
+	@$(BIN)/python -m tests.diagrams
 
 clean: ## Remove everything that was made (the fetched jars too)
 	@rm -rf build $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

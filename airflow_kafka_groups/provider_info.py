@@ -104,10 +104,10 @@ _OPTIONS = {
         default="True",
     ),
     "min_idle_seconds": _option(
-        "float",
-        "The shortest idle time of a group that is deleted, in seconds. A plan with a shorter one gets this one. If it "
-        "is set, groups cannot be deleted by name unless named_deletions allows it.",
-        example="604800",
+        "string",
+        "The shortest idle time of a group that is deleted, such as 7d; a number is in seconds. A plan with a shorter "
+        "one gets this one. If it is set, groups cannot be deleted by name unless named_deletions allows it.",
+        example="7d",
     ),
     "max_groups": _option("integer", "The most groups of one plan, or of one deletion by name.", example="500"),
     "max_share": _option("float", "The largest share of all groups in one plan, above 0 and at most 1.", example="0.2"),
@@ -225,7 +225,7 @@ _EXTRA_FIELDS = {
     ),
     "floors": _field(
         "Limits of every clean-up",
-        'Limits that no DAG or run can exceed, as JSON, e.g. {"min_idle_seconds": 604800, "max_groups": 200, '
+        'Limits that no DAG or run can exceed, as JSON, e.g. {"min_idle_seconds": "7d", "max_groups": 200, '
         '"approve_above": 0}. Also: max_share, dry_run_only, named_deletions, storage_path. Empty: no limits.',
         type=["object", "null"],
     ),

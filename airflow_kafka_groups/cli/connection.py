@@ -53,7 +53,9 @@ def add_storage_arguments(parser: ArgumentTarget) -> None:
         metavar="PATH",
         help="folder above all clusters, or its URL (default: that of KAFKA_GROUPS_DEFAULTS)",
     )
-    parser.add_argument("--cluster", metavar="NAME", help="the cluster's folder (default: the connection's id)")
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="the cluster's folder (default: as in the DAGs, the connection's id)"
+    )
 
 
 class Cluster:
@@ -136,11 +138,15 @@ class Cluster:
 
     def layout(self) -> Layout:
         """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
+        from airflow_kafka_groups.hooks.floors import default_cluster
         from airflow_kafka_groups.hooks.storage import open_layout
 
-        if self._args.cluster is None and self._args.conn_id is None:
+        conn_id, cluster = self._args.conn_id, self._args.cluster
+        if cluster is None and conn_id is None:
             raise ConfigurationError("--cluster", None, "name the cluster's folder: with --conn-id, it is that id")
-        return open_layout(self.storage_path, self._args.cluster, str(self._args.conn_id))
+        if cluster is None:
+            cluster = default_cluster(str(conn_id))
+        return open_layout(self.storage_path, cluster, str(conn_id))
 
     def floors(self) -> SiteFloors:
         """Return the site's limits: those of Airflow's configuration and of the connection.

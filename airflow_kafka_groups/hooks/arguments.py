@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from airflow_kafka_groups.contracts import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
@@ -80,6 +81,22 @@ def read_number(field: str, value: Any, *, minimum: float = 0, maximum: float | 
         upper = "" if maximum is None else f", at most {maximum:g}"
         raise ConfigurationError(field, value, f"must be a number, at least {minimum:g}{upper}")
     return number
+
+
+def read_duration(
+    field: str, value: Any, *, minimum: float = 0, maximum: float | None = None, unit: str = "seconds"
+) -> float:
+    """Read a duration: ``"7d"``, ``"36h"``, ``"30 min"``, a ``timedelta``, or a number, which is in the unit.
+
+    Raises ``ConfigurationError`` for anything else, and outside the bounds.
+    """
+    given = value.total_seconds() / durations.SECONDS[unit] if isinstance(value, timedelta) else value
+    try:
+        return read_number(field, durations.read_duration(given, unit), minimum=minimum, maximum=maximum)
+    except (ValueError, OverflowError):
+        upper = "" if maximum is None else f", at most {maximum:g}"
+        remedy = f"must be a duration such as {durations.EXAMPLES}, or a number of {unit}, at least {minimum:g}{upper}"
+        raise ConfigurationError(field, value, remedy) from None
 
 
 def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | None = None) -> int:

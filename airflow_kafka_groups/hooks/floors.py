@@ -9,7 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_integer, read_number, read_text
+from airflow_kafka_groups.hooks.arguments import (
+    optional,
+    read_duration,
+    read_flag,
+    read_integer,
+    read_number,
+    read_text,
+)
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
@@ -18,10 +25,11 @@ if TYPE_CHECKING:
 SECTION = "kafka_groups"
 DEFAULTS = "KAFKA_GROUPS_DEFAULTS"
 """The environment variable with the defaults of the shipped DAGs; who triggers a run cannot change it."""
+DEFAULT_CONNECTION = "kafka_groups_default"
 _OTHER_OPTIONS = frozenset({"report_tab"})
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
-    "min_idle_seconds": read_number,
+    "min_idle_seconds": read_duration,
     "max_groups": read_integer,
     "max_share": read_number,
     "approve_above": read_integer,
@@ -69,13 +77,32 @@ def default_storage() -> str | None:
 
     Raises ``ConfigurationError`` for defaults that cannot be read: they must not take a floor away.
     """
+    return optional(read_text)(f"{DEFAULTS}.storage_path", site_defaults().get("storage_path"))
+
+
+def default_cluster(conn_id: str) -> str | None:
+    """Return the cluster's folder that a site's DAGs use with a connection, ``None`` if it is the connection's id.
+
+    :param conn_id: the connection.
+
+    Raises ``ConfigurationError`` for defaults that cannot be read.
+    """
+    defaults = site_defaults()
+    if defaults.get("kafka_groups_conn_id", DEFAULT_CONNECTION) != conn_id:
+        return None
+    return optional(read_text)(f"{DEFAULTS}.cluster", defaults.get("cluster"))
+
+
+def site_defaults() -> dict[str, Any]:
+    """Return what ``KAFKA_GROUPS_DEFAULTS`` has. Raises ``ConfigurationError`` unless it is a JSON object."""
     try:
         defaults = json.loads(os.environ.get(DEFAULTS) or "{}")
     except ValueError:
         defaults = None
     if not isinstance(defaults, dict):
+        # Do not show the value: it may contain secret Spark properties, and all users see import errors of DAG files.
         raise ConfigurationError(DEFAULTS, None, 'must be a JSON object such as {"dry_run": true}')
-    return optional(read_text)(f"{DEFAULTS}.storage_path", defaults.get("storage_path"))
+    return defaults
 
 
 def _environment() -> dict[str, str]:

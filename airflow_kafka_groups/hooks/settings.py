@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from airflow_kafka_groups.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number
+from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
 from airflow_kafka_groups.hooks.fields import (
     check_property_names,
     choice_of,
@@ -201,7 +201,7 @@ def _floors(extra: dict[str, Any]) -> dict[str, Any]:
 
 def _limits(extra: dict[str, Any]) -> dict[str, float]:
     limits = {
-        name: read_number(f"{name}_seconds", extra[f"{name}_seconds"], minimum=0.001, maximum=86_400)
+        name: read_duration(f"{name}_seconds", extra[f"{name}_seconds"], minimum=0.001, maximum=86_400)
         for name in ("request_timeout", "api_timeout")
         if f"{name}_seconds" in extra
     }

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from airflow_kafka_groups.contracts.durations import PATTERN_OR_NUMBER
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION
+
 _PATTERNS = {"type": "array", "items": {"type": "string"}}
+_DURATION = {"type": ["string", "number"], "pattern": PATTERN_OR_NUMBER}
+"""A string in the form: its examples, which Airflow suggests, make it one."""
 CLEANUP_FORM: dict[str, dict[str, Any]] = {
     "kafka_groups_conn_id": {
-        "default": "kafka_groups_default",
+        "default": DEFAULT_CONNECTION,
         "title": "Connection",
         "description": "Id of a connection of type kafka_groups or kafka.",
         "type": "string",
@@ -27,9 +32,10 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
         "type": "boolean",
     },
     "cluster": {
-        "default": "default",
+        "default": DEFAULT_CONNECTION,  # where no other connection is the default
         "title": "Cluster",
-        "description": "Name of the cluster's folder in the storage. Use one folder per cluster.",
+        "description": "Name of the cluster's folder in the storage. Use one folder per cluster. Default: the default "
+        "connection's id.",
         "type": "string",
         "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
     },
@@ -62,11 +68,13 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
         "type": ["array", "null"],  # otherwise Airflow's form requires a value
     },
     "min_idle_seconds": {
-        "default": 604_800,
-        "title": "Idle for (s)",
-        "description": "A group is stale after this time without a member and without a commit. Default: 7 days.",
-        "type": "integer",
+        "default": "7d",
+        "title": "Idle for",
+        "description": "A group is stale after this time without a member and without a commit: 7d, 36h, 30 min. A "
+        "number is in seconds.",
+        **_DURATION,
         "minimum": 1,
+        "examples": ["7d", "14d", "30d", "36h"],
     },
     "min_observations": {
         "default": 2,
@@ -76,11 +84,12 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
         "minimum": 2,
     },
     "max_gap_seconds": {
-        "default": 172_800,
-        "title": "Longest gap (s)",
-        "description": "A longer gap between snapshots resets the idle time. Default: 2 days. 0: no limit.",
-        "type": "integer",
+        "default": "2d",
+        "title": "Longest gap",
+        "description": "A longer gap between snapshots resets the idle time: 2d, 6h, or seconds. 0: no limit.",
+        **_DURATION,
         "minimum": 0,
+        "examples": ["2d", "12h", "0"],
     },
     "commit_log": {
         "default": "auto",
@@ -175,25 +184,31 @@ OTHER_FORMS: dict[str, dict[str, Any]] = {
         "maximum": 1_000,
     },
     "snapshot_days": {
-        "default": 60,
-        "title": "Keep snapshots (days)",
-        "description": "Must exceed the idle time of stale groups, because staleness is judged by the snapshots.",
-        "type": "integer",
+        "default": "60d",
+        "title": "Keep snapshots",
+        "description": "Must exceed the idle time of stale groups, because staleness is judged by the snapshots. A "
+        "number is in days.",
+        **_DURATION,
         "minimum": 1,
+        "examples": ["60d", "26w"],
     },
     "cleanup_days": {
-        "default": 730,
-        "title": "Keep clean-ups (days)",
-        "description": "Plans, backups, records and reports. A backup is the only copy of what was deleted.",
-        "type": "integer",
+        "default": "730d",
+        "title": "Keep clean-ups",
+        "description": "Plans, backups, records and reports. A backup is the only copy of what was deleted. A number "
+        "is in days.",
+        **_DURATION,
         "minimum": 1,
+        "examples": ["730d", "3650d"],
     },
     "change_days": {
-        "default": 365,
-        "title": "Keep changes (days)",
-        "description": "Records of offsets that were reset, altered, restored or deleted, and long listings.",
-        "type": "integer",
+        "default": "365d",
+        "title": "Keep changes",
+        "description": "Records of offsets that were reset, altered, restored or deleted, and long listings. A number "
+        "is in days.",
+        **_DURATION,
         "minimum": 1,
+        "examples": ["365d", "730d"],
     },
     "keep_newest": {
         "default": 10,

@@ -7,16 +7,15 @@ and the form shows them. An unknown name is an error of the DAG file, so that a 
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Param
 
+from airflow_kafka_groups.contracts.ids import cluster_name_from
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.floors import DEFAULTS
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS
 
 ENVIRONMENT = DEFAULTS
@@ -34,6 +33,8 @@ def dag_params(*names: str) -> dict[str, Param]:
     Raises ``ConfigurationError`` if ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names.
     """
     defaults = _defaults()
+    connection = str(defaults.get("kafka_groups_conn_id", DEFAULT_CONNECTION))
+    defaults = {"cluster": cluster_name_from(connection), **defaults}
     params = {}
     for name in names or CLEANUP_FORM:
         schema = dict(_KNOWN[name])
@@ -139,14 +140,7 @@ def spark_settings() -> dict[str, Any]:
 
 
 def _defaults() -> dict[str, Any]:
-    text = os.environ.get(ENVIRONMENT) or "{}"
-    try:
-        defaults = json.loads(text)
-    except ValueError:
-        defaults = None
-    if not isinstance(defaults, dict):
-        # Do not show the value: it may contain secret Spark properties, and all users see import errors of DAG files.
-        raise ConfigurationError(ENVIRONMENT, None, 'must be a JSON object such as {"dry_run": true}')
+    defaults = site_defaults()
     for name in defaults:
         if name not in _KNOWN and name not in _SPARK:
             known = ", ".join(sorted({*_KNOWN, *_SPARK}))

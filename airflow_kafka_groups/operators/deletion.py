@@ -18,6 +18,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
+    read_duration,
     read_flag,
     read_group_ids_once,
     read_integer,
@@ -72,7 +73,7 @@ class DeleteGroupsOperator(StoredOperator):
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
         anything is deleted.
-    :param observe_seconds: with ``group_ids``: how long they are watched, in seconds, default 10 (templated).
+    :param observe_seconds: with ``group_ids``: how long they are watched; default 10 seconds (templated).
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
         so that groups may have offsets that it does not see; default false (templated). A plan has its own.
     :param dry_run: do everything except for deleting; default false (templated).
@@ -123,12 +124,12 @@ class DeleteGroupsOperator(StoredOperator):
     approve_above = Argument(read_integer)
     group_ids = Argument(optional(read_group_ids_once))
     ignore_missing = Argument(read_switch, templated=False)
-    observe_seconds = Argument(partial(read_number, maximum=86_400))
+    observe_seconds = Argument(partial(read_duration, maximum=86_400))
     allow_hidden_topics = Argument(read_flag)
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
     lease = Argument(read_flag)
-    lease_wait_seconds = Argument(partial(read_number, maximum=MAX_WAIT_SECONDS))
+    lease_wait_seconds = Argument(partial(read_duration, maximum=MAX_WAIT_SECONDS))
     if_lease_held = Argument(one_of(*IF_HELD))
     groups_per_second = Argument(read_number)
     bytes_per_second = Argument(read_number)

@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import read_flag, read_integer, read_number
+from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_read_days = partial(read_number, minimum=1, maximum=36_500)
+_read_days = partial(read_duration, minimum=1, maximum=36_500, unit="days")
 
 
 class PruneFilesOperator(StoredOperator):
@@ -24,8 +24,8 @@ class PruneFilesOperator(StoredOperator):
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
     :param cluster: name of the cluster's folder. Default: the connection's id (templated).
-    :param snapshot_days: age limit of snapshots in days, at least 1, and longer than the idle time of stale groups.
-        Default 60 (templated).
+    :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: at least a day, and longer than the idle
+        time of stale groups. Default 60 (templated).
     :param cleanup_days: age limit of plans, backups, audit records and reports in days. Default 730 (templated).
     :param change_days: age limit of records of changed offsets and of long listings in days. Default 365 (templated).
     :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10 (templated).

@@ -10,11 +10,11 @@ from airflow_kafka_groups.exceptions import GroupsFailedError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
+    read_duration,
     read_flag,
     read_group_ids,
     read_integer,
     read_names,
-    read_number,
     read_patterns,
 )
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
@@ -63,9 +63,9 @@ class KeepOffsetsAliveOperator(StoredOperator):
     allow_membership = Argument(read_flag)
     assignors = Argument(optional(read_names))
     offsets_retention_minutes = Argument(optional(partial(read_integer, minimum=1)))
-    margin_seconds = Argument(optional(read_number))
-    interval_seconds = Argument(optional(read_number))
-    observe_seconds = Argument(read_number)
+    margin_seconds = Argument(optional(read_duration))
+    interval_seconds = Argument(optional(read_duration))
+    observe_seconds = Argument(read_duration)
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
 

@@ -10,6 +10,7 @@ from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     optional,
+    read_duration,
     read_flag,
     read_integer,
     read_number,
@@ -21,6 +22,8 @@ from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from airflow.sdk import Context
 
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
@@ -43,16 +46,17 @@ class PlanCleanupOperator(StoredOperator):
     :param include: patterns of the groups to consider. Default: all (templated).
     :param exclude: patterns of the groups to keep. Default: none (templated).
     :param protected: patterns of platform groups to keep. Default: the package's list (templated).
-    :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds. Default: a week (templated).
+    :param min_idle_seconds: how long a group must have been empty and unmoved: ``"7d"``, a ``timedelta`` or a number of
+        seconds. Default: a week (templated).
     :param min_observations: number of complete snapshots that show it so. Default and minimum 2 (templated).
     :param max_groups: maximum number of groups in a plan. Default 500 (templated).
     :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
-    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, in seconds. Default: a day
-        (templated).
+    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
+        Default: a day (templated).
     :param allow_hidden_topics: plan even if the connection's user may not describe all topics, so that groups may have
         offsets that are not visible. Default false (templated).
-    :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, in seconds; 0 for no
-        limit. Pass the job's ``--max-gap-seconds``. Default 0 (templated).
+    :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, such as ``"2d"``, or
+        seconds; 0 for no limit. Pass the job's ``--max-gap-seconds``. Default 0 (templated).
     :param policy_file: a policy file: an absolute path or a URL. Its rules decide about idle time and number of
         snapshots instead of ``min_idle_seconds`` and ``min_observations``; patterns and limits here narrow it further.
         Default: none (templated).
@@ -86,13 +90,13 @@ class PlanCleanupOperator(StoredOperator):
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
     protected = Argument(optional(read_patterns))
-    min_idle_seconds = Argument(read_number)
+    min_idle_seconds = Argument(read_duration)
     min_observations = Argument(partial(read_integer, minimum=2))
     max_groups = Argument(partial(read_integer, minimum=1))
     max_share = Argument(partial(read_number, maximum=1))
-    max_plan_age_seconds = Argument(read_number)
+    max_plan_age_seconds = Argument(read_duration)
     allow_hidden_topics = Argument(read_flag)
-    max_gap_seconds = Argument(partial(read_number, minimum=0))
+    max_gap_seconds = Argument(read_duration)
     require_commit_log = Argument(read_flag)
     policy_file = Argument(optional(read_text_or_nothing))
 
@@ -103,13 +107,13 @@ class PlanCleanupOperator(StoredOperator):
         include: Sequence[str] | str = ("*",),
         exclude: Sequence[str] | str = (),
         protected: Sequence[str] | str | None = None,
-        min_idle_seconds: float | str = 7 * 86_400,
+        min_idle_seconds: float | str | timedelta = 7 * 86_400,
         min_observations: int | str = 2,
         max_groups: int | str = 500,
         max_share: float | str = 0.5,
-        max_plan_age_seconds: float | str = 86_400,
+        max_plan_age_seconds: float | str | timedelta = 86_400,
         allow_hidden_topics: bool | str = False,
-        max_gap_seconds: float | str = 0,
+        max_gap_seconds: float | str | timedelta = 0,
         require_commit_log: bool | str = False,
         policy_file: str | None = None,
         **kwargs: Any,

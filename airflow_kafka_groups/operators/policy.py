@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
-from airflow_kafka_groups.hooks.arguments import optional, read_integer, read_number, read_text_or_nothing
+from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_integer, read_text_or_nothing
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from airflow.sdk import Context
 
 
@@ -22,10 +24,11 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
     group's own rule. Without a file, the arguments are returned as they are.
 
     :param policy_file: the policy file: an absolute path or a URL; empty or ``None`` for none (templated).
-    :param min_idle_seconds: the idle time without a file, in seconds. Default: a week (templated).
+    :param min_idle_seconds: the idle time without a file: ``"7d"``, a ``timedelta`` or a number of seconds. Default: a
+        week (templated).
     :param min_observations: the number of snapshots without a file. Default 2 (templated).
-    :param max_gap_seconds: the longest time between two snapshots that the job may bridge, in seconds; 0 for no limit.
-        The stricter of this and the file's counts. Default 0 (templated).
+    :param max_gap_seconds: the longest time between two snapshots that the job may bridge, such as ``"2d"``, or
+        seconds; 0 for no limit. The stricter of this and the file's counts. Default 0 (templated).
 
     Returns ``{"policy_file", "digest", "rules", "warnings", "min_idle_seconds", "min_observations",
     "max_gap_seconds"}``. Fails if the file cannot be read, is wrong, or one of its tests fails.
@@ -35,17 +38,17 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
     ui_color = "#d4e6f0"
 
     policy_file = Argument(optional(read_text_or_nothing))
-    min_idle_seconds = Argument(read_number)
+    min_idle_seconds = Argument(read_duration)
     min_observations = Argument(partial(read_integer, minimum=2))
-    max_gap_seconds = Argument(partial(read_number, minimum=0))
+    max_gap_seconds = Argument(read_duration)
 
     def __init__(
         self,
         *,
         policy_file: str | None = None,
-        min_idle_seconds: float | str = 7 * 86_400,
+        min_idle_seconds: float | str | timedelta = 7 * 86_400,
         min_observations: int | str = 2,
-        max_gap_seconds: float | str = 0,
+        max_gap_seconds: float | str | timedelta = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import one_of, read_group_ids, read_number, read_switch
+from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_group_ids, read_switch
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class GroupsStalledSensor(_NamedGroupsSensor):
     """Wait until groups have made no progress for some time, e.g. to start an alert.
 
     :param group_ids: the groups; duplicates are ignored (templated).
-    :param seconds: how long no committed offset has moved, in seconds (templated).
+    :param seconds: how long no committed offset has moved: ``"30 min"``, or a number of seconds (templated).
     :param only_with_lag: only groups with unread records count. Default true.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
     :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
@@ -81,7 +81,7 @@ class GroupsStalledSensor(_NamedGroupsSensor):
     could not read the group. A group without commits does not count.
     """
 
-    seconds = Argument(read_number)
+    seconds = Argument(read_duration)
     only_with_lag = Argument(read_switch, templated=False)
 
     def __init__(self, *, seconds: float | str, only_with_lag: bool = True, **kwargs: Any) -> None:

@@ -10,9 +10,9 @@ from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
+    read_duration,
     read_group_ids,
     read_integer,
-    read_number,
     read_partition_offsets,
     read_switch,
 )
@@ -33,8 +33,8 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     :param group_ids: the groups; duplicates are ignored (templated).
     :param max_total_lag: maximum total lag of a group, in messages (templated).
     :param max_partition_lag: maximum lag of any single partition, in messages (templated).
-    :param max_lag_seconds: maximum age of the next unread record of any partition, in seconds, by the records'
-        timestamps (templated).
+    :param max_lag_seconds: maximum age of the next unread record of any partition by the records' timestamps:
+        ``"15 min"``, or a number of seconds (templated).
     :param to_end: wait for the end offsets at the start of the wait: at the first poll that found commits of the group.
         Default false.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
@@ -49,7 +49,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     group_ids = Argument(optional(read_group_ids))
     max_total_lag = Argument(optional(read_integer))
     max_partition_lag = Argument(optional(read_integer))
-    max_lag_seconds = Argument(optional(read_number))
+    max_lag_seconds = Argument(optional(read_duration))
     to_end = Argument(read_switch, templated=False)
     require = Argument(one_of("all", "any"), templated=False)
 

@@ -47,7 +47,8 @@ class GroupsEventTrigger(BaseEventTrigger):
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default``.
     :param include: patterns of the groups to watch. Default: all.
     :param exclude: patterns of the groups to ignore. Default: none.
-    :param seconds: for ``"stale"``: the idle time in seconds, counted from when the triggerer starts to watch.
+    :param seconds: for ``"stale"``: the idle time, such as ``"1h"`` or in seconds, counted from when the triggerer
+        starts to watch.
     :param max_lag: for ``"lagging"``: the highest acceptable lag of a group, in messages.
     :param report_present: also report groups that match at the first poll, e.g. after a restart of the triggerer.
         Default false: only changes after the first poll are reported.
@@ -63,17 +64,19 @@ class GroupsEventTrigger(BaseEventTrigger):
         kafka_groups_conn_id: str = "kafka_groups_default",
         include: Sequence[str] = ("*",),
         exclude: Sequence[str] = (),
-        seconds: float | None = None,
+        seconds: float | str | None = None,
         max_lag: int | None = None,
         report_present: bool = False,
         poll_interval: float = 60.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
+        from airflow_kafka_groups.hooks.arguments import optional, read_duration
+
         self.event = event
         self.kafka_groups_conn_id = kafka_groups_conn_id
         self.include = list(include) if isinstance(include, list | tuple) else include
         self.exclude = list(exclude) if isinstance(exclude, list | tuple) else exclude
-        self.seconds = seconds
+        self.seconds = optional(read_duration)("seconds", seconds)
         self.max_lag = max_lag
         self.report_present = report_present
         self.poll_interval = poll_interval
@@ -143,8 +146,6 @@ class GroupsEventTrigger(BaseEventTrigger):
         read_patterns("include", self.include)
         read_patterns("exclude", self.exclude)
         read_number("poll_interval", self.poll_interval, minimum=1, maximum=86_400)
-        if self.seconds is not None:
-            read_number("seconds", self.seconds, minimum=0)
         if self.max_lag is not None:
             read_integer("max_lag", self.max_lag)
         if not isinstance(self.report_present, bool):

@@ -78,7 +78,7 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     assert params["require_approval"] is True
     assert params["lease"] is True
     assert cleanup.get_task("delete").lease == "{{ params.lease }}"
-    assert params["min_idle_seconds"] == 7 * 86_400
+    assert params["min_idle_seconds"] == "7d"
     assert params["max_share"] <= 0.5
     assert params["min_observations"] >= 2
     assert cleanup.get_task("delete").retries == 0

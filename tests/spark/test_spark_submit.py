@@ -81,7 +81,7 @@ def test_straight_from_a_checkout_a_bad_argument_ends_with_exit_code_2(tmp_path:
         str(APPLICATION), JUDGE, "--base", "/b", "--cluster", "c", "--min-idle-seconds", "never", cwd=tmp_path
     )
     assert done.returncode == 2
-    assert "--min-idle-seconds: 'never' is not a number: give e.g. 604800" in done.stdout
+    assert "--min-idle/--min-idle-seconds: 'never' is no duration: write it as 7d, 36h or 30 min" in done.stdout
 
 
 def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_each_time(tmp_path: Path) -> None:

@@ -102,12 +102,12 @@ def test_times_are_written_for_people_and_rounded_down(spark: SparkSession) -> N
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"min_idle_seconds": 0}, "--min-idle-seconds (got 0)"),
-        ({"min_idle_seconds": -1}, "--min-idle-seconds (got -1)"),
-        ({"min_idle_seconds": float("nan")}, "--min-idle-seconds (got nan)"),
-        ({"min_idle_seconds": float("inf")}, "--min-idle-seconds (got inf)"),
+        ({"min_idle_seconds": 0}, "--min-idle (got 0)"),
+        ({"min_idle_seconds": -1}, "--min-idle (got -1)"),
+        ({"min_idle_seconds": float("nan")}, "--min-idle (got nan)"),
+        ({"min_idle_seconds": float("inf")}, "--min-idle (got inf)"),
         ({"min_idle_seconds": 1, "min_observations": 1}, "--min-observations (got 1)"),
-        ({"min_idle_seconds": 1, "max_gap_seconds": -1}, "--max-gap-seconds (got -1)"),
+        ({"min_idle_seconds": 1, "max_gap_seconds": -1}, "--max-gap (got -1)"),
     ],
 )
 def test_a_policy_that_could_call_everything_stale_is_refused(arguments: dict[str, Any], named: str) -> None:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
 from airflow_kafka_groups.cli.messages import Progress, progress_bars, say
+from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.arguments import read_integer, read_number
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
 from airflow_kafka_groups.maintenance.deletion.approval_rules import NEVER, RULES, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.request import (
     DeletionLimits,
@@ -51,9 +52,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
         help="when a person has to have approved the plan in Airflow, beside what the site demands (default: never)",
     )
     parser.add_argument("--approve-above", metavar="N", default="100", help="the number of 'above_cap' (default: 100)")
-    parser.add_argument(
-        "--lease-wait-seconds", metavar="N", default="60", help="wait for another run's lease (default: 60)"
-    )
+    add_value(parser, "lease_wait_seconds", "wait for another run's lease (default: 1min)", "1min")
     parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
     parser.add_argument("--groups-per-second", metavar="N", default="0", help="most deletions (default: no limit)")
     parser.add_argument("--bytes-per-second", metavar="N", default="0", help="most bytes written (default: no limit)")
@@ -94,7 +93,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _request(args: argparse.Namespace, cluster: Cluster, observer: DeletionObserver) -> DeletionRequest:
-    wait_seconds = read_number("--lease-wait-seconds", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
+    wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
     without = args.no_lease or not args.yes
     return DeletionRequest(
         request_id=args.plan_id,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
+from airflow_kafka_groups.hooks.arguments import read_duration
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.doctor.finding import Report
@@ -23,13 +24,8 @@ _CONNECTION = "Check the servers, the security settings and the credentials of t
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
-    parser.add_argument(
-        "--min-idle-seconds",
-        type=float,
-        default=WEEK_SECONDS,
-        metavar="SECONDS",
-        help="idle time of the clean-up, to compare with the brokers' retention (default: a week)",
-    )
+    help_text = "idle time of the clean-up, to compare with the brokers' retention (default: 7d)"
+    add_value(parser, "min_idle_seconds", help_text, "7d")
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -40,7 +36,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     report = Report()
     cluster = Cluster(args)
-    _examine_cluster(cluster, args.min_idle_seconds, report)
+    _examine_cluster(cluster, read_duration("--min-idle", args.min_idle_seconds), report)
     _examine_storage(cluster, report)
     examine_airflow(report)
     examine_spark(report)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 
@@ -201,8 +202,10 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
     policy = policy_of_plan(layout, plan_id)
     rule = next((rule for rule in policy.rules if rule.name == found.rule), None)
     if rule is not None and policy.file is not None:
-        demands = f"{rule.action.value}; idle for {rule.min_idle_seconds:g} s in {rule.min_observations} snapshots"
-        demands += f", notice of {rule.notice_seconds:g} s" if rule.notice_seconds else ""
+        demands = (
+            f"{rule.action.value}; idle for {show_duration(rule.min_idle_seconds)} in {rule.min_observations} snapshots"
+        )
+        demands += f", notice of {show_duration(rule.notice_seconds)}" if rule.notice_seconds else ""
         before = [other.name for other in policy.rules[: policy.rules.index(rule)]]
         change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
         yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import progress_bars, say
+from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.hooks.arguments import read_integer, read_number
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -21,7 +22,7 @@ COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason"
 _NUMBERS = {
     "margin_seconds": "remaining time at which a group is due (default: a third of the retention)",
     "interval_seconds": "time between two runs of your schedule: the margin is at least two of them",
-    "observe_seconds": "time between two readings that must be equal (default: 10)",
+    "observe_seconds": "time between two readings that must be equal (default: 10s)",
 }
 
 
@@ -42,7 +43,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
         "--offsets-retention-minutes", metavar="N", help="the brokers' setting, where they do not report it"
     )
     for name, help_text in _NUMBERS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="N", help=help_text)
+        add_value(parser, name, help_text)
     parser.add_argument("--yes", action="store_true", help="commit; without it, only show what would be done")
 
 
@@ -87,9 +88,7 @@ def _request(args: argparse.Namespace) -> KeepAliveRequest:
     from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 
     given: dict[str, Any] = {
-        name: read_number(f"--{name.replace('_', '-')}", getattr(args, name))
-        for name in _NUMBERS
-        if getattr(args, name) is not None
+        name: read_duration(flag_of(name), getattr(args, name)) for name in _NUMBERS if getattr(args, name) is not None
     }
     if args.offsets_retention_minutes is not None:
         given["offsets_retention_minutes"] = read_integer(

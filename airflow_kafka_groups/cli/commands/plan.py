@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.hooks.arguments import read_integer, read_number
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
 _NUMBERS: dict[str, tuple[Callable[[str, Any], float], str]] = {
-    "min_idle_seconds": (read_number, "how long a group must have been empty and unmoved (default: a week)"),
+    "min_idle_seconds": (read_duration, "how long a group must have been empty and unmoved, e.g. 36h (default: 7d)"),
     "min_observations": (partial(read_integer, minimum=2), "complete snapshots that show it so (default: 2)"),
     "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
     "max_share": (partial(read_number, maximum=1), "largest share of all groups in the plan (default: 0.5)"),
-    "max_plan_age_seconds": (read_number, "age of the snapshot at which the plan expires (default: a day)"),
-    "max_gap_seconds": (read_number, "longest gap that the job may have bridged; 0: any (default)"),
+    "max_plan_age_seconds": (read_duration, "age of the snapshot at which the plan expires (default: 1d)"),
+    "max_gap_seconds": (read_duration, "longest gap that the job may have bridged; 0: any (default)"),
 }
 
 
@@ -38,7 +39,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest complete one)")
     for name, (_, help_text) in _NUMBERS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="N", help=help_text)
+        add_value(parser, name, help_text)
     parser.add_argument(
         "--require-commit-log", action="store_true", help="plan only if the job read the log of commits"
     )
@@ -95,7 +96,7 @@ def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolic
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
     numbers: dict[str, Any] = {
-        name: read(f"--{name.replace('_', '-')}", getattr(args, name))
+        name: read(flag_of(name), getattr(args, name))
         for name, (read, _) in _NUMBERS.items()
         if getattr(args, name) is not None
     }
@@ -119,6 +120,6 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
             f"python -m airflow_kafka_groups.spark judge_staleness --base {base} --cluster {layout.cluster} "
-            f"--snapshot-id {snapshot_id} --min-idle-seconds {min_idle_seconds:g}"
+            f"--snapshot-id {snapshot_id} --min-idle {min_idle_seconds:g}s"
         )
     return snapshot_id

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_kafka_groups.contracts.durations import SECONDS, parse_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import check_patterns
@@ -26,7 +27,6 @@ from airflow_kafka_groups.maintenance.storage import StoragePath
 KEEP_FILE_RULE = "keep_file"
 """The name of the rule that the keep file amounts to. It is the first."""
 _DEFAULTS: Mapping[str, Any] = {"action": "keep", "idle": "7d", "observations": 2, "notice": "0d"}
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _LIMITS = {"max_plan_age": "max_plan_age_seconds", "max_gap": "max_gap_seconds"}
 
 
@@ -104,12 +104,9 @@ def _digest(every: Mapping[str, bytes]) -> str:
 
 
 def _limits(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {_LIMITS.get(name, name): seconds(value) if name in _LIMITS else value for name, value in given.items()}
-
-
-def seconds(text: str) -> float:
-    """Return a time such as ``7d`` in seconds; the schema has checked it."""
-    return float(text[:-1]) * _UNITS[text[-1]]
+    return {
+        _LIMITS.get(name, name): parse_duration(value) if name in _LIMITS else value for name, value in given.items()
+    }
 
 
 def _strings(value: object) -> tuple[str, ...]:
@@ -166,9 +163,9 @@ def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Ma
             name=name,
             action=RuleAction(values["action"]),
             match=Match(**{"excepted" if key == "except" else key: some for key, some in conditions.items()}),
-            min_idle_seconds=seconds(values["idle"]),
+            min_idle_seconds=parse_duration(values["idle"]),
             min_observations=values["observations"],
-            notice_seconds=seconds(values["notice"]),
+            notice_seconds=parse_duration(values["notice"]),
             max_groups=values.get("max_groups"),
             max_share=values.get("max_share"),
             approval=values.get("approval") == "always",
@@ -177,7 +174,7 @@ def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Ma
     except ConfigurationError as exc:
         key = {"min_idle_seconds": ("idle",), "excepted": ("match", "except")}.get(exc.field, ("match", exc.field))
         problems.add((*path, *key), str(exc))
-        return Rule(name=name, action=RuleAction.KEEP, min_idle_seconds=_UNITS["w"], min_observations=2)
+        return Rule(name=name, action=RuleAction.KEEP, min_idle_seconds=SECONDS["weeks"], min_observations=2)
 
 
 def _keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:

@@ -12,7 +12,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -21,6 +21,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.contracts.durations import read_duration
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
@@ -55,12 +56,24 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
-    add("--min-idle-seconds", required=True, type=_number, help="idle time a stale group must have; exactly is enough")
+    add(
+        *("--min-idle", "--min-idle-seconds"),
+        dest="min_idle_seconds",
+        metavar="TIME",
+        required=True,
+        type=_duration("seconds"),
+        help="idle time a stale group must have, such as 7d, or seconds; exactly is enough",
+    )
     add("--min-observations", type=_count, default=2, help="observations within the idle time (default 2)")
     add("--max-snapshots", type=_count, default=5000, help="complete snapshots to use (default 5000)")
-    add("--max-days", type=_number, default=0.0, help="days of history to use (default 0: no limit)")
+    add("--max-days", type=_duration("days"), default=0.0, help="days of history to use (default 0: no limit)")
     add(
-        "--max-gap-seconds", type=_number, default=0.0, help="a longer gap restarts the idle time (default 0: no limit)"
+        *("--max-gap", "--max-gap-seconds"),
+        dest="max_gap_seconds",
+        metavar="TIME",
+        type=_duration("seconds"),
+        default=0.0,
+        help="a longer gap restarts the idle time (default 0: no limit)",
     )
     add(
         "--offsets-retention-minutes",
@@ -171,11 +184,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_program(JOB, run, arguments, failed="Nothing was judged")
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number: give e.g. 604800") from None
+def _duration(unit: str) -> Callable[[str], float]:
+    """Return a reader of durations for argparse, in a unit."""
+
+    def read(text: str) -> float:
+        try:
+            return read_duration(text, unit)
+        except ValueError as exc:
+            raise argparse.ArgumentTypeError(str(exc)) from None
+
+    return read
 
 
 def _count(text: str) -> int:

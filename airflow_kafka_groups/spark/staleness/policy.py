@@ -26,13 +26,13 @@ class StalenessPolicy:
     def __post_init__(self) -> None:
         idle, gap = self.min_idle_seconds, self.max_gap_seconds
         if not (math.isfinite(idle) and 0.001 <= idle <= _LONGEST_SECONDS):
-            remedy = "give the idle time as seconds, at least 0.001 and below 100 years, e.g. 604800 for 7 days"
-            raise ArgumentError("--min-idle-seconds", idle, remedy)
+            remedy = "give the idle time, such as 7d, or seconds: at least 0.001 and below 100 years"
+            raise ArgumentError("--min-idle", idle, remedy)
         if self.min_observations < 2:
             remedy = "give 2 or more: one observation proves no idle time"
             raise ArgumentError("--min-observations", self.min_observations, remedy)
         if not (math.isfinite(gap) and 0 <= gap <= _LONGEST_SECONDS):
-            raise ArgumentError("--max-gap-seconds", gap, "give 0 (no limit) or the seconds below 100 years")
+            raise ArgumentError("--max-gap", gap, "give 0 (no limit) or a time below 100 years, such as 2d")
 
     @property
     def min_idle_micros(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
+    read_duration,
     read_flag,
     read_group_ids,
     read_group_ids_once,
@@ -109,6 +111,25 @@ def test_bounds_belong_to_what_they_bound(value: float, minimum: float, maximum:
         assert read_number("field", value, minimum=minimum, maximum=maximum) == value
     else:
         refused(read_number, "field", value, minimum=minimum, maximum=maximum)
+
+
+@pytest.mark.parametrize("value", ["36h", "1d 12h", "129600", 129_600, timedelta(hours=36)])
+def test_durations_are_read_in_seconds(value: Any) -> None:
+    assert read_duration("field", value) == 129_600.0
+    assert read_duration("field", value if isinstance(value, timedelta) else "36h", unit="days") == 1.5
+
+
+@pytest.mark.parametrize("value", ["7x", "", None, True, "-1h", -1, "inf", "nan", [1], timedelta(seconds=-1)])
+def test_what_is_no_duration_is_refused_with_an_example(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="must be a duration such as 7d, 36h or 30 min, or a number"):
+        read_duration("field", value)
+
+
+def test_a_durations_bounds_are_in_its_unit() -> None:
+    with pytest.raises(ConfigurationError, match="a number of days, at least 1, at most 3"):
+        read_duration("field", "12h", minimum=1, maximum=3, unit="days")
+    with pytest.raises(ConfigurationError, match=r"got '4d'"):
+        read_duration("field", "4d", minimum=1, maximum=3, unit="days")
 
 
 def test_whole_numbers_are_whole_and_as_large_as_offsets() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_duration
 from airflow_kafka_groups.operators.dag_params import dag_params, spark_arguments
+from tests.unit.cli.test_connection import cluster
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,49 @@ def test_the_log_of_commits_is_read_where_that_is_possible_unless_the_site_says_
     assert (asked["application"], asked["kafka"]) == ("judge_staleness", "{{ params.commit_log }}")
     words = asked["application_args"]
     assert words[words.index("--commit-log") + 1] == "{{ params.commit_log }}"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "connection", "folder"),
+    [
+        ("{}", "kafka_groups_default", "kafka_groups_default"),
+        ('{"kafka_groups_conn_id": "prod"}', "prod", "prod"),
+        ('{"kafka_groups_conn_id": "prod/eu"}', "prod/eu", "prod_eu"),
+        ('{"kafka_groups_conn_id": "prod", "cluster": "europe"}', "prod", "europe"),
+        ('{"cluster": "default"}', "kafka_groups_default", "default"),
+    ],
+)
+def test_a_shell_finds_what_the_dags_write(
+    monkeypatch: pytest.MonkeyPatch, defaults: str, connection: str, folder: str
+) -> None:
+    """Neither the form nor the command names the cluster's folder: both find the same one."""
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", defaults)
+    params = dag_params()
+    assert (params["kafka_groups_conn_id"].value, params["cluster"].value) == (connection, folder)
+    assert params["cluster"].resolve() == folder
+    assert cluster("--conn-id", connection, "--storage-path", "/data").layout().cluster == folder
+
+
+def test_the_folder_of_the_default_connection_is_no_other_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", '{"kafka_groups_conn_id": "prod", "cluster": "europe"}')
+    assert cluster("--conn-id", "test", "--storage-path", "/data").layout().cluster == "test"
+    assert cluster("--conn-id", "prod", "--cluster", "asia", "--storage-path", "/data").layout().cluster == "asia"
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("36h", 129_600), ("129600", 129_600), (129_600, 129_600), (0.5, 0.5)])
+def test_idle_time_is_a_duration_or_a_number_of_seconds(value: object, seconds: float) -> None:
+    param = dag_params("max_gap_seconds")["max_gap_seconds"]
+    assert read_duration("max_gap_seconds", param.resolve(value)) == seconds
+
+
+@pytest.mark.parametrize(
+    "name", ["min_idle_seconds", "max_gap_seconds", "snapshot_days", "cleanup_days", "change_days"]
+)
+@pytest.mark.parametrize("value", ["7x", "", "week", True, None])
+def test_the_form_refuses_what_is_no_duration(name: str, value: object) -> None:
+    param = dag_params(name)[name]
+    param.resolve()
+    with pytest.raises(ParamValidationError):
+        param.resolve(value)
+    assert param.schema["type"][0] == "string", "the widget of Airflow's form"
+    assert all(param.resolve(example) for example in param.schema["examples"])

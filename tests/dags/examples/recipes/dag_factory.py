@@ -13,7 +13,7 @@ from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 
 STORAGE = "s3a://my_aws_conn@my-bucket/kafka-groups"
 CLUSTERS: dict[str, dict[str, Any]] = {  # by the id of their connection
-    "prod": {"exclude": ["payments-*"], "min_idle_seconds": 30 * 24 * 3600},
+    "prod": {"exclude": ["payments-*"], "min_idle_seconds": "30d"},
     "staging": {"dry_run": False, "require_approval": False, "max_groups": 1000},
 }
 

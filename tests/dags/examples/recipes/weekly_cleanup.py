@@ -13,7 +13,7 @@ with DAG(dag_id="weekly_cleanup", schedule="0 9 * * 1", start_date=datetime(2026
         task_id="clean_up",
         trigger_dag_id="cleanup_stale_groups",
         conf={
-            "min_idle_seconds": 21 * 24 * 3600,
+            "min_idle_seconds": "21d",
             "max_groups": 200,
             "exclude": ["payments-*"],
             "dry_run": False,

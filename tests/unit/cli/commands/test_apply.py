@@ -194,7 +194,7 @@ def test_a_lease_that_another_run_holds_ends_it(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--lease-wait-seconds", "-1"),
+        ("--lease-wait", "-1"),
         ("--groups-per-second", "fast"),
         ("--bytes-per-second", "-5"),
         ("--approve-above", "1.5"),

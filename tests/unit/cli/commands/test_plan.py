@@ -71,12 +71,12 @@ def test_without_verdicts_it_says_how_to_get_them(admin: FakeAdmin, stored: Cli,
     snapshot_id = scene.take_snapshot(tmp_path)
     code, found, said = stored("plan")
     assert (code, found) == (1, None)
-    assert f"--snapshot-id {snapshot_id} --min-idle-seconds 604800" in said
+    assert f"--snapshot-id {snapshot_id} --min-idle 604800s" in said
     assert f"judge_staleness --base {tmp_path} --cluster {CLUSTER}" in said
 
 
 @pytest.mark.parametrize(
-    "words", [("--max-share", "2"), ("--min-observations", "1"), ("--max-groups", "0"), ("--min-idle-seconds", "week")]
+    "words", [("--max-share", "2"), ("--min-observations", "1"), ("--max-groups", "0"), ("--min-idle", "week")]
 )
 def test_a_number_that_cannot_be_is_bad_usage(judged: str, stored: Cli, tmp_path: Path, words: tuple[str, str]) -> None:
     code, found, said = stored("plan", *words)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from airflow_kafka_groups.contracts.durations import PATTERN, parse_duration
 from airflow_kafka_groups.maintenance.policy.families import TailShape
 from airflow_kafka_groups.maintenance.policy.lint import against_retention
-from airflow_kafka_groups.maintenance.policy.policy_file import seconds
 from airflow_kafka_groups.maintenance.policy.ready_made import READY_MADE
 from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction
 from airflow_kafka_groups.maintenance.policy.schema import policy_schema
@@ -65,7 +65,8 @@ def test_every_setting_has_a_remedy() -> None:
 )
 def test_times(text: str, expected: float) -> None:
     assert re.fullmatch(SCHEMA["$defs"]["time"]["pattern"], text)
-    assert seconds(text) == expected
+    assert SCHEMA["$defs"]["time"]["pattern"] == PATTERN
+    assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize("name", READY_MADE)

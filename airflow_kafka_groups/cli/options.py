@@ -1,0 +1,25 @@
+"""Options that take a number or a duration: ``--min-idle 36h`` is the same as ``--min-idle-seconds 129600``."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.cli.registry import ArgumentTarget
+
+_SUFFIX = "_seconds"
+
+
+def add_value(parser: ArgumentTarget, name: str, help_text: str, default: str | None = None) -> None:
+    """Add an option. One whose name ends with ``_seconds`` takes a duration, and has a flag without that ending.
+
+    :param parser: what it is added to.
+    :param name: the name in the parsed arguments.
+    :param help_text: one line for the help.
+    :param default: its value if it is not given.
+    """
+    flags = list(dict.fromkeys((flag_of(name), f"--{name.replace('_', '-')}")))
+    metavar = "TIME" if name.endswith(_SUFFIX) else "N"
+    parser.add_argument(*flags, dest=name, metavar=metavar, default=default, help=help_text)
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of an option, as messages show it."""
+    return f"--{name.removesuffix(_SUFFIX).replace('_', '-')}"

@@ -1,0 +1,30 @@
+"""Options with values: durations have a short flag, and the older one with ``-seconds``."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from airflow_kafka_groups.cli.options import add_value, flag_of
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_value(parser, "min_idle_seconds", "the idle time", "7d")
+    add_value(parser, "max_groups", "the most groups")
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize("flag", ["--min-idle", "--min-idle-seconds"])
+def test_a_duration_has_two_flags(flag: str) -> None:
+    assert parsed(flag, "36h").min_idle_seconds == "36h"
+
+
+def test_a_number_has_one_flag_and_no_default() -> None:
+    assert parsed("--max-groups", "5").max_groups == "5"
+    assert (parsed().max_groups, parsed().min_idle_seconds) == (None, "7d")
+
+
+def test_messages_show_the_short_flag() -> None:
+    assert (flag_of("min_idle_seconds"), flag_of("max_groups")) == ("--min-idle", "--max-groups")

@@ -1,0 +1,82 @@
+"""Durations: what people write, what is refused, and that what is shown can be read again."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.contracts.durations import (
+    PATTERN,
+    PATTERN_OR_NUMBER,
+    SECONDS,
+    parse_duration,
+    read_duration,
+    show_duration,
+)
+
+WRITTEN = {
+    "7d": 604_800,
+    "36h": 129_600,
+    "30 min": 1_800,
+    "30m": 1_800,
+    "1d 12h": 129_600,
+    "1d12h": 129_600,
+    "1.5h": 5_400,
+    "7 days": 604_800,
+    "1 day": 86_400,
+    "2 weeks 1 day": 1_296_000,
+    "1w": 604_800,
+    "90s": 90,
+    "90 seconds": 90,
+    "0s": 0,
+}
+REFUSED = ("", " ", "d", "7", "7x", "-7d", "7D", "7M", "12h 1d", "1d 1d", "1d 5", "7d,", "7d\n7d", "1e3s", "P7D", "1.d")
+
+
+@pytest.mark.parametrize(("text", "seconds"), WRITTEN.items())
+def test_what_people_write_is_read(text: str, seconds: float) -> None:
+    assert parse_duration(text) == parse_duration(f" {text} ") == seconds
+    assert read_duration(text) == seconds
+    assert re.search(PATTERN, text), "the form and the editor accept it, too"
+    assert re.search(PATTERN_OR_NUMBER, text)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write it as 7d, 36h or 30 min"):
+        parse_duration(text)
+    assert not re.search(PATTERN, text)
+    assert bool(re.search(PATTERN_OR_NUMBER, text)) == (text == "7")
+
+
+def test_a_bare_number_is_in_the_unit_of_its_field() -> None:
+    assert read_duration("60") == read_duration(60) == 60.0
+    assert read_duration(60, "days") == 60.0
+    assert read_duration("8w", "days") == 56.0
+    assert read_duration("12h", "days") == 0.5
+
+
+@pytest.mark.parametrize("value", [True, None, ["7d"], b"7d", "week"])
+def test_what_is_neither_is_refused_with_the_unit(value: object) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        read_duration(value, "days")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(604_800, "7d"), (129_600, "1d 12h"), (1_800, "30min"), (0, "0s"), (33.3, "33.3s"), (90_061, "1d 1h 1min 1s")],
+)
+def test_a_duration_is_shown_in_its_largest_units(seconds: float, text: str) -> None:
+    assert show_duration(seconds) == text
+
+
+@given(st.integers(0, 100 * 366 * 86_400))
+def test_what_is_shown_is_read_again(seconds: int) -> None:
+    assert parse_duration(show_duration(seconds)) == seconds
+
+
+def test_units_are_ordered_by_their_length() -> None:
+    assert list(SECONDS.values()) == sorted(SECONDS.values(), reverse=True)
