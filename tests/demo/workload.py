@@ -4,8 +4,9 @@
 
     live        real members that keep committing, half of them with the KIP-848 protocol; one whose topic is silent
     moving      no members, yet offsets that advance every second (how Flink or Spark commit)
-    stale       Empty and unmoved: old deployments, ad-hoc readers, console consumers
-    protected   just as Empty and unmoved, but with names that a policy excludes: connect-*, payments-critical-*
+    stale       Empty and unmoved, of four owners: old versions, reports, console consumers, former indexers
+    sleeping    just as Empty and unmoved, but they must not lose their place: settlement-*
+    protected   Empty and unmoved, too, but with names that nothing may delete: connect-*, payments-critical-*
     share       a KIP-932 share group whose only consumer came and left
 
 Names are the same in every run. Everything runs in a few threads of this process, beside the DAGs.
@@ -44,6 +45,8 @@ LIVE: Mapping[str, tuple[str, Protocol]] = {
     "archive-reader": (SILENT_TOPIC, "classic"),
 }
 SHARE_GROUP = "notifications-share"
+FAMILIES, OWNERS = 3, 4
+"""Of the stale groups: versions, UUIDs and numbers; checkout, analytics, platform and search."""
 # Stale ones that had real members once: a group made by commits alone looks different to a broker.
 _READERS: tuple[tuple[str, Protocol], ...] = (
     ("orders", "classic"),
@@ -51,7 +54,8 @@ _READERS: tuple[tuple[str, Protocol], ...] = (
     ("clicks", "classic"),
     ("audit", "consumer"),
 )
-LEFT = {f"app-retired-{number}": reader for number, reader in enumerate(_READERS * 2)}
+_INDEXES = ("ranking", "suggest", "synonyms", "spelling", "popular", "images", "logs", "archive")
+LEFT = {f"search.{index}": reader for index, reader in zip(_INDEXES, _READERS * 2, strict=True)}
 _Committed = dict[tuple[str, int], int]
 
 
@@ -63,11 +67,15 @@ def moving_names() -> list[str]:
 def stale_names() -> list[str]:
     """Return the groups that nobody uses any more."""
     source = random.Random(20)
-    services = ("checkout", "catalog", "pricing", "mailer", "search", "stock", "returns")
-    deployed = [f"app-{service}-v{number}" for service in services for number in range(1, 11)]
+    deployed = [f"app-checkout-v{number}" for number in range(1, 71)]
     uuid_tailed = [f"report-{uuid.UUID(int=source.getrandbits(128), version=4)}" for _ in range(70)]
-    console = [f"console-consumer-{number}" for number in source.sample(range(10_000, 99_999), 60)]
+    console = [f"console-consumer-{number}" for number in source.sample(range(10_000, 99_999), 58)]
     return [*LEFT, *deployed, *uuid_tailed, *console]
+
+
+def sleeping_names() -> list[str]:
+    """Return the groups that are used again, some day."""
+    return ["settlement-monthly", "settlement-yearly"]
 
 
 def protected_names() -> list[str]:
@@ -102,6 +110,7 @@ class DemoWorkload:
         self.live = frozenset(LIVE)
         self.moving = frozenset(moving_names())
         self.stale = frozenset(stale_names())
+        self.sleeping = frozenset(sleeping_names())
         self.protected = frozenset(protected_names())
         self.share = frozenset({SHARE_GROUP})
         self._cluster = cluster
@@ -128,7 +137,7 @@ class DemoWorkload:
     @property
     def groups(self) -> frozenset[str]:
         """Return all groups."""
-        return self.live | self.moving | self.stale | self.protected | self.share
+        return self.live | self.moving | self.stale | self.sleeping | self.protected | self.share
 
     @property
     def longest_pause(self) -> float:
@@ -178,7 +187,7 @@ class DemoWorkload:
             consumer.wait_assigned()
 
     def _seed(self) -> None:
-        unused = sorted(self.stale - LEFT.keys()) + sorted(self.protected)
+        unused = [*sorted(self.stale - LEFT.keys()), *sorted(self.sleeping), *sorted(self.protected)]
         commit_offsets(self._bootstrap, self._offsets(unused, random.Random(22)) | self._moving_offsets)
 
     def _come_and_go(self, group_id: str, topic: str, protocol: Protocol) -> None:
