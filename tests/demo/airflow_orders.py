@@ -10,14 +10,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from airflow_kafka_groups.hooks.floors import DEFAULTS as ENVIRONMENT
 from tests.demo.airflow_runs import airflow_environment
 from tests.demo.dag_folder import write_dags
 from tests.lab.errors import LabError
 from tests.lab.process import tail
 from tests.lab.service import Service
+from tests.lab.spark_archive import quick_options
 
 ROOT = Path(__file__).parents[2]
 _TASK = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
+
+
+def spark_conf() -> dict[str, str]:
+    """Return the properties of a Spark job on a few hundred rows: what is for large data costs more than it saves."""
+    return {
+        "spark.driver.extraJavaOptions": quick_options(),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
 
 
 class AirflowOrders(Service):
@@ -41,7 +54,7 @@ class AirflowOrders(Service):
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.demo.airflow_runs"],
             cwd=ROOT,
-            env=airflow_environment(self._home, self._dags),
+            env=airflow_environment(self._home, self._dags) | {ENVIRONMENT: json.dumps({"spark_conf": spark_conf()})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -11,14 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
-
+from tests.demo.offsets import committed_offsets
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.live import LiveConsumer
 from tests.lab.service import Service
-from tests.lab.topics import create_topics, produce, quiet
+from tests.lab.topics import create_topics, produce
 
 KEPT, CONTROL = "settlement-yearly", "inventory-yearly"
 TOPIC = "settlements"
@@ -120,11 +118,4 @@ class Sleepers(Service):
                 return
 
     def _offsets(self) -> dict[str, dict[tuple[str, int], int]]:
-        """Read what the broker remembers, by another client than ours."""
-        admin = AdminClient(quiet(self._cluster.bootstrap))
-        found: dict[str, dict[tuple[str, int], int]] = {}
-        for group_id in (KEPT, CONTROL):
-            asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)])
-            read = asked[group_id].result(TIMEOUT_S).topic_partitions or ()
-            found[group_id] = {(at.topic, at.partition): at.offset for at in read if at.offset >= 0}
-        return found
+        return committed_offsets(self._cluster.bootstrap, (KEPT, CONTROL))
