@@ -118,6 +118,8 @@ def main() -> int:
             mailbox=stack.enter_context(Mailbox()),
         )
         pool = stack.enter_context(ThreadPoolExecutor(1))
+        stack.callback(demo.sleepers.stop)  # after an error the pool waits for nothing
+        stack.callback(demo.airflow.stop)
         kept = pool.submit(demo.keep_alive)
         with _stopwatch.step("start the brokers"):
             cluster = stack.enter_context(KafkaCluster(version=VERSION, brokers=3))

@@ -64,7 +64,7 @@ class Sleepers(Service):
         return self
 
     def stop(self) -> None:
-        """Stop the broker."""
+        """Stop the broker, and whoever waits for it. May be called twice."""
         self._stopped.set()
         self._thread.join()
         self._cluster.stop()
@@ -84,7 +84,7 @@ class Sleepers(Service):
         while not is_so():
             if self._failure is not None:
                 raise LabError(f"The broker with the groups that sleep failed: {self._failure}") from self._failure
-            if time.monotonic() > deadline:
+            if self._stopped.is_set() or time.monotonic() > deadline:
                 raise LabError(f"After {TIMEOUT_S:g} s {otherwise}.")
             time.sleep(_POLL_S)
 

@@ -2,7 +2,8 @@
 
 ::
 
-    live        real members that keep committing, half of them with the KIP-848 protocol; one whose topic is silent
+    live        real members that keep committing, half of them with the KIP-848 protocol; one whose topic is silent,
+                and one that has offsets of a topic which it has left
     moving      no members, yet offsets that advance every second (how Flink or Spark commit)
     stale       Empty and unmoved, of four owners: old versions, reports, console consumers, former indexers
     sleeping    just as Empty and unmoved, but they must not lose their place: settlement-*
@@ -32,6 +33,8 @@ from tests.lab.topics import create_topics, produce
 
 TOPICS = {"orders": 6, "payments": 4, "clicks": 8, "audit": 2}
 SILENT_TOPIC = "archive"  # has records, gets no new ones
+LEFT_TOPIC, LEFT_BY = "clicks-2025", "clicks-sessions"
+"""A topic, and the live group that used to read it."""
 RECORDS = 1000  # in each partition at the start
 TICK_S = 1.0
 
@@ -146,9 +149,10 @@ class DemoWorkload:
 
     def start(self) -> Self:
         """Set everything up, and return when all members have joined and all groups are there."""
-        partitions = TOPICS | {SILENT_TOPIC: 2}
+        partitions = TOPICS | {SILENT_TOPIC: 2, LEFT_TOPIC: 3}
         create_topics(self._bootstrap, partitions)
         produce(self._bootstrap, {(t, p): RECORDS for t, count in partitions.items() for p in range(count)})
+        commit_offsets(self._bootstrap, {LEFT_BY: {(LEFT_TOPIC, partition): 500 for partition in range(3)}})
         with ThreadPoolExecutor(4) as pool:
             jobs = [pool.submit(self._leave_share_group), pool.submit(self._seed)]
             jobs += [pool.submit(self._come_and_go, group, *how) for group, how in LEFT.items()]
