@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Any, Self
 
 from airflow_kafka_groups.hooks.floors import DEFAULTS as ENVIRONMENT
 from tests.demo.airflow_runs import airflow_environment
-from tests.demo.dag_folder import write_dags
+from tests.demo.dag_folder import OWN, write_dags
 from tests.lab.errors import LabError
 from tests.lab.process import tail
 from tests.lab.service import Service
@@ -51,6 +52,7 @@ class AirflowOrders(Service):
         """Begin to start, without waiting for it."""
         self._home.mkdir(parents=True)
         write_dags(self._dags)
+        shutil.copy(OWN / "warm_up.py", self._dags)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.demo.airflow_runs"],
             cwd=ROOT,

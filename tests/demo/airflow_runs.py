@@ -57,6 +57,7 @@ def main() -> int:
     if bag.import_errors:
         print(f"The DAG files have errors: {bag.import_errors}", file=sys.stderr)
         return 1
+    bag.dags["warm_up"].test()
     print("[DEMO] ready", flush=True)
     for line in sys.stdin:
         run_one(bag.dags, json.loads(line))

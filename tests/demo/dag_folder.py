@@ -1,4 +1,4 @@
-"""The DAGs folder of the demo: the shipped DAGs, of which the clean-up is given a notifier, and those beside this file.
+"""The DAGs folder of the demo: the shipped DAGs, of which the clean-up is given a notifier, and one that keeps alive.
 
 A team does the same: ``airflow-kafka-groups copy-dags``, and the notifier of docs/policy.md.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from airflow_kafka_groups.example_dags import dag_files
 
 CLEANUP = "cleanup_stale_groups.py"
-_OWN = Path(__file__).parent / "dags"
+OWN = Path(__file__).parent / "dags"
 _OPERATOR = "NotifyOwnersOperator("
 _NOTIFIER = """SmtpNotifier(
             from_email="kafka-platform@example.com",
@@ -31,7 +31,7 @@ def write_dags(folder: Path) -> None:
     Raises ValueError when the clean-up is not the one that this module knows how to change.
     """
     folder.mkdir(parents=True)
-    for path in (*dag_files(), *sorted(_OWN.glob("*.py"))):
+    for path in (*dag_files(), OWN / "keep_groups_alive.py"):
         shutil.copy(path, folder)
     cleanup = folder / CLEANUP
     cleanup.write_text(with_notifier(cleanup.read_text()))

@@ -28,6 +28,7 @@ SETTINGS = {
 }
 TIMEOUT_S = 120.0
 _POLL_S = 0.25
+_PATIENCE_S = RETENTION_S / 2
 _Offsets = Mapping[tuple[str, int], int]
 
 
@@ -36,17 +37,18 @@ class Sleepers(Service):
 
     :param version: the version of the broker.
 
-    ``ready`` is set when both groups sleep. Raises LabError when the broker does not come up.
+    Raises LabError when the broker does not come up.
     """
 
     def __init__(self, version: str) -> None:
-        self.ready = threading.Event()
         self.committed: Mapping[str, _Offsets] = {}
         self.found: Mapping[str, _Offsets] = {}
         """The offsets of both groups just after the control was forgotten."""
         self.slept = 0.0
         """Seconds from when both groups were Empty until then."""
         self._cluster = KafkaCluster(version=version, brokers=1, config=SETTINGS, heap_mb=256)
+        self._asked = threading.Event()
+        self._asleep = threading.Event()
         self._stopped = threading.Event()
         self._empty_at = 0.0
         self._failure: Exception | None = None
@@ -54,8 +56,9 @@ class Sleepers(Service):
 
     @property
     def bootstrap(self) -> str:
-        """Return ``bootstrap.servers``, once both groups sleep."""
-        self._wait(self.ready.is_set, "the groups that sleep were not there")
+        """Return ``bootstrap.servers``, once both groups sleep. They sleep for less than half a minute then."""
+        self._asked.set()
+        self._wait(self._asleep.is_set, "the groups that sleep were not there")
         return self._cluster.bootstrap
 
     def start(self) -> Self:
@@ -91,14 +94,18 @@ class Sleepers(Service):
     def _run(self) -> None:
         try:
             self._cluster.start()
+            create_topics(self._cluster.bootstrap, {TOPIC: 1})
             self._fall_asleep()
+            # Where Airflow takes long to start, they would be forgotten before one of them can be kept alive.
+            while not self._asked.wait(_PATIENCE_S) and not self._stopped.is_set():
+                self._fall_asleep()
+            self._asleep.set()
             self._watch()
         except Exception as exc:  # noqa: BLE001  # whoever waits is told
             self._failure = exc
 
     def _fall_asleep(self) -> None:
         bootstrap = self._cluster.bootstrap
-        create_topics(bootstrap, {TOPIC: 1})
         produce(bootstrap, {(TOPIC, 0): 20})
         consumers = [LiveConsumer(bootstrap, group_id, [TOPIC], commit_every=0.1) for group_id in (KEPT, CONTROL)]
         for consumer in consumers:
@@ -108,7 +115,6 @@ class Sleepers(Service):
             consumer.stop()
         self._empty_at = time.monotonic()
         self.committed = self._offsets()
-        self.ready.set()
 
     def _watch(self) -> None:
         while not self._stopped.wait(_POLL_S):
