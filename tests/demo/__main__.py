@@ -41,7 +41,7 @@ from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.sleepers import CONTROL, KEPT, Sleepers
 from tests.demo.stopwatch import Stopwatch
 from tests.demo.workload import FAMILIES, OWNERS, DemoWorkload
-from tests.lab.chromium import MISSING, chromium, find_chromium
+from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.groups import list_groups
@@ -223,7 +223,7 @@ def open_report(report: Path, picture: Path) -> None:
         say(f"The report is not opened: {MISSING}.")
         return
     say("Opening the report in Chromium …")
-    with chromium(program) as browser:
+    with headless_browser(program) as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         failures: list[str] = []
         page.on("pageerror", lambda error: failures.append(str(error)))

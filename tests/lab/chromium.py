@@ -21,7 +21,7 @@ def find_chromium() -> str | None:
 
 
 @contextmanager
-def chromium(program: str) -> Iterator[Browser]:
+def headless_browser(program: str) -> Iterator[Browser]:
     """Run a headless browser. It must be gone before other modules' tests: its event loop is in this thread."""
     from playwright.sync_api import sync_playwright
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab.chromium import MISSING, chromium, find_chromium
+from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.ui.airflow_server import USERS
 from tests.ui.scene import FOLDER, Scene, ui_scene
 
@@ -21,7 +21,7 @@ TIMEOUT_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def chromium_program() -> str:
+def chromium() -> str:
     """Find the system's browser. Without one the tests are skipped; where CI is set they fail."""
     found = find_chromium()
     if found is None and os.environ.get("CI"):
@@ -32,7 +32,7 @@ def chromium_program() -> str:
 
 
 @pytest.fixture(scope="module")
-def scene(chromium_program: str) -> Iterator[Scene]:
+def scene(chromium: str) -> Iterator[Scene]:
     """Start the cluster and Airflow; not before it is known that there is a browser."""
     # The storage's path is to be seen in the pictures of the docs.
     with TemporaryDirectory(prefix="kafka-groups-") as storage, ui_scene(FOLDER / "tests", Path(storage)) as running:
@@ -40,9 +40,9 @@ def scene(chromium_program: str) -> Iterator[Scene]:
 
 
 @pytest.fixture(scope="module")
-def browser(chromium_program: str, scene: Scene) -> Iterator[Browser]:
+def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
     """Start the browser."""
-    with chromium(chromium_program) as running:
+    with headless_browser(chromium) as running:
         yield running
 
 
