@@ -7,10 +7,16 @@ from typing import Any
 from urllib.parse import unquote
 
 from airflow_kafka_groups.maintenance.deletion.audit import record_of
+from airflow_kafka_groups.maintenance.journal.history import RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal
+
+
+def runs(storage: Path) -> list[RunRecord]:
+    """Return every run in the journals below a storage folder, oldest first."""
+    clusters = [unquote(folder.name) for folder in sorted(storage.glob("_journal/*"))]
+    return [run for cluster_id in clusters for run in Journal(storage, cluster_id).read().runs]
 
 
 def records(storage: Path) -> list[dict[str, Any]]:
     """Return the record of every run in the journals below a storage folder, oldest first."""
-    clusters = [unquote(folder.name) for folder in sorted(storage.glob("_journal/*"))]
-    return [record_of(run) for cluster_id in clusters for run in Journal(storage, cluster_id).read().runs]
+    return [record_of(run) for run in runs(storage)]

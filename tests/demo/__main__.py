@@ -1,167 +1,237 @@
 """The whole job on a real cluster: ``python -m tests.demo`` (``make demo``).
 
-Starts three Kafka brokers and fills them with some 300 groups, live and dead; runs the shipped DAGs on a real Airflow
-with real Spark jobs (a snapshot, a cleanup as a dry run, a cleanup in earnest); then asks the brokers whether what had
-to stay is still there. Exits with 1 when it is not, with 2 when something needed is missing.
+Starts three Kafka brokers and fills them with some 300 groups, live and dead; runs the shipped DAGs by a policy file on
+a real Airflow with real Spark jobs: a snapshot, a clean-up that marks stale groups and notifies their owners by mail,
+and, after the notice period, one that deletes. Beside that, a broker that forgets groups after a minute has two that
+sleep, of which one is kept alive. Then asks the brokers whether what had to stay is still there, and opens the report.
+Exits with 1 when something is wrong, with 2 when something needed is missing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
+import os
 import shutil
-import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from airflow_kafka_groups.maintenance.deletion.audit import record_of
+from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.maintenance.storage import Layout
-from tests.demo.airflow_runs import airflow_environment, connections
-from tests.demo.outcome import Truth, summarise, table, wrongs
-from tests.demo.workload import DemoWorkload
+from tests.demo.airflow_orders import AirflowOrders
+from tests.demo.airflow_runs import connections
+from tests.demo.mailbox import Mailbox
+from tests.demo.outcome import (
+    Truth,
+    deleted_groups,
+    policy_wrongs,
+    summarise,
+    summarise_policy,
+    table,
+    wrongs,
+)
+from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
+from tests.demo.sleepers import CONTROL, KEPT, Sleepers
+from tests.demo.stopwatch import Stopwatch
+from tests.demo.workload import FAMILIES, OWNERS, DemoWorkload
+from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.groups import list_groups
-from tests.records import records
+from tests.records import runs
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "demo"
+STORE = FOLDER / "storage"
 VERSION = "4.1.0"
-MIN_IDLE_SECONDS = 8
-_TASK = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\w+)")
-_started = time.monotonic()
+CLEANUP = "cleanup_stale_groups"
+_MARGIN_S = 0.5
+_stopwatch = Stopwatch()
 
 
 def say(text: str) -> None:
     """Print a line with the time since the start."""
-    print(f"[{time.monotonic() - _started:6.1f} s] {text}", flush=True)
+    print(f"[{_stopwatch.seconds:6.1f} s] {text}", flush=True)
 
 
-def runs(store: Path) -> list[dict[str, Any]]:
-    """Return the run's configuration: the parameters as typed into the form, without approval of the plan."""
-    scope = {"storage_path": str(store), "cluster": "demo"}
-    cleanup = {
-        **scope,
-        "exclude": ["payments-critical-*"],
-        "min_idle_seconds": MIN_IDLE_SECONDS,
-        "max_share": 0.9,
-    }
-    return [
-        {"dag_id": "snapshot_group_offsets", "conf": scope},
-        {"dag_id": "cleanup_stale_groups", "conf": cleanup, "wait_seconds": MIN_IDLE_SECONDS + 1},
-        {"dag_id": "cleanup_stale_groups", "conf": {**cleanup, "dry_run": False, "require_approval": False}},
-    ]
+@dataclass
+class Demo:
+    """What is running, and the steps that use it, in their order."""
+
+    airflow: AirflowOrders
+    sleepers: Sleepers
+    mailbox: Mailbox
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def keep_alive(self) -> None:
+        """Keep one of the two groups alive that sleep, once Airflow is ready."""
+        self.airflow.wait_ready()
+        connection = {"conn_type": "kafka_groups", "host": self.sleepers.bootstrap}
+        environment = {"AIRFLOW_CONN_SLEEPERS": json.dumps(connection)}
+        scope = {"storage_path": str(STORE), "cluster": "sleepers", "kafka_groups_conn_id": "sleepers"}
+        say(f"Keeping {KEPT} alive, and {CONTROL} not.")
+        self.airflow.run("keep_groups_alive", environment, {**scope, "groups": [KEPT]})
+
+    def connect(self, bootstrap: str) -> None:
+        """Use a cluster in the runs that follow."""
+        mail = {"AIRFLOW_CONN_SMTP_DEFAULT": json.dumps(self.mailbox.connection)}
+        self.environment = {**connections(bootstrap), **mail}
+
+    def snapshot(self) -> float:
+        """Take a snapshot; return when it was done."""
+        self.airflow.run("snapshot_group_offsets", self.environment, _scope())
+        return time.monotonic()
+
+    def clean_up(self, policy: Path) -> float:
+        """Clean up by the policy, without asking a person; return when it was done."""
+        answers = {"policy_file": str(policy), "max_share": 0.9, "dry_run": False, "require_approval": False}
+        self.airflow.run(CLEANUP, self.environment, {**_scope(), **answers})
+        return time.monotonic()
 
 
-class AirflowRuns:
-    """Run the DAGs in a process of their own, which gets ready while the cluster starts."""
-
-    def __init__(self, folder: Path) -> None:
-        home = folder / "airflow"
-        home.mkdir(parents=True)
-        self._log = folder / "airflow.log"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.demo.airflow_runs"],
-            cwd=ROOT,
-            env=airflow_environment(home),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def run(self, bootstrap: str, store: Path) -> None:
-        """Run them all, and show which task is at work.
-
-        Raises LabError with the log's place and end when one fails.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it failed before it got here; its log says why
-            self._process.stdin.write(json.dumps({"environment": connections(bootstrap), "runs": runs(store)}) + "\n")
-            self._process.stdin.flush()
-        with self._log.open("w") as file:
-            for line in self._process.stdout:
-                file.write(line)
-                show_progress(line)
-        if self._process.wait() != 0:
-            tail = "".join(self._log.read_text().splitlines(keepends=True)[-25:])
-            raise LabError(f"A DAG run failed; its log is in {self._log.relative_to(ROOT)}, the end of it:\n{tail}")
+def _scope() -> dict[str, str]:
+    return {"storage_path": str(STORE), "cluster": "demo"}
 
 
-def show_progress(line: str) -> None:
-    """Turn a line of Airflow's log into a word of progress, where it is worth one."""
-    if found := _TASK.search(line):
-        if found[1] == "starting":
-            say(f"    {found[2]} …")
-    elif line.startswith("[DEMO] "):
-        say(f"  {line.removeprefix('[DEMO] ').strip()}")
+def wait_until(at: float) -> None:
+    """Wait until a time of the monotonic clock."""
+    time.sleep(max(at - time.monotonic(), 0))
 
 
 def main() -> int:
     """Run the demo; give the exit code."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    store = FOLDER / "storage"
-    store.mkdir(parents=True)
-    say(f"Starting Kafka {VERSION} with three brokers, and Airflow …")
-    with AirflowRuns(FOLDER) as airflow, KafkaCluster(version=VERSION, brokers=3) as cluster:
-        say("Filling it: topics with records, and some 300 groups, most of them dead …")
-        with DemoWorkload(cluster) as workload:
-            truth = Truth(
-                live=workload.live,
-                moving=workload.moving,
-                stale=workload.stale,
-                protected=workload.protected,
-                share=workload.share,
-            )
-            say(f"{len(workload.groups)} groups are there; {len(truth.live)} have members that keep committing.")
-            say("Running the DAGs: a snapshot, a cleanup as a dry run (the default), and a cleanup in earnest.")
-            airflow.run(cluster.bootstrap, store)
-            workload.check()
-            left = frozenset(list_groups(cluster.bootstrap))
-    return tell(store / "demo", truth, left)
+    STORE.mkdir(parents=True)
+    policy = write_policy(FOLDER / "policy.yaml")
+    say(f"Starting Kafka {VERSION} with three brokers, one more with a retention of a minute, Airflow, a mail server …")
+    with ExitStack() as stack:
+        demo = Demo(
+            sleepers=stack.enter_context(Sleepers(VERSION)),
+            airflow=stack.enter_context(AirflowOrders(FOLDER, say)),
+            mailbox=stack.enter_context(Mailbox()),
+        )
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        stack.callback(demo.sleepers.stop)  # after an error the pool waits for nothing
+        stack.callback(demo.airflow.stop)
+        kept = pool.submit(demo.keep_alive)
+        with _stopwatch.step("start the brokers"):
+            cluster = stack.enter_context(KafkaCluster(version=VERSION, brokers=3))
+        with _stopwatch.step("fill them"):
+            say("Filling it: topics with records, and some 300 groups, most of them dead …")
+            workload = stack.enter_context(DemoWorkload(cluster))
+        truth = Truth(
+            live=workload.live,
+            moving=workload.moving,
+            stale=workload.stale,
+            sleeping=workload.sleeping,
+            protected=workload.protected,
+            share=workload.share,
+            families=FAMILIES,
+            owners=OWNERS,
+        )
+        say(f"{len(workload.groups)} groups are there; {len(truth.live)} have members that keep committing.")
+        with _stopwatch.step("wait for Airflow"):
+            kept.result()
+        left = run_dags(demo, cluster, policy)
+        workload.check()
+        with _stopwatch.step("sleepers"):
+            say(f"Waiting until the broker with a retention of a minute has forgotten {CONTROL} …")
+            demo.sleepers.wait_until_forgotten()
+            kept_alive = demo.sleepers.kept_alive()
+            not_ = "not " if kept_alive else ""
+            say(f"{CONTROL} was forgotten after {demo.sleepers.slept:.0f} s, {KEPT} was {not_}forgotten.")
+        return tell(truth, left, demo.mailbox, kept_alive)
 
 
-def tell(store: Path, truth: Truth, left: frozenset[str]) -> int:
-    """Write the summary, print the table, and hold it against the truth."""
-    audit = records(store.parent)[-1]
-    plan = load_plan(Layout(store.parent, store.name), audit["plan_id"])
-    summary = summarise(plan.to_json(), audit, truth, left)
+def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> frozenset[str]:
+    """Run the DAGs; return the groups that are left."""
+    demo.connect(cluster.bootstrap)
+    with _stopwatch.step("snapshot"):
+        say("A snapshot: without history, nothing is stale.")
+        at = demo.snapshot()
+    with _stopwatch.step("idle"):
+        wait_until(at + IDLE_SECONDS + _MARGIN_S)
+    with _stopwatch.step("mark"):
+        say("A clean-up by the policy. All its rules demand a notice, so it marks stale groups and mails their owners.")
+        at = demo.clean_up(policy)
+    for mail in demo.mailbox.mails:
+        say(f"  mail to {', '.join(mail.recipients)}: {mail.subject}")
+    with _stopwatch.step("notice"):
+        wait_until(at + NOTICE_SECONDS + _MARGIN_S)
+    with _stopwatch.step("delete"):
+        say("The notice period is over: a clean-up that looks again, and deletes what is stale still.")
+        demo.clean_up(policy)
+    return frozenset(list_groups(cluster.bootstrap))
+
+
+def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, kept_alive: int) -> int:
+    """Write the summary, print the table, hold it against the truth, and open the report."""
+    run = runs(STORE)[-1]
+    audit: dict[str, Any] = record_of(run)
+    layout = Layout(STORE, "demo")
+    plan = load_plan(layout, audit["plan_id"])
+    marks = NoticeBook(STORE, plan.kafka_cluster_id).read()
+    summary = {
+        **summarise(plan.to_json(), audit, truth, left),
+        **summarise_policy(plan, deleted_groups(audit), run.intents, marks, mailbox.mails),
+        "kept_alive": kept_alive,
+    }
+    shutil.copy(str(layout.report(plan.plan_id)), FOLDER / "report.html")
+    with _stopwatch.step("report"):
+        open_report(FOLDER / "report.html", FOLDER / "report.png")
     (FOLDER / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    shutil.copy(store / "reports" / f"{audit['plan_id']}.html", FOLDER / "report.html")
+    (FOLDER / "times.json").write_text(json.dumps(_stopwatch.steps, indent=2) + "\n")
     print(f"\n{table(summary)}\n\n  some of them, and why:")
     some: list[PlannedGroup | KeptGroup] = [*plan.groups[:3], *{kept.verdict: kept for kept in plan.kept}.values()]
     for group in some:
         print(f"    {group.group_id:<44} {group.reason}")
-    print()
+    print(f"\n{_stopwatch.table()}\n")
     for what, place in {
         "report": FOLDER / "report.html",
+        "picture": FOLDER / "report.png",
+        "policy": FOLDER / "policy.yaml",
         "summary": FOLDER / "summary.json",
-        "backup": store / "backups",
-        "snapshots": store / "data",
+        "backup": STORE / "demo" / "backups",
+        "snapshots": STORE / "demo" / "data",
         "log": FOLDER / "airflow.log",
     }.items():
         print(f"  {what:<10} {place.relative_to(ROOT)}")
-    found = wrongs(summary, truth)
+    found = [*wrongs(summary, truth), *policy_wrongs(summary, truth)]
     for wrong in found:
         print(f"\n  WRONG: {wrong}.", file=sys.stderr)
     if not found:
         say("All is as it must be: what was alive still is, what was dead is gone, and its offsets are backed up.")
     return 1 if found else 0
+
+
+def open_report(report: Path, picture: Path) -> None:
+    """Open the report in Chromium, and keep what it shows.
+
+    Without Chromium, say so. Raises LabError where CI is set, and when the page has errors.
+    """
+    program = find_chromium()
+    if program is None and os.environ.get("CI"):
+        raise LabError(f"The report was not opened: {MISSING}.")
+    if program is None:
+        say(f"The report is not opened: {MISSING}.")
+        return
+    say("Opening the report in Chromium …")
+    with headless_browser(program) as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        failures: list[str] = []
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.goto(report.as_uri())
+        page.locator("h1").first.wait_for()
+        page.screenshot(path=picture)
+    if failures:
+        raise LabError(f"The report's page has errors: {failures}")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,36 @@
-"""What the demo's cleanup did, counted from its own records and held against the brokers. Pure."""
+"""What the demo's clean-up did, counted from its own records and held against brokers and mails. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.policy.notice import Notice
+from tests.demo.mailbox import Mail
 
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """Return which groups the workload made, by what they are."""
+    """Which groups the workload made, by what they are.
+
+    :param families: how many families the stale groups are of, and ``owners`` how many owners they have.
+    """
 
     live: Set[str]
     moving: Set[str]
     stale: Set[str]
+    sleeping: Set[str]
     protected: Set[str]
     share: Set[str]
+    families: int
+    owners: int
 
 
 def summarise(plan: Mapping[str, Any], audit: Mapping[str, Any], truth: Truth, left: Set[str]) -> dict[str, int]:
-    """Count what happened.
+    """Count what happened to groups.
 
     :param plan: the plan that was carried out, as stored.
     :param audit: the record of its run, as stored.
@@ -27,7 +38,7 @@ def summarise(plan: Mapping[str, Any], audit: Mapping[str, Any], truth: Truth, l
     :param left: the groups that the brokers list now.
     """
     counts = plan["counts"]
-    deleted = {item["group_id"] for item in audit["outcomes"] if item["outcome"] == "deleted"}
+    deleted = deleted_groups(audit)
     return {
         "found": counts["found"],
         "live": counts["live"],
@@ -40,17 +51,77 @@ def summarise(plan: Mapping[str, Any], audit: Mapping[str, Any], truth: Truth, l
         "verified": len(deleted - left),
         "live_deleted": len(truth.live - left),
         "moving_deleted": len(truth.moving - left),
+        "sleeping_deleted": len(truth.sleeping - left),
         "protected_deleted": len(truth.protected - left),
         "share_deleted": len(truth.share - left),
         "stale_left": len(truth.stale & left),
     }
 
 
+def deleted_groups(audit: Mapping[str, Any]) -> set[str]:
+    """Return the groups that a run deleted, by its record."""
+    return {item["group_id"] for item in audit["outcomes"] if item["outcome"] == "deleted"}
+
+
+def summarise_policy(
+    plan: DeletionPlan,
+    deleted: Set[str],
+    intents: Mapping[str, datetime],
+    marks: Mapping[str, Notice],
+    mails: Sequence[Mail],
+) -> dict[str, int]:
+    """Count what the policy did.
+
+    :param plan: the plan that was carried out.
+    :param deleted: the groups that were deleted.
+    :param intents: when the journal recorded that a group is to be deleted, just before the request was sent.
+    :param marks: the marks of the journal.
+    :param mails: what the mail server received.
+    """
+    return {
+        "families": sum(family["planned"] > 0 for family in plan.families),
+        "owners": len({group.owner for group in plan.groups if group.owner is not None}),
+        "marked": len(marks),
+        "mails": len(mails),
+        "notified": len(set().union(*(mail.groups for mail in mails))),
+        "unnotified_deleted": len(unnotified(plan, deleted, intents, marks, mails)),
+    }
+
+
+def unnotified(
+    plan: DeletionPlan,
+    deleted: Set[str],
+    intents: Mapping[str, datetime],
+    marks: Mapping[str, Notice],
+    mails: Sequence[Mail],
+) -> set[str]:
+    """Return the deleted groups whose owner had no message that names them, or had it for less than the notice period.
+
+    Every fact counts: the message at the owner's own address, the mark in the journal, and the time between the later
+    of both and the deletion. A deleted group that the plan does not have is one of them.
+    """
+    periods = {rule.name: rule.notice_seconds for rule in plan.policy.rules}
+    planned = {group.group_id: group for group in plan.groups}
+    found = set()
+    for group_id in deleted:
+        group, mark, intent = planned.get(group_id), marks.get(group_id), intents.get(group_id)
+        if group is None or mark is None or mark.notified_at is None or intent is None:
+            found.add(group_id)
+            continue
+        contacts = plan.policy.contacts
+        contact = contacts.get(group.owner or "", contacts.get(""))
+        received = [mail.received_at for mail in mails if group_id in mail.groups and contact in mail.recipients]
+        since = max(min(received), mark.notified_at) if received else None
+        if since is None or (intent - since).total_seconds() < periods[group.rule or ""]:
+            found.add(group_id)
+    return found
+
+
 def wrongs(summary: Mapping[str, int], truth: Truth) -> list[str]:
     """Return the deviations from the expected outcome, in sentences; nothing if there are none."""
     found = [
         f"{summary[f'{kind}_deleted']} {kind} group(s) are gone"
-        for kind in ("live", "moving", "protected", "share")
+        for kind in ("live", "moving", "sleeping", "protected", "share")
         if summary[f"{kind}_deleted"]
     ]
     if summary["stale_left"]:
@@ -63,19 +134,44 @@ def wrongs(summary: Mapping[str, int], truth: Truth) -> list[str]:
     return found
 
 
+def policy_wrongs(summary: Mapping[str, int], truth: Truth) -> list[str]:
+    """Return the deviations from what the policy promises, in sentences."""
+    expected = {
+        "families": truth.families,
+        "owners": truth.owners,
+        "marked": len(truth.stale),
+        "mails": truth.owners,
+        "notified": len(truth.stale),
+        "unnotified_deleted": 0,
+        "kept_alive": 1,
+    }
+    return [
+        f"{name} is {summary[name]}, and should be {value}"
+        for name, value in expected.items()
+        if summary[name] != value
+    ]
+
+
 MEANINGS = {
     "found": "listed by the brokers, each once",
     "live": "have members: kept",
     "moving": "no members, but their offsets move (Flink, Spark): kept",
     "untouchable": "share and streams groups: kept",
-    "protected": "stale, but protected or excluded by name: kept",
-    "planned": "stale: Empty and unmoved for as long as asked",
+    "protected": "stale, but protected by name: kept",
+    "families": "of which the stale groups are",
+    "owners": "by pattern or name, of the stale groups",
+    "marked": "by the first plan, which deletes none of them",
+    "notified": "named in a mail to their owner",
+    "planned": "by the second plan, after the notice period: Empty and unmoved still",
     "deleted": "backed up, read once more, deleted",
     "verified": "looked for afterwards on every broker, and gone",
+    "kept_alive": "past the brokers' retention, while its control was forgotten",
     "live_deleted": "must be 0",
     "moving_deleted": "must be 0",
+    "sleeping_deleted": "must be 0",
     "protected_deleted": "must be 0",
     "share_deleted": "must be 0",
+    "unnotified_deleted": "must be 0",
 }
 
 

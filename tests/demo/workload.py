@@ -2,10 +2,12 @@
 
 ::
 
-    live        real members that keep committing, half of them with the KIP-848 protocol; one whose topic is silent
+    live        real members that keep committing, half of them with the KIP-848 protocol; one whose topic is silent,
+                and one that has offsets of a topic which it has left
     moving      no members, yet offsets that advance every second (how Flink or Spark commit)
-    stale       Empty and unmoved: old deployments, ad-hoc readers, console consumers
-    protected   just as Empty and unmoved, but with names that a policy excludes: connect-*, payments-critical-*
+    stale       Empty and unmoved, of four owners: old versions, reports, console consumers, former indexers
+    sleeping    just as Empty and unmoved, but they must not lose their place: settlement-*
+    protected   Empty and unmoved, too, but with names that nothing may delete: connect-*, payments-critical-*
     share       a KIP-932 share group whose only consumer came and left
 
 Names are the same in every run. Everything runs in a few threads of this process, beside the DAGs.
@@ -31,6 +33,8 @@ from tests.lab.topics import create_topics, produce
 
 TOPICS = {"orders": 6, "payments": 4, "clicks": 8, "audit": 2}
 SILENT_TOPIC = "archive"  # has records, gets no new ones
+LEFT_TOPIC, LEFT_BY = "clicks-2025", "clicks-sessions"
+"""A topic, and the live group that used to read it."""
 RECORDS = 1000  # in each partition at the start
 TICK_S = 1.0
 
@@ -44,6 +48,8 @@ LIVE: Mapping[str, tuple[str, Protocol]] = {
     "archive-reader": (SILENT_TOPIC, "classic"),
 }
 SHARE_GROUP = "notifications-share"
+FAMILIES, OWNERS = 3, 4
+"""Of the stale groups: versions, UUIDs and numbers; checkout, analytics, platform and search."""
 # Stale ones that had real members once: a group made by commits alone looks different to a broker.
 _READERS: tuple[tuple[str, Protocol], ...] = (
     ("orders", "classic"),
@@ -51,7 +57,8 @@ _READERS: tuple[tuple[str, Protocol], ...] = (
     ("clicks", "classic"),
     ("audit", "consumer"),
 )
-LEFT = {f"app-retired-{number}": reader for number, reader in enumerate(_READERS * 2)}
+_INDEXES = ("ranking", "suggest", "synonyms", "spelling", "popular", "images", "logs", "archive")
+LEFT = {f"search.{index}": reader for index, reader in zip(_INDEXES, _READERS * 2, strict=True)}
 _Committed = dict[tuple[str, int], int]
 
 
@@ -63,11 +70,15 @@ def moving_names() -> list[str]:
 def stale_names() -> list[str]:
     """Return the groups that nobody uses any more."""
     source = random.Random(20)
-    services = ("checkout", "catalog", "pricing", "mailer", "search", "stock", "returns")
-    deployed = [f"app-{service}-v{number}" for service in services for number in range(1, 11)]
+    deployed = [f"app-checkout-v{number}" for number in range(1, 71)]
     uuid_tailed = [f"report-{uuid.UUID(int=source.getrandbits(128), version=4)}" for _ in range(70)]
-    console = [f"console-consumer-{number}" for number in source.sample(range(10_000, 99_999), 60)]
+    console = [f"console-consumer-{number}" for number in source.sample(range(10_000, 99_999), 58)]
     return [*LEFT, *deployed, *uuid_tailed, *console]
+
+
+def sleeping_names() -> list[str]:
+    """Return the groups that are used again, some day."""
+    return ["settlement-monthly", "settlement-yearly"]
 
 
 def protected_names() -> list[str]:
@@ -102,6 +113,7 @@ class DemoWorkload:
         self.live = frozenset(LIVE)
         self.moving = frozenset(moving_names())
         self.stale = frozenset(stale_names())
+        self.sleeping = frozenset(sleeping_names())
         self.protected = frozenset(protected_names())
         self.share = frozenset({SHARE_GROUP})
         self._cluster = cluster
@@ -128,7 +140,7 @@ class DemoWorkload:
     @property
     def groups(self) -> frozenset[str]:
         """Return all groups."""
-        return self.live | self.moving | self.stale | self.protected | self.share
+        return self.live | self.moving | self.stale | self.sleeping | self.protected | self.share
 
     @property
     def longest_pause(self) -> float:
@@ -137,9 +149,10 @@ class DemoWorkload:
 
     def start(self) -> Self:
         """Set everything up, and return when all members have joined and all groups are there."""
-        partitions = TOPICS | {SILENT_TOPIC: 2}
+        partitions = TOPICS | {SILENT_TOPIC: 2, LEFT_TOPIC: 3}
         create_topics(self._bootstrap, partitions)
         produce(self._bootstrap, {(t, p): RECORDS for t, count in partitions.items() for p in range(count)})
+        commit_offsets(self._bootstrap, {LEFT_BY: {(LEFT_TOPIC, partition): 500 for partition in range(3)}})
         with ThreadPoolExecutor(4) as pool:
             jobs = [pool.submit(self._leave_share_group), pool.submit(self._seed)]
             jobs += [pool.submit(self._come_and_go, group, *how) for group, how in LEFT.items()]
@@ -178,7 +191,7 @@ class DemoWorkload:
             consumer.wait_assigned()
 
     def _seed(self) -> None:
-        unused = sorted(self.stale - LEFT.keys()) + sorted(self.protected)
+        unused = [*sorted(self.stale - LEFT.keys()), *sorted(self.sleeping), *sorted(self.protected)]
         commit_offsets(self._bootstrap, self._offsets(unused, random.Random(22)) | self._moving_offsets)
 
     def _come_and_go(self, group_id: str, topic: str, protocol: Protocol) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import pytest
 
-from tests.demo.workload import DemoWorkload
+from tests.demo.workload import LEFT_BY, LEFT_TOPIC, DemoWorkload
 from tests.lab import layout, ports, tools
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
@@ -77,6 +77,8 @@ def test_the_demos_workload_is_what_it_says_it_is(own: KafkaCluster) -> None:
         assert {listed[group].type for group in workload.live} == {"classic", "consumer"}
         assert {listed[group].state for group in workload.moving | workload.stale | workload.protected} == {"Empty"}
         assert {listed[group].type for group in workload.share} == {"share"}
+        left = [row[2] for row in _committed(own, LEFT_BY) if row[0] == LEFT_TOPIC]
+        assert left == ["500"] * 3, "a live group has offsets of a topic that it has left"
         group = min(workload.moving)
         before = _committed(own, group)
         assert before

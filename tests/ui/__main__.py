@@ -10,10 +10,12 @@ import shutil
 import signal
 import sys
 import time
+from urllib.parse import quote
 
+from tests.demo.policy import SECONDS_A_DAY
 from tests.lab.errors import LabError
 from tests.ui.airflow_server import USERS
-from tests.ui.scene import DAGS, FOLDER, KAFKA_PASSWORD, KAFKA_USER, MIN_IDLE_SECONDS, ui_scene
+from tests.ui.scene import DAGS, FOLDER, KAFKA_PASSWORD, KAFKA_USER, MAILS, ui_scene
 
 _started = time.monotonic()
 _CHECK_S = 5.0
@@ -30,7 +32,7 @@ def main() -> int:
     shutil.rmtree(storage, ignore_errors=True)
     storage.mkdir(parents=True)
     with ui_scene(FOLDER / "airflow", storage, say) as scene:
-        scene.airflow.run_dag(DAGS[1], {})
+        dag, notice = DAGS[1], scene.notice_run
         print(
             f"""
   Airflow      {scene.airflow.url}
@@ -38,9 +40,17 @@ def main() -> int:
   brokers      {scene.cluster.bootstrap}
   with login   {scene.cluster.sasl_bootstrap}  (SASL_PLAINTEXT, PLAIN, {KAFKA_USER}, password {KAFKA_PASSWORD})
   files        {scene.storage}
+  policy       {scene.policy}  (a day is {SECONDS_A_DAY} seconds; an edit counts in the next run)
+  mails        {MAILS}
 
-  A dry run of cleanup_stale_groups is on its way: see the report in its tab "Consumer groups". Then press Trigger,
-  untick "Dry run", and answer under Required Actions. A group is stale here after {MIN_IDLE_SECONDS} seconds.
+  1. The first clean-up has run, and deleted nothing: the rules of the policy demand a notice. See its report, with
+     families and owners: {scene.airflow.url}/dags/{dag}/runs/{quote(notice)}/plugin/kafka-groups-report
+  2. {len(scene.mailbox.mails)} owners have mail: open one of the files above. An owner who objects adds a rule, such as
+     {{name: mine, match: {{groups: "report-*"}}, action: keep}}, at the beginning of the rules.
+  3. The notice period is over. Open {scene.airflow.url}/dags/{dag}, press Trigger, untick "Dry run",
+     trigger, and answer under Required Actions: families first, and one can be kept.
+  4. See what was deleted in the tab "Consumer groups" of that run, and the command that undoes it.
+  5. Trigger keep_groups_alive: groups that sleep (settlement-*) are not forgotten.
   Ctrl-C ends everything.
 """,
             flush=True,

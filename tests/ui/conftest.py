@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.ui.airflow_server import USERS
 from tests.ui.scene import FOLDER, Scene, ui_scene
 
@@ -18,18 +18,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, StorageState
 
 TIMEOUT_MS = 60_000
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
-_MISSING = "no Chromium on the PATH: install it (Debian and Ubuntu: apt install chromium) or name one in $CHROMIUM"
 
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
     """Find the system's browser. Without one the tests are skipped; where CI is set they fail."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    found = find_chromium()
     if found is None and os.environ.get("CI"):
-        pytest.fail(_MISSING)
+        pytest.fail(MISSING)
     if found is None:
-        pytest.skip(_MISSING)
+        pytest.skip(MISSING)
     return found
 
 
@@ -43,13 +41,9 @@ def scene(chromium: str) -> Iterator[Scene]:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
-    """Start the browser. It must be gone before other modules' tests: its event loop is in this thread."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=["--disable-dev-shm-usage"])
+    """Start the browser."""
+    with headless_browser(chromium) as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import FrameLocator, Locator, Page
 
 
-def picture(page: Page, name: str) -> None:
-    """Keep what the page shows, in build/ui."""
-    page.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide")
+def picture(page: Page, name: str, *, height: int | None = None) -> None:
+    """Keep what the page shows, in build/ui.
+
+    :param height: of the part at the top that is kept. Default: all that is seen.
+    """
+    seen = page.viewport_size
+    clip = {"x": 0.0, "y": 0.0, "width": float(seen["width"]), "height": float(height)} if seen and height else None
+    page.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide", clip=clip)  # type: ignore[arg-type]
 
 
 def open_new_connection(page: Page, conn_id: str, conn_type: str) -> Locator:

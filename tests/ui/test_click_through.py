@@ -10,13 +10,15 @@ import pytest
 
 from tests.lab.groups import list_groups
 from tests.ui import pages
-from tests.ui.scene import KAFKA_PASSWORD, KAFKA_USER, Scene
+from tests.ui.scene import KAFKA_PASSWORD, KAFKA_USER, MAILS, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
 CLEANUP = "cleanup_stale_groups"
+KEEP_ALIVE = "keep_groups_alive"
+SPARED = "search.ranking"
 RUN_TIMEOUT_MS = 600_000
 
 
@@ -49,12 +51,37 @@ def test_a_connection_is_made_by_its_form_and_tested_by_its_button(page: Page, s
     assert KAFKA_PASSWORD not in page.content()
 
 
+def test_owners_have_mail_before_anything_is_deleted_and_the_report_shows_families_and_owners(
+    page: Page, scene: Scene
+) -> None:
+    assert scene.workload.stale <= set(list_groups(scene.cluster.bootstrap))
+    assert {mail.recipients for mail in scene.mailbox.mails} == {
+        (f"{name}@example.com",) for name in ("analytics", "checkout-oncall", "kafka-platform", "search")
+    }
+    assert set().union(*(mail.groups for mail in scene.mailbox.mails)) == scene.workload.stale
+    mail = next(path for path in sorted(MAILS.iterdir()) if "search" in path.name)
+    page.goto(mail.as_uri())
+    pages.picture(page, "notice-mail", height=420)
+
+    page.goto(f"/dags/{CLEANUP}/runs/{scene.notice_run}/tasks/notify/xcom")
+    page.get_by_text("without_contact").first.wait_for()
+    pages.picture(page, "notice-task")
+
+    page.goto(f"/dags/{CLEANUP}/runs/{scene.notice_run}/plugin/kafka-groups-report")
+    text = pages.report_in_tab(page).locator("body").inner_text()
+    pages.picture(page, "report-notice")
+    assert all(found in text for found in ("report-<uuid>", "console-consumer-<number>", "app-checkout-<version>"))
+    assert all(owner in text for owner in ("analytics", "checkout", "platform", "search"))
+
+
 def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(page: Page, scene: Scene) -> None:
     form = pages.open_trigger_form(page, CLEANUP)
     assert pages.is_on(form, "dry_run")
     assert pages.is_on(form, "require_approval")
     pages.switch(form, "dry_run")
-    form.locator("input[name=element_cluster]").scroll_into_view_if_needed()
+    policy = form.locator("[name=element_policy_file]")
+    assert policy.input_value() == str(scene.policy)
+    policy.scroll_into_view_if_needed()
     pages.picture(page, "cleanup-form")
     run = pages.trigger(form)
 
@@ -74,7 +101,7 @@ def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(pag
     assert "Nothing was deleted" in pages.report_in_tab(opened.value).locator("body").inner_text()
     opened.value.close()
     pages.fill(page, "confirm_groups", found[1])
-    pages.fill(page, "exclude_groups", "app-retired-0")
+    pages.fill(page, "exclude_groups", SPARED)
     approve.scroll_into_view_if_needed()
     pages.picture(page, "approval-form")
     approve.click()
@@ -87,12 +114,21 @@ def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(pag
     text = report.locator("body").inner_text()
     pages.picture(page, "report-tab")
     assert re.search(rf"{int(found[1]) - 1}\s+Deleted", text)
-    assert "app-retired-0" in text
+    assert SPARED in text
     left = set(list_groups(scene.cluster.bootstrap))
-    kept = scene.workload.live | scene.workload.moving | scene.workload.protected | {"app-retired-0"}
-    assert left >= kept
-    assert not (scene.workload.stale - {"app-retired-0"}) & left
+    workload = scene.workload
+    assert left >= workload.live | workload.moving | workload.sleeping | workload.protected | {SPARED}
+    assert not (workload.stale - {SPARED}) & left
     scene.workload.check()
+
+
+def test_groups_that_sleep_are_kept_alive_by_a_form(page: Page, scene: Scene) -> None:
+    run = pages.trigger(pages.open_trigger_form(page, KEEP_ALIVE))
+    scene.airflow.wait_for_run(KEEP_ALIVE, unquote(run).rpartition("/")[2])
+    page.goto(f"{run}/tasks/keep_alive/xcom")
+    page.get_by_text("retention_seconds").first.wait_for()
+    pages.picture(page, "keep-alive")
+    assert re.search(rf'"?kept_alive"?:\s*{len(scene.workload.sleeping)}\b', page.inner_text("body"))
 
 
 def test_a_run_without_a_report_says_so_in_its_tab(page: Page, scene: Scene) -> None:

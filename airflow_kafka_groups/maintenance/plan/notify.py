@@ -10,7 +10,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.policy.notice import Notice
+from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
 MESSAGE_GROUPS = 100
@@ -38,12 +38,12 @@ class OwnerNotice:
     def to_context(self) -> dict[str, Any]:
         """Return the notice as templates of notifiers see it: plain values, with subject, text and HTML."""
         shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
-        days = f"{self.notice_seconds / 86_400:.3g}"
         who = self.owner or "nobody in particular"
         first = (
             f"{len(self.groups)} consumer group(s) of cluster {self.cluster} that belong to {who} are stale: without "
-            f"members, and without a commit. They will be deleted in {days} day(s) at the earliest, unless they are "
-            "used again, or the policy keeps them. Their offsets are backed up before, and can be restored."
+            f"members, and without a commit. They will be deleted in {shown_period(self.notice_seconds)} at the "
+            "earliest, unless they are used again, or the policy keeps them. Their offsets are backed up before, and "
+            "can be restored."
         )
         rest = [f"… and {more} more"] if more > 0 else []
         items = "".join(f"<li><code>{escape(group_id)}</code></li>" for group_id in shown)
@@ -54,7 +54,7 @@ class OwnerNotice:
             "contact": self.contact,
             "groups": list(shown),
             "count": len(self.groups),
-            "days": days,
+            "days": f"{self.notice_seconds / 86_400:.3g}",
             "report": self.report,
             "subject": f"{len(self.groups)} stale consumer groups of {self.cluster} will be deleted",
             "text": "\n".join(

@@ -70,10 +70,21 @@ def why_not_noticed(
     passed = (at - max(notice.marked_at, notice.notified_at)).total_seconds()
     if passed < seconds:
         return (
-            f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of {seconds / 86_400:.3g} "
-            "day(s) is not over"
+            f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of "
+            f"{shown_period(seconds)} is not over"
         )
     return None
+
+
+def shown_period(seconds: float) -> str:
+    """Return a time in the largest unit that it has one of, such as ``2 days``, ``12 h`` or ``4 s``.
+
+    :param seconds: the time.
+    """
+    for length, unit in ((86_400.0, "day" if seconds == 86_400 else "days"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def _shown(at: datetime) -> str:

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.demo.outcome import Truth, summarise, table, wrongs
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.policy.notice import Notice
+from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
+from tests.demo.mailbox import Mail
+from tests.demo.outcome import (
+    MEANINGS,
+    Truth,
+    policy_wrongs,
+    summarise,
+    summarise_policy,
+    table,
+    unnotified,
+    wrongs,
+)
 
 TRUTH = Truth(
     live=frozenset({"l1"}),
     moving=frozenset({"m1"}),
     stale=frozenset({"s1", "s2"}),
+    sleeping=frozenset({"z1"}),
     protected=frozenset({"p1"}),
     share=frozenset({"x1"}),
+    families=1,
+    owners=2,
 )
-KEPT = frozenset({"l1", "m1", "p1", "x1"})
+KEPT = frozenset({"l1", "m1", "z1", "p1", "x1"})
 COUNTS = {"found": 6, "live": 1, "moving": 1, "stale": 3, "protected": 0, "excluded": 1, "untouchable": 1, "planned": 2}
 
 
@@ -27,10 +47,11 @@ def test_all_is_well_when_just_the_stale_groups_are_gone() -> None:
     summary = summarise({"counts": COUNTS}, audit("s1", "s2"), TRUTH, KEPT)
     assert wrongs(summary, TRUTH) == []
     assert (summary["deleted"], summary["verified"], summary["protected"]) == (2, 2, 1)
-    assert "verified" in table(summary)
 
 
-@pytest.mark.parametrize(("gone", "kind"), [("l1", "live"), ("m1", "moving"), ("p1", "protected"), ("x1", "share")])
+@pytest.mark.parametrize(
+    ("gone", "kind"), [("l1", "live"), ("m1", "moving"), ("z1", "sleeping"), ("p1", "protected"), ("x1", "share")]
+)
 def test_a_group_that_had_to_stay_and_is_gone_is_wrong(gone: str, kind: str) -> None:
     summary = summarise({"counts": COUNTS}, audit("s1", "s2"), TRUTH, KEPT - {gone})
     assert wrongs(summary, TRUTH) == [f"1 {kind} group(s) are gone"]
@@ -44,3 +65,102 @@ def test_a_stale_group_that_is_still_there_is_wrong() -> None:
 def test_a_deletion_that_is_only_claimed_is_wrong() -> None:
     summary = summarise({"counts": COUNTS}, audit("s1"), TRUTH, KEPT)
     assert "1 deleted" in wrongs(summary, TRUTH)[0]
+
+
+def rule(name: str, notice: float) -> Rule:
+    return Rule(name=name, action=RuleAction.DELETE, min_idle_seconds=8, min_observations=2, notice_seconds=notice)
+
+
+def group(group_id: str, owner: str | None, rule_name: str = "short") -> PlannedGroup:
+    return PlannedGroup(
+        group_id=group_id,
+        group_type="classic",
+        protocol_type="",
+        state="Empty",
+        partitions=1,
+        lag=0,
+        idle_since=None,
+        idle_seconds=9.0,
+        reason="idle",
+        fingerprint="f" * 64,
+        rule=rule_name,
+        owner=owner,
+    )
+
+
+AT = datetime(2026, 11, 22, 20, tzinfo=UTC)
+PLAN = DeletionPlan(
+    plan_id="20261122T200000Z-00000001",
+    cluster="demo",
+    kafka_cluster_id="k",
+    snapshot_id="20261122T195900Z-00000001",
+    created_at=AT,
+    expires_at=AT + timedelta(days=1),
+    policy=PlanPolicy(rules=(rule("short", 4), rule("long", 60)), contacts={"a": "a@x", "b": "b@x", "": "all@x"}),
+    counts={},
+    warnings=(),
+    groups=(group("s1", "a"), group("s2", None)),
+    kept=(),
+    families=({"name": "s<number>", "groups": 2, "planned": 2}, {"name": "m<number>", "groups": 9, "planned": 0}),
+)
+INTENTS = {"s1": AT, "s2": AT}
+
+
+def mark(seconds_before: float = 5) -> Notice:
+    at = AT - timedelta(seconds=seconds_before)
+    return Notice(fingerprint="f", marked_at=at, notified_at=at)
+
+
+def mail(to: str, *groups: str, seconds_before: float = 6) -> Mail:
+    at = AT - timedelta(seconds=seconds_before)
+    return Mail(received_at=at, recipients=(to,), subject="", html="", groups=frozenset(groups))
+
+
+MARKS = {"s1": mark(), "s2": mark()}
+MAILS = [mail("a@x", "s1"), mail("all@x", "s2")]
+
+
+def test_a_policy_is_counted_from_the_plan_the_journal_and_the_mails() -> None:
+    found = summarise_policy(PLAN, {"s1", "s2"}, INTENTS, MARKS, MAILS)
+    assert found == {"families": 1, "owners": 1, "marked": 2, "mails": 2, "notified": 2, "unnotified_deleted": 0}
+
+
+@pytest.mark.parametrize(
+    ("marks", "mails", "intents"),
+    [
+        pytest.param({"s2": mark()}, MAILS, INTENTS, id="no mark"),
+        pytest.param({**MARKS, "s1": mark(3.9)}, MAILS, INTENTS, id="marked too late"),
+        pytest.param({**MARKS, "s1": replace(mark(), notified_at=None)}, MAILS, INTENTS, id="not notified"),
+        pytest.param(MARKS, MAILS[1:], INTENTS, id="no mail"),
+        pytest.param(MARKS, [mail("all@x", "s1"), MAILS[1]], INTENTS, id="mail to somebody else"),
+        pytest.param(MARKS, [mail("a@x", "s2"), MAILS[1]], INTENTS, id="mail about another group"),
+        pytest.param(MARKS, [mail("a@x", "s1", seconds_before=3.9), MAILS[1]], INTENTS, id="mail too late"),
+        pytest.param(MARKS, MAILS, {"s2": AT}, id="deleted at an unknown time"),
+    ],
+)
+def test_one_that_was_deleted_without_a_timely_notice_is_found(marks: Any, mails: Any, intents: Any) -> None:
+    assert unnotified(PLAN, {"s1", "s2"}, intents, marks, mails) == {"s1"}
+
+
+def test_a_deleted_group_that_was_not_planned_is_found_and_the_rules_own_period_counts() -> None:
+    assert unnotified(PLAN, {"s1", "other"}, INTENTS, MARKS, MAILS) == {"other"}
+    longer = replace_groups(PLAN, group("s1", "a", "long"))
+    assert unnotified(longer, {"s1"}, INTENTS, MARKS, MAILS) == {"s1"}
+
+
+def replace_groups(plan: DeletionPlan, *groups: PlannedGroup) -> DeletionPlan:
+    return replace(plan, groups=groups)
+
+
+SUMMARY = {"families": 1, "owners": 2, "marked": 2, "mails": 2, "notified": 2, "unnotified_deleted": 0, "kept_alive": 1}
+
+
+@pytest.mark.parametrize("name", SUMMARY)
+def test_each_count_of_the_policy_can_be_wrong(name: str) -> None:
+    assert policy_wrongs(SUMMARY, TRUTH) == []
+    assert policy_wrongs({**SUMMARY, name: SUMMARY[name] + 1}, TRUTH)[0].startswith(f"{name} is ")
+
+
+def test_the_table_has_every_meaning() -> None:
+    summary = {**summarise({"counts": COUNTS}, audit("s1", "s2"), TRUTH, KEPT), **SUMMARY}
+    assert all(name in table(summary) for name in MEANINGS)

@@ -10,6 +10,7 @@ def test_there_are_about_three_hundred_groups_and_none_is_of_two_kinds() -> None
         list(workload.LIVE),
         workload.moving_names(),
         workload.stale_names(),
+        workload.sleeping_names(),
         workload.protected_names(),
         [workload.SHARE_GROUP],
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.policy.notice import Notice, why_not_noticed
+from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period, why_not_noticed
 from tests.fakes.groups import NOW
 
 DAY = timedelta(days=1)
@@ -39,3 +39,12 @@ def test_everything_else_keeps_it(notice: Notice | None, changes: dict[str, Any]
 
 def test_a_rule_without_a_notice_needs_none() -> None:
     assert why(None, seconds=0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(172_800, "2 days"), (86_400, "1 day"), (129_600, "1.5 days"), (43_200, "12 h"), (1_800, "30 min"), (4, "4 s")],
+)
+def test_a_period_is_shown_in_the_unit_that_fits(seconds: float, shown: str) -> None:
+    assert shown_period(seconds) == shown
+    assert f"notice period of {shown} is not over" in str(why(seconds=float(seconds), at=NOW + DAY))

@@ -1,0 +1,25 @@
+"""Keep groups that sleep from being forgotten by their brokers: the DAG of docs/howto/keep-alive.md, with a form."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from airflow.sdk import DAG, Param
+
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
+from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+
+with DAG(
+    dag_id="keep_groups_alive",
+    description="Keep consumer groups that sleep from being forgotten by their brokers.",
+    schedule=None,
+    start_date=datetime(2026, 1, 1),
+    params={**dag_params(*SCOPE), "groups": Param(["settlement-*"], type="array", items={"type": "string"})},
+    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf},
+    tags=["kafka", "consumer-groups"],
+    doc_md=__doc__,
+):
+    KeepOffsetsAliveOperator(
+        task_id="keep_alive", include="{{ params.groups | tojson }}", allow_membership=True, observe_seconds=2
+    )
