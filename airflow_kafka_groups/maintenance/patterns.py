@@ -179,12 +179,17 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
             raise ConfigurationError(
                 name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
             )
-        # A glob never matches the empty id: "*" must not select a group that a list does not visibly show.
-        return re.compile(f"(?!\\Z){translate(pattern)}")
+        return _compile_glob(pattern)
     try:
         return re.compile(pattern.removeprefix(_REGEX))
     except re.error as exc:
         raise ConfigurationError(name, pattern, f"correct the regular expression: {exc}") from None
+
+
+@lru_cache(maxsize=1024)
+def _compile_glob(pattern: str) -> re.Pattern[str]:
+    # A glob never matches the empty id: "*" must not select a group that a list does not visibly show.
+    return re.compile(f"(?!\\Z){translate(pattern)}")
 
 
 def _is_regex(pattern: str) -> bool:
