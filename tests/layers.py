@@ -6,7 +6,8 @@ Rows are the layers of import-linter's contract. An arrow means "imports"; one t
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def layers() -> list[list[str]]:
     return [[name.strip() for name in row.replace(":", "|").split("|")] for row in rows]
 
 
-def imports() -> set[Edge]:
+@cache
+def imports() -> frozenset[Edge]:
     """Return which package imports which, directly."""
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
     edges = set()
@@ -42,12 +44,13 @@ def imports() -> set[Edge]:
             one, two = importer.split(".")[1:2], imported.split(".")[1:2]
             if one and two and one != two:
                 edges.add((one[0], two[0]))
-    return edges
+    return frozenset(edges)
 
 
-def reduced(edges: set[Edge]) -> set[Edge]:
+def reduced(edges: Set[Edge]) -> set[Edge]:
     """Leave out the edges that follow from others."""
 
+    @cache
     def reached(name: str) -> set[str]:
         nearer = {two for one, two in edges if one == name}
         return nearer.union(*(reached(two) for two in nearer))
