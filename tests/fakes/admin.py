@@ -94,6 +94,12 @@ class FakeAdmin(ClusterState):
         """Return the ids of all calls of one kind."""
         return [group_id for name, ids in self.calls if name == call for group_id in ids]
 
+    def forget_calls(self) -> None:
+        """Forget what was asked so far, such as by a fixture."""
+        for recorded in (self.calls, self.key_types, self.send_within):
+            recorded.clear()
+        self.closed = 0
+
     async def __aenter__(self) -> Self:
         if self.fails_with is not None:
             raise self.fails_with

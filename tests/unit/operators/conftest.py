@@ -8,7 +8,6 @@ from typing import Any  # noqa: E402
 import pytest  # noqa: E402
 
 from tests.fakes.admin import FakeAdmin  # noqa: E402
-from tests.fakes.groups import FakeGroup  # noqa: E402
 from tests.fakes.lease import FakeLease  # noqa: E402
 from tests.unit.operators import scene  # noqa: E402
 
@@ -35,14 +34,10 @@ def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
 @pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
     """Return a plan to delete the groups a and b."""
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    return scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    return scene.planned_once(admin, tmp_path, ["a", "b"], ["live"])
 
 
 @pytest.fixture
-def backed_up(planned: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
-    """Return that plan with its backup."""
-    scene.back_up(tmp_path, planned)
-    return planned
+def backed_up(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    """Return such a plan with its backup."""
+    return scene.planned_once(admin, tmp_path, ["a", "b"], ["live"], backed_up=True)

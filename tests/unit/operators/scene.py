@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,9 +17,50 @@ from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.made_once import made_once
 
 CLUSTER = "prod"
 DAYS = 30
+
+Result = TypeVar("Result")
+
+
+def judged_once(admin: FakeAdmin, storage: Path, stale: Collection[str], others: Collection[str] = ()) -> str:
+    """Fill a cluster, and a storage with its snapshot and verdicts; return the snapshot's id."""
+
+    def make() -> str:
+        snapshot_id = take_snapshot(storage)
+        judge(storage, snapshot_id, stale)
+        return snapshot_id
+
+    admin.groups = {name: FakeGroup() for name in (*stale, *others)}
+    return _once(admin, storage, f"judged {sorted(stale)} {sorted(others)}", make)
+
+
+def planned_once(
+    admin: FakeAdmin, storage: Path, stale: Collection[str], others: Collection[str] = (), *, backed_up: bool = False
+) -> dict[str, Any]:
+    """Fill a cluster and a storage as ``judged_once``, then with a plan to delete what is stale; return its summary.
+
+    :param backed_up: write the plan's backup as well.
+    """
+
+    def make() -> dict[str, Any]:
+        planned = plan(storage, snapshot_id=judged_once(admin, storage, stale, others), max_share=1)
+        if backed_up:
+            back_up(storage, planned)
+        return planned
+
+    admin.groups = {name: FakeGroup() for name in (*stale, *others)}
+    return _once(admin, storage, f"planned {sorted(stale)} {sorted(others)} {backed_up}", make)
+
+
+def _once(admin: FakeAdmin, storage: Path, name: str, make: Callable[[], Result]) -> Result:
+    found = made_once(name, storage, make)
+    admin.forget_calls()
+    return found
 
 
 def take_snapshot(storage: Path) -> str:

@@ -28,12 +28,7 @@ ANN = {"id": "42", "name": "Ann"}
 
 @pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    found = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
-    scene.back_up(tmp_path, found)
-    return found
+    return scene.planned_once(admin, tmp_path, ["a", "b"], ["live"], backed_up=True)
 
 
 def common(storage: Path, planned: dict[str, Any]) -> dict[str, Any]:

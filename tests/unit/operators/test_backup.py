@@ -8,16 +8,12 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
 
 
 @pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    admin.groups = {name: FakeGroup() for name in ("a", "b")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    return scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
+    return scene.planned_once(admin, tmp_path, ["a", "b"])
 
 
 def test_a_backup_is_written_and_summed_up_in_plain_json(planned: dict[str, Any], tmp_path: Path) -> None:

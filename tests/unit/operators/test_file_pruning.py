@@ -20,6 +20,7 @@ from airflow_kafka_groups.operators.report import CleanupReportOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.fakes.refusing_path import RefusingPath
+from tests.unit.made_once import made_once
 from tests.unit.operators import scene
 
 SNAPSHOT_FOLDERS = ("manifests", "data", "members", "verdicts")
@@ -63,12 +64,18 @@ def make_older(storage: Path, days: int) -> set[str]:
 @pytest.fixture
 def years(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, list[set[str]]]:
     """Make three clean-ups, of long ago, of a while ago and of today; give each one's files."""
-    ages = []
-    for days in (1000, 100, 0):
-        clean_up(admin, tmp_path)
-        ages.append(make_older(tmp_path, days) if days else set())
-    ages[2] = files(tmp_path) - ages[0] - ages[1]
-    return tmp_path, ages
+
+    def make() -> list[list[str]]:
+        ages = []
+        for days in (1000, 100, 0):
+            clean_up(admin, tmp_path)
+            ages.append(make_older(tmp_path, days) if days else set())
+        ages[2] = files(tmp_path) - ages[0] - ages[1]
+        return [sorted(age) for age in ages]
+
+    ages = made_once("years", tmp_path, make)
+    admin.forget_calls()
+    return tmp_path, [set(age) for age in ages]
 
 
 def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]) -> None:

@@ -18,10 +18,7 @@ from tests.unit.operators import scene
 
 @pytest.fixture
 def snapshot_id(admin: FakeAdmin, tmp_path: Path) -> str:
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "c", "live", "connect-x")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b", "c", "connect-x"})
-    return snapshot_id
+    return scene.judged_once(admin, tmp_path, ["a", "b", "c", "connect-x"], ["live"])
 
 
 def test_a_plan_is_written_and_summed_up_in_plain_json(snapshot_id: str, tmp_path: Path) -> None:

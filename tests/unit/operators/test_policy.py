@@ -54,10 +54,7 @@ def test_a_file_that_is_wrong_fails_the_first_task(tmp_path: Path) -> None:
 
 @pytest.fixture
 def judged(admin: FakeAdmin, tmp_path: Path) -> str:
-    admin.groups = {name: FakeGroup() for name in ("a", "k1", "s1", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "k1", "s1"})
-    return snapshot_id
+    return scene.judged_once(admin, tmp_path, ["a", "k1", "s1"], ["live"])
 
 
 def planned(folder: Path, snapshot_id: str, text: str = POLICY, **arguments: Any) -> dict[str, Any]:

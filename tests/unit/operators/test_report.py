@@ -20,12 +20,7 @@ from tests.unit.operators import scene
 
 @pytest.fixture
 def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
-    admin.groups = {name: FakeGroup() for name in ("a", "<script>", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "<script>"})
-    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)
-    scene.back_up(tmp_path, planned)
-    return planned
+    return scene.planned_once(admin, tmp_path, ["a", "<script>"], ["live"], backed_up=True)
 
 
 def report(storage: Path, plan_id: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from airflow_kafka_groups.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.made_once import made_once
 from tests.unit.operators import scene
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -21,14 +22,19 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 @pytest.fixture
 def backed_up(admin: FakeAdmin, tmp_path: Path) -> str:
     """Return the id of a plan with a backup of a (t at 5 and 6) and b, as they were before they were deleted."""
+
+    def make() -> str:
+        snapshot_id = scene.take_snapshot(tmp_path)
+        scene.judge(tmp_path, snapshot_id, ["a", "b"])
+        planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
+        assert scene.back_up(tmp_path, planned)["groups"] == 2
+        return str(planned["plan_id"])
+
     admin.groups = {"a": FakeGroup({T0: 5, T1: 6}), "b": FakeGroup({U0: 3})}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, ["a", "b"])
-    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
-    assert scene.back_up(tmp_path, planned)["groups"] == 2
+    plan_id = made_once("to restore", tmp_path, make)
     admin.groups = {}
-    admin.calls.clear()
-    return str(planned["plan_id"])
+    admin.forget_calls()
+    return plan_id
 
 
 def restore(storage: Path, plan_id: str, **arguments: Any) -> dict[str, Any]:

@@ -23,10 +23,7 @@ CLUSTER = scene.CLUSTER
 @pytest.fixture
 def judged(admin: FakeAdmin, tmp_path: Path) -> str:
     """Return a snapshot in which a and b are stale."""
-    admin.groups = {name: FakeGroup() for name in ("a", "b", "live")}
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
-    return snapshot_id
+    return scene.judged_once(admin, tmp_path, ["a", "b"], ["live"])
 
 
 def test_a_plan_is_written_and_shown(judged: str, stored: Cli, tmp_path: Path) -> None:
