@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn mutants
+.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -80,7 +80,7 @@ build/python-%/.installed: $(STAMP) pyproject.toml constraints.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
-	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators plugins sensors triggers)
+	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators sensors triggers) tests/component/plugins
 	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/dags/test_dag_files.py
 
 test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster mode (66 MB of downloads, 3 minutes)
@@ -88,6 +88,9 @@ test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster 
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit
+
+component: $(STAMP) ## Run the tests that start a program or a server of their own, but no broker, and a short campaign
+	@$(BIN)/python -m pytest tests/component tests/campaign/test_campaign.py
 
 mutants: $(STAMP) ## Change 90 places of what decides, one at a time, and see whether the unit tests notice (half an hour)
 	@$(BIN)/python -m tests.mutants

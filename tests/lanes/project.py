@@ -26,11 +26,13 @@ SHARES: dict[str, tuple[str, ...]] = {
     "airflow": ("tests/dags",),
     "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
     "browser": ("tests/ui",),
-    "unit": ("tests/unit", "tests/campaign"),
+    # What starts programs or a server of its own, but no broker, no Airflow of several programs, no Spark.
+    "component": ("tests/component", "tests/campaign"),
+    "unit": ("tests/unit",),
 }
 """Each lane's files and folders. A more specific path wins: ``tests/spark`` is without ``tests/spark/clusters``."""
 
-_OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "plugins", "sensors", "triggers")),)
+_OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "sensors", "triggers")), "tests/component/plugins")
 
 _OF_VERSIONS = (
     *(f"tests/unit/{part}" for part in ("contracts", "protocol", "test_exceptions.py", "test_models.py")),
@@ -110,6 +112,7 @@ LANES = (
     ),
     *(_python_setup(version) for version in _VERSIONS),
     *(_python_lane(version, *_OF_VERSIONS) for version in _VERSIONS),
+    _tests("component", needs=("setup",)),
     _tests("unit", needs=("setup",)),
     Lane(name="lint", commands=(("make", "lint"), ("make", "docs")), needs=("setup",), nice=5),
 )

@@ -18,7 +18,7 @@ ELSEWHERE = {
     "cli/": "unit/cli/test_main.py",
     "cli/commands/": "unit/cli/commands/test_reading.py",
     "cli/commands/backup.py": "unit/cli/commands/test_plan.py",
-    "links.py": "unit/plugins/test_report_tab.py",
+    "links.py": "component/plugins/test_report_tab.py",
     "provider_info.py": "unit/hooks/test_provider_info.py",
     "admin/client/": "integration/test_admin_client.py",
     "admin/client/operations.py": "unit/hooks/test_kafka_groups.py",
@@ -61,7 +61,7 @@ ELSEWHERE = {
     "operators/offset_deletion.py": "unit/operators/test_offset_changes.py",
     "operators/retention.py": "unit/operators/test_file_pruning.py",
     "operators/support/": "unit/operators/test_deletion.py",
-    "plugins/": "unit/plugins/test_report_tab.py",
+    "plugins/": "component/plugins/test_report_tab.py",
     "protocol/": "unit/protocol/test_messages.py",
     "protocol/hot_codecs/": "unit/protocol/hot_codecs/test_hot_codecs.py",
     "protocol/membership_apis/": "unit/protocol/test_membership_apis.py",
@@ -98,18 +98,24 @@ ELSEWHERE = {
 """Modules and folders (with a slash at the end) without tests of their name, and the file that tests them."""
 
 
+@cache
 def modules() -> list[str]:
     """Return all modules with code, as paths within the package."""
     files = (file for file in PACKAGE.rglob("*.py") if file.name != "__init__.py")
     return sorted(file.relative_to(PACKAGE).as_posix() for file in files)
 
 
+@cache
 def mirror(module: str) -> Path:
     """Return the file with the tests of a module. Those of the Spark jobs need Spark, and lie in one folder."""
     folder, _, name = module.rpartition("/")
-    return ROOT / ("tests/spark" if folder.startswith("spark") else f"tests/unit/{folder}") / f"test_{name}"
+    if folder.startswith("spark"):
+        return ROOT / "tests/spark" / f"test_{name}"
+    places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "component")]
+    return next((place for place in places if place.exists()), places[0])
 
 
+@cache
 def covered_by(module: str) -> str | None:
     """Return the key of ``ELSEWHERE`` that is for a module: itself, or the innermost folder."""
     folders = [f"{parent.as_posix()}/" for parent in Path(module).parents]
@@ -156,6 +162,12 @@ def test_all_is_what_a_module_offers(file: Path) -> None:
         assert {name for name in made_here if not name.startswith("_")} <= set(said) <= offered
 
 
+def test_quick_tests_start_no_program() -> None:
+    starts = re.compile(r"\bsubprocess\.\w+\(|\bcreate_subprocess_\w+\(|\bos\.(fork|spawn\w+|posix_spawn)\(")
+    found = [file for file in (ROOT / "tests/unit").rglob("*.py") if starts.search(file.read_text())]
+    assert found == [], "move them to tests/component"
+
+
 def tasks_and_triggers() -> list[str]:
     """Return the names of all operators, sensors and triggers that users can write into a DAG."""
     files = (file for folder in ("operators", "sensors", "triggers") for file in (PACKAGE / folder).glob("*.py"))
@@ -184,11 +196,16 @@ def reached(file: Path) -> frozenset[str]:
     while waiting:
         for name in imports_of(waiting.pop()) - found:
             found.add(name)
-            path = ROOT / f"{name.replace('.', '/')}.py"
-            path = path if path.exists() else ROOT / name.replace(".", "/") / "__init__.py"
-            if path.exists():
+            if path := file_of(name):
                 waiting.append(path)
     return frozenset(found)
+
+
+@cache
+def file_of(name: str) -> Path | None:
+    """Return the file of a module, or ``None`` if the name is that of something in a module."""
+    path = ROOT / name.replace(".", "/")
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
 
 
 @cache

@@ -1,12 +1,8 @@
-"""Columns made of buffers are what pyarrow makes of the same values, and no task imports pandas for them."""
+"""Columns made of buffers are what pyarrow makes of the same values."""
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.admin.arrow_values import column, fill_nulls, literal, repeat
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.models import GroupState
-from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking
-from tests.unit.maintenance.scene import layout_in
 
 EPOCH = datetime(1970, 1, 1)
 VALUES = st.sampled_from(
@@ -76,64 +67,3 @@ def test_values_are_repeated_by_runs(kind: Any) -> None:
 def test_what_fits_no_column_is_refused(values: list[Any], kind: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         column(values, kind)
-
-
-_JOB = """
-import asyncio, sys
-from pathlib import Path
-
-class NoPandas:
-    def find_spec(self, name, path=None, target=None):
-        if name == "pandas":
-            raise RuntimeError("pandas is imported")
-
-sys.meta_path.insert(0, NoPandas())
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-from airflow_kafka_groups.maintenance.restore.changes import apply_changes
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.report.write import make_report
-from tests.fakes.groups import Ticking
-from tests.unit.admin.test_arrow_values import cluster
-from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, layout_in
-
-async def job(layout, snapshot_id):
-    admin = cluster()
-    await take_snapshot(admin, layout, now=Ticking(LATER))
-    snapshot = SnapshotReader(layout, snapshot_id)
-    save_plan(layout, plan := make_plan(load_verdicts(layout, snapshot_id), snapshot, POLICY, LATER))
-    plan = load_plan(layout, plan.plan_id)
-    assert find_in_plan(layout, plan.plan_id, "g1").group_id == "g1"
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
-    result = await delete_plan(admin, layout, plan)
-    assert result.report.counts["deleted"] == 9, result.report.counts
-    make_report(layout, plan)
-    changes = await propose_restore(admin, layout, plan.plan_id)
-    results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
-    assert {item.outcome.value for item in results} == {"changed"}, results
-
-asyncio.run(job(layout_in(Path(sys.argv[1])), sys.argv[2]))
-"""
-
-
-def cluster() -> FakeAdmin:
-    admin = FakeAdmin(log=(0, 100))
-    for number in range(9):
-        admin.add(f"g{number}", ("t", 0, number), ("t", 1, 5), ("u", 0, 1))
-    admin.add("live", ("t", 0, 5), state=GroupState.STABLE, members=1)
-    return admin
-
-
-async def test_a_clean_up_and_a_restore_import_no_pandas(tmp_path: Path) -> None:
-    pytest.importorskip("pandas", reason="nothing could import it")
-    summary = await take_snapshot(cluster(), layout_in(tmp_path), now=Ticking())
-    from tests.unit.operators.scene import judge  # imports Airflow
-
-    judge(tmp_path, summary.snapshot_id, stale={f"g{number}" for number in range(9)})
-    job = [sys.executable, "-c", _JOB, str(tmp_path), summary.snapshot_id]
-    done = await asyncio.to_thread(subprocess.run, job, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]

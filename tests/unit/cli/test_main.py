@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,18 +59,6 @@ def test_an_option_is_not_abbreviated() -> None:
         parse(["copy-dags", "folder", "--forc"])
 
 
-def test_help_starts_fast() -> None:
-    code = (
-        "import sys; from airflow_kafka_groups.cli.main import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = ('airflow', 'kio', 'aiokafka', 'pyarrow', 'rich', 'asyncio', 'airflow_kafka_groups.admin')\n"
-        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
-
-
 def test_the_module_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["airflow_kafka_groups", "--version"])
     with pytest.raises(SystemExit) as left:
@@ -124,25 +110,6 @@ def test_what_a_library_prints_is_no_data(command: SimpleNamespace, capsys: pyte
     printed = capsys.readouterr()
     assert printed.out == "a\n1\n"
     assert printed.err == "noise of a library\n"
-
-
-def test_a_reader_that_leaves_early_is_no_traceback() -> None:
-    code = (
-        "import sys; from airflow_kafka_groups.cli import main, registry\n"
-        "class M:\n"
-        " add_arguments = staticmethod(lambda parser: None)\n"
-        " run = staticmethod(lambda args, out: out._stream.writelines('x' * 100_000 for _ in range(100)))\n"
-        "registry.COMMANDS['test'] = registry.Command('test', 'Test')\n"
-        "registry.Command.load = lambda self: M\n"
-        "sys.exit(main.main(['test']))"
-    )
-    reader, writer = os.pipe()
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True)
-    os.close(writer)
-    os.read(reader, 10)
-    os.close(reader)
-    _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (1, "")
 
 
 def test_airflows_parser_gets_the_same_arguments() -> None:

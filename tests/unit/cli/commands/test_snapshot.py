@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,15 +45,3 @@ def test_what_is_missing_is_named_and_is_exit_code_3(stored: Cli, admin: FakeAdm
         ["a"],
         True,
     )
-
-
-def test_airflow_is_not_imported(tmp_path: Path) -> None:
-    """The command gets as far as the brokers, of which there is none."""
-    program = (
-        "import sys; from airflow_kafka_groups.cli.main import main\n"
-        f"code = main(['snapshot', '--bootstrap-servers', '127.0.0.1:1', '--storage-path', {str(tmp_path)!r}, "
-        "'--cluster', 'c'])\n"
-        "print(code, 'airflow' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout.split() == ["1", "False"], done.stderr

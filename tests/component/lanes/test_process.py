@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.component.lanes.waiting import TIMEOUT_S, is_gone, is_written, until
 from tests.lab.reaper import Reaper
 from tests.lanes.lane import Lane
 from tests.lanes.process import LaneProcess
-from tests.unit.lanes.waiting import TIMEOUT_S, is_gone, is_written, until
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.component.lanes.waiting import is_gone, is_written, until
 from tests.lab.jars import REPOSITORY
-from tests.unit.lanes.waiting import is_gone, is_written, until
 
 SCRIPT = """
 import sys

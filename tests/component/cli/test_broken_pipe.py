@@ -1,0 +1,26 @@
+"""A program that reads the first lines of a command only, as ``head`` does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+
+def test_a_reader_that_leaves_early_is_no_traceback() -> None:
+    code = (
+        "import sys; from airflow_kafka_groups.cli import main, registry\n"
+        "class M:\n"
+        " add_arguments = staticmethod(lambda parser: None)\n"
+        " run = staticmethod(lambda args, out: out._stream.writelines('x' * 100_000 for _ in range(100)))\n"
+        "registry.COMMANDS['test'] = registry.Command('test', 'Test')\n"
+        "registry.Command.load = lambda self: M\n"
+        "sys.exit(main.main(['test']))"
+    )
+    reader, writer = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    os.read(reader, 10)
+    os.close(reader)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (1, "")

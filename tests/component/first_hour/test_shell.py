@@ -1,0 +1,68 @@
+"""What a shell keeps between commands, and what it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.first_hour.shell import Shell
+from tests.pages import ROOT
+
+
+def test_a_shell_keeps_what_is_exported_and_returns_code_and_output(tmp_path: Path) -> None:
+    with Shell(tmp_path, {"PATH": os.environ["PATH"]}) as shell:
+        assert shell.run("export A='x y'") == (0, "")
+        assert shell.run('echo "$A"') == (0, "x y\n")
+        assert shell.run("echo no end; false")[0] == 1
+        assert shell.run("printf 'without a newline'") == (0, "without a newline")
+        assert shell.run("cat") == (0, ""), "there is nothing to read"
+        with pytest.raises(EOFError):
+            shell.run("exit 3")
+
+
+def test_what_runs_beside_has_the_variables_and_ends_with_the_shell(tmp_path: Path) -> None:
+    with Shell(tmp_path, {"PATH": os.environ["PATH"]}) as shell:
+        shell.run("export A=b")
+        shell.start('echo "$A $$"; exec sleep 100', tmp_path / "log")
+        said = wait_for_text(tmp_path / "log").split()
+    assert said[0] == "b"
+    assert not running(int(said[1]))
+
+
+def test_what_runs_beside_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import os, time; from pathlib import Path; from tests.first_hour.shell import Shell\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "with Shell(folder, dict(os.environ)) as shell:\n"
+        "    shell.start('sleep 100 & echo $!; wait', folder / 'log'); time.sleep(100)\n"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    pid = int(wait_for_text(tmp_path / "log"))
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    end = time.monotonic() + 60
+    while running(pid) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not running(pid)
+
+
+def wait_for_text(file: Path) -> str:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if file.exists() and file.read_text().endswith("\n"):
+            return file.read_text()
+        time.sleep(0.05)
+    raise TimeoutError(str(file))
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

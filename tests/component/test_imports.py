@@ -1,0 +1,141 @@
+"""What is imported: by the package, its cheap parts, a command and whole jobs, each in a Python of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.models import GroupState
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking
+from tests.unit.maintenance.scene import layout_in
+
+CLIENTS = ("airflow", "pyspark", "confluent_kafka", "pyarrow", "pandas")
+STEPS = {
+    "import airflow_kafka_groups": ("airflow", "kio", "aiokafka", "asyncio"),
+    "from airflow_kafka_groups.provider_info import get_provider_info; get_provider_info()": (
+        *("airflow", "kio", "aiokafka", "pyarrow"),
+    ),
+    "from airflow_kafka_groups.cli.main import main; shown(main)": (
+        *("airflow", "kio", "aiokafka", "pyarrow", "rich", "asyncio", "airflow_kafka_groups.admin"),
+    ),
+    "import airflow_kafka_groups.membership": (*CLIENTS, "airflow_kafka_groups.admin"),
+    "import airflow_kafka_groups.admin": CLIENTS,
+}
+"""What is done one after the other in one Python, and what none of it may import."""
+
+_STEP_BY_STEP = """
+import contextlib, io, json, sys
+
+def shown(main):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:
+        main(["--help"])
+    assert "Exit codes" in said.getvalue() or "usage" in said.getvalue()
+
+loaded = []
+for step in json.loads(sys.argv[1]):
+    exec(step)
+    loaded.append(sorted(sys.modules))
+print(json.dumps(loaded))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    """Return the modules that are loaded after each step."""
+    job = [sys.executable, "-c", _STEP_BY_STEP, json.dumps(list(STEPS))]
+    done = subprocess.run(job, capture_output=True, text=True, check=True)
+    return {step: set(names) for step, names in zip(STEPS, json.loads(done.stdout), strict=True)}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_is_cheap_imports_little(step: str, loaded: dict[str, set[str]]) -> None:
+    assert loaded[step].intersection(STEPS[step]) == set()
+    assert "airflow_kafka_groups" in loaded[step]
+
+
+def test_the_package_imports_nothing_else(loaded: dict[str, set[str]]) -> None:
+    first = loaded["import airflow_kafka_groups"]
+    assert {name for name in first if name.startswith(("airflow", "kio", "aio"))} == {"airflow_kafka_groups"}
+
+
+def test_a_snapshot_by_the_command_line_imports_no_airflow(tmp_path: Path) -> None:
+    """The command gets as far as the brokers, of which there is none."""
+    program = (
+        "import sys; from airflow_kafka_groups.cli.main import main\n"
+        f"code = main(['snapshot', '--bootstrap-servers', '127.0.0.1:1', '--storage-path', {str(tmp_path)!r}, "
+        "'--cluster', 'c'])\n"
+        "print(code, 'airflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split() == ["1", "False"], done.stderr
+
+
+_JOB = """
+import asyncio, sys
+from pathlib import Path
+
+class NoPandas:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise RuntimeError("pandas is imported")
+
+sys.meta_path.insert(0, NoPandas())
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan, save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.restore.changes import apply_changes
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.maintenance.report.write import make_report
+from tests.fakes.groups import Ticking
+from tests.component.test_imports import cluster
+from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, layout_in
+
+async def job(layout, snapshot_id):
+    admin = cluster()
+    await take_snapshot(admin, layout, now=Ticking(LATER))
+    snapshot = SnapshotReader(layout, snapshot_id)
+    save_plan(layout, plan := make_plan(load_verdicts(layout, snapshot_id), snapshot, POLICY, LATER))
+    plan = load_plan(layout, plan.plan_id)
+    assert find_in_plan(layout, plan.plan_id, "g1").group_id == "g1"
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    result = await delete_plan(admin, layout, plan)
+    assert result.report.counts["deleted"] == 9, result.report.counts
+    make_report(layout, plan)
+    changes = await propose_restore(admin, layout, plan.plan_id)
+    results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
+    assert {item.outcome.value for item in results} == {"changed"}, results
+
+asyncio.run(job(layout_in(Path(sys.argv[1])), sys.argv[2]))
+"""
+
+
+def cluster() -> FakeAdmin:
+    admin = FakeAdmin(log=(0, 100))
+    for number in range(9):
+        admin.add(f"g{number}", ("t", 0, number), ("t", 1, 5), ("u", 0, 1))
+    admin.add("live", ("t", 0, 5), state=GroupState.STABLE, members=1)
+    return admin
+
+
+async def test_a_clean_up_and_a_restore_import_no_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="nothing could import it")
+    summary = await take_snapshot(cluster(), layout_in(tmp_path), now=Ticking())
+    from tests.dags.airflow_env import prepare_airflow
+
+    prepare_airflow()
+    from tests.unit.operators.scene import judge  # imports Airflow
+
+    judge(tmp_path, summary.snapshot_id, stale={f"g{number}" for number in range(9)})
+    job = [sys.executable, "-c", _JOB, str(tmp_path), summary.snapshot_id]
+    done = await asyncio.to_thread(subprocess.run, job, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
