@@ -89,8 +89,8 @@ test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit
 
-component: $(STAMP) ## Run the tests that start a program or a server of their own, but no broker, and a short campaign
-	@$(BIN)/python -m pytest tests/component tests/campaign/test_campaign.py
+component: $(STAMP) ## Run the tests that start a program or a server of their own, but no broker
+	@$(BIN)/python -m pytest tests/component
 
 mutants: $(STAMP) ## Change 90 places of what decides, one at a time, and see whether the unit tests notice (half an hour)
 	@$(BIN)/python -m tests.mutants

@@ -21,14 +21,15 @@ SHARES: dict[str, tuple[str, ...]] = {
         "tests/integration",
         "tests/dags/test_connection.py",
         "tests/dags/test_job_bench.py",
-        "tests/campaign/real",
     ),
     "airflow": ("tests/dags",),
     "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
     "browser": ("tests/ui",),
-    # What starts programs or a server of its own, but no broker, no Airflow of several programs, no Spark.
-    "component": ("tests/component", "tests/campaign"),
     "unit": ("tests/unit",),
+    # Its clusters are its own, so it does not have to wait for the tests of the lane brokers.
+    "campaign": ("tests/campaign",),
+    # What starts programs or a server of its own, but no broker, no Airflow of several programs, no Spark.
+    "component": ("tests/component",),
 }
 """Each lane's files and folders. A more specific path wins: ``tests/spark`` is without ``tests/spark/clusters``."""
 
@@ -103,6 +104,10 @@ LANES = (
     _tests("airflow", needs=("classes", "spark-classes")),
     _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER))),
     _tests("submit", needs=("classes", "spark-classes")),
+    # Before the short ones, or a processor is idle in the end.
+    _tests("unit", needs=("setup",)),
+    _tests("campaign", needs=("classes",)),
+    _tests("component", needs=("setup",)),
     Lane(name="oldest-setup", commands=(("make", "build/airflow-3.2/.installed"),), needs=("setup",), load=0.5),
     Lane(
         name="oldest",
@@ -112,7 +117,5 @@ LANES = (
     ),
     *(_python_setup(version) for version in _VERSIONS),
     *(_python_lane(version, *_OF_VERSIONS) for version in _VERSIONS),
-    _tests("component", needs=("setup",)),
-    _tests("unit", needs=("setup",)),
     Lane(name="lint", commands=(("make", "lint"), ("make", "docs")), needs=("setup",), nice=5),
 )

@@ -49,6 +49,8 @@ class AirflowServer:
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__CORE__PARALLELISM": "2",
             "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
+            # A file that changes is parsed at once all the same; the others take a process each, every half minute.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{name}" for name in USERS),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_log),
