@@ -76,6 +76,9 @@ MEMBER_COLUMNS = columns(
 )
 """One row for each client id and host of the members that a group was last seen with."""
 
+SUBSCRIPTION_COLUMNS = columns({"group_id": "string", "topics": "strings"})
+"""One row for each group whose members' subscriptions a snapshot could read completely."""
+
 BACKUP_COLUMNS = columns(
     {
         "cluster": "string",

@@ -14,6 +14,9 @@ PLAN_FORMAT = 3
 PLAN_FORMATS = (FORMAT, 2, PLAN_FORMAT)
 """The versions of plans that are read."""
 
+PRUNE_PLAN_FORMAT = 1
+"""The version of plans that prune topics of live groups."""
+
 OBSERVATIONS_FORMAT = 1
 """The version of a snapshot's observations. Another version is not read: the snapshot is reduced again."""
 

@@ -59,6 +59,27 @@ class MembersFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionsFile:
+    """What vouches for the table of subscriptions beside a snapshot's rows.
+
+    :param rows: one for each group whose members' subscriptions were known completely.
+    """
+
+    name: str
+    rows: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SubscriptionsFile:
+        """Read the entry. Raises like ``SnapshotManifest.from_json``."""
+        return cls(name=_text(data, "name"), rows=_count(data, "rows"), sha256=_text(data, "sha256"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifest:
     """What vouches for the files of one snapshot.
 
@@ -70,6 +91,7 @@ class SnapshotManifest:
         known of each.
     :param view: what the connection saw of the cluster (``maintenance/cluster_view.py``): a plan takes it over.
     :param members: the table of members; ``None`` for an older snapshot.
+    :param subscriptions: the table of subscriptions; ``None`` for an older snapshot.
     """
 
     snapshot_id: str
@@ -89,6 +111,7 @@ class SnapshotManifest:
     offsets_retention_minutes: int | None = None
     view: Mapping[str, Any] | None = None
     members: MembersFile | None = None
+    subscriptions: SubscriptionsFile | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as docs/formats.md shows it."""
@@ -96,8 +119,9 @@ class SnapshotManifest:
         times = {name: content[name].isoformat() for name in ("started_at", "observed_at")}
         mappings = {name: dict(content[name]) for name in ("missing_brokers", "scope")}
         files = [{"name": name, "rows": rows} for name, rows in self.files]
-        members = None if self.members is None else self.members.to_json()
-        return {"format": FORMAT, **content, **times, **mappings, "files": files, "members": members}
+        tables = {name: getattr(self, name) for name in ("members", "subscriptions")}
+        tables = {name: None if table is None else table.to_json() for name, table in tables.items()}
+        return {"format": FORMAT, **content, **times, **mappings, "files": files, **tables}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SnapshotManifest:
@@ -127,6 +151,9 @@ class SnapshotManifest:
             offsets_retention_minutes=None if data.get(_RETENTION) is None else _count(data, _RETENTION),
             view=None if data.get("view") is None else dict(data["view"]),
             members=None if data.get("members") is None else MembersFile.from_json(data["members"]),
+            subscriptions=None
+            if data.get("subscriptions") is None
+            else SubscriptionsFile.from_json(data["subscriptions"]),
         )
         manifest._check()
         return manifest

@@ -5,10 +5,12 @@ from __future__ import annotations
 DATA = "data"
 MANIFESTS = "manifests"
 MEMBERS = "members"
+SUBSCRIPTIONS = "subscriptions"
 VERDICTS = "verdicts"
 OBSERVATIONS = "observations"
 OBSERVATION_MANIFESTS = "observation_manifests"
 PLANS = "plans"
+PRUNE_PLANS = "prune_plans"
 BACKUPS = "backups"
 APPROVALS = "approvals"
 AUDIT = "audit"
@@ -53,6 +55,11 @@ def members(snapshot_id: str) -> str:
     return f"{MEMBERS}/{snapshot_id}.parquet"
 
 
+def subscriptions(snapshot_id: str) -> str:
+    """Return the topics that a snapshot's Stable groups are subscribed to; the manifest has its digest."""
+    return f"{SUBSCRIPTIONS}/{snapshot_id}.parquet"
+
+
 def verdicts(snapshot_id: str) -> str:
     """Return the folder of the verdicts on a snapshot's groups."""
     return f"{VERDICTS}/{snapshot_id}"
@@ -71,6 +78,11 @@ def plan(plan_id: str) -> str:
 def plan_body(plan_id: str) -> str:
     """Return the groups of a plan."""
     return f"{PLANS}/{plan_id}.parquet"
+
+
+def prune_plan(plan_id: str) -> str:
+    """Return a plan that prunes topics of live groups."""
+    return f"{PRUNE_PLANS}/{plan_id}.json"
 
 
 def backup_data(plan_id: str, attempt: str) -> str:

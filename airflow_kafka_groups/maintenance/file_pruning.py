@@ -42,6 +42,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.SNAPSHOT: (
         (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
         (paths.MEMBERS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.SUBSCRIPTIONS, re.compile(rf"({ID})\.parquet"), False),
         (paths.VERDICTS, re.compile(rf"({ID})\.json"), False),
         (paths.VERDICTS, re.compile(rf"({ID})"), True),
         (paths.OBSERVATION_MANIFESTS, re.compile(rf"({ID})\.json"), False),
@@ -51,6 +52,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.CLEANUP: (
         (paths.PLANS, re.compile(rf"({ID})\.json"), False),
         (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
         (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
         (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
         (paths.APPROVALS, re.compile(rf"({ID})"), True),
@@ -66,6 +68,7 @@ _OWN_NAME = {
     paths.MANIFESTS: "snapshot_id",
     paths.OBSERVATION_MANIFESTS: "snapshot_id",
     paths.PLANS: "plan_id",
+    paths.PRUNE_PLANS: "plan_id",
     paths.BACKUPS: "plan_id",
     paths.CHANGES: "run_id",
     paths.LISTINGS: "",

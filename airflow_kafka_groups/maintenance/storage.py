@@ -144,6 +144,10 @@ class Layout:
         """Return the file of the members that a snapshot's groups were last seen with."""
         return self.root / paths.members(check_id("snapshot_id", snapshot_id))
 
+    def subscriptions(self, snapshot_id: str) -> StoragePath:
+        """Return the file of the topics that a snapshot's Stable groups are subscribed to."""
+        return self.root / paths.subscriptions(check_id("snapshot_id", snapshot_id))
+
     def verdicts(self, snapshot_id: str) -> StoragePath:
         """Return the folder of the Spark job's verdicts on a snapshot."""
         return self.root / paths.verdicts(check_id("snapshot_id", snapshot_id))
@@ -159,6 +163,10 @@ class Layout:
     def plan_body(self, plan_id: str) -> StoragePath:
         """Return the file with the groups of a plan."""
         return self.root / paths.plan_body(check_id("plan_id", plan_id))
+
+    def prune_plan(self, plan_id: str) -> StoragePath:
+        """Return a plan that prunes topics of live groups."""
+        return self.root / paths.prune_plan(check_id("plan_id", plan_id))
 
     def backup_data(self, plan_id: str, attempt: str) -> StoragePath:
         """Return the file of a backup's rows, as one try writes it; the manifest names the one that counts."""

@@ -79,7 +79,7 @@ def make_plan(
     policy requires.
     """
     manifest = snapshot.manifest
-    expires_at = _require_usable(manifest, policy, now)
+    expires_at = require_usable(manifest, policy, now)
     judged = verdicts if isinstance(verdicts, Verdicts) else Verdicts.of(verdicts)
     if (group_id := judged.twice()) is not None:
         raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
@@ -177,8 +177,13 @@ def _require_judged(manifest: SnapshotManifest, policy: PlanPolicy, judged_by: J
         )
 
 
-def _require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:
-    """Return the time until which the snapshot may be used, or raise ``PlanError``."""
+def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:
+    """Return the time until which a snapshot may be planned from, or raise ``PlanError``.
+
+    :param manifest: the snapshot's.
+    :param policy: the limits of the plan.
+    :param now: the current time, with a zone.
+    """
     snapshot_id = manifest.snapshot_id
     if not manifest.complete:
         missing = ", ".join(manifest.missing_brokers) or "unknown"

@@ -174,14 +174,24 @@ def _all(conditions: Sequence[_Condition], facts: GroupFacts) -> bool | None:
     return None if undecided else True
 
 
-def _ids(rule: Rule) -> Callable[[str], bool] | None:
+def matches_exactly(rule: Rule, group_id: str) -> bool:
+    """Return whether an id matches the rule's patterns as exactly as where it deletes.
+
+    :param rule: a rule that decided about the group. Rules that do not delete groups match generously.
+    :param group_id: the group's id.
+    """
+    matches = _ids(rule, exactly=True)
+    return matches is None or matches(group_id)
+
+
+def _ids(rule: Rule, *, exactly: bool | None = None) -> Callable[[str], bool] | None:
     """Return whether an id matches the rule's patterns, as a function; ``None`` for a rule without any."""
     match = rule.match
     if not match.groups and not match.excepted:
         return None
     wanted: Callable[[str], bool]
     unwanted: Callable[[str], bool]
-    if rule.deletes:
+    if rule.deletes if exactly is None else exactly:
         wanted, unwanted = PatternSet("groups", match.groups).match, KeepingPatterns("except", match.excepted).keeps
     else:
         wanted, unwanted = KeepingPatterns("groups", match.groups).keeps, PatternSet("except", match.excepted).match

@@ -131,6 +131,11 @@ class Rule:
         """Whether its groups may be deleted."""
         return self.action is RuleAction.DELETE
 
+    @property
+    def prunes(self) -> bool:
+        """Whether abandoned topics of its groups may be pruned."""
+        return self.action is RuleAction.PRUNE_TOPICS
+
     def to_json(self) -> dict[str, Any]:
         """Return the rule as a plan's header has it."""
         values = {name: getattr(self, name) for name in self.__slots__}

@@ -27,11 +27,13 @@ from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_facts import gather_facts
 from airflow_kafka_groups.maintenance.snapshot.members import SeenMembers, write_members
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import SeenSubscriptions, write_subscriptions
 from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import (
     BrokerId,
+    GroupDescription,
     GroupOffsets,
     OffsetSpec,
     TopicPartition,
@@ -79,8 +81,13 @@ async def take_snapshot(
     kafka_cluster_id = await admin.cluster_id()
     sees_all_topics = await admin.sees_all_topics()
     listings = await admin.list_groups()
-    members = SeenMembers(snapshot_id)
-    facts, not_found = await gather_facts(admin, listings, wanted, groups, members, now, progress)
+    members, subscriptions = SeenMembers(snapshot_id), SeenSubscriptions(snapshot_id)
+
+    def described(group: GroupDescription) -> None:
+        members.add(group, now())
+        subscriptions.add(group)
+
+    facts, not_found = await gather_facts(admin, listings, wanted, groups, described, members.add_error, progress)
     table = GroupTable()
     failed = await _gather_offsets(admin, facts, table, now, progress)
     without_ends = await _gather_log_ends(admin, table, progress)
@@ -90,6 +97,7 @@ async def take_snapshot(
     progress("write", 0, len(table))
     rows = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
     members_file = await asyncio.to_thread(write_members, layout, members, set(listings) if listings.complete else None)
+    subscriptions_file = await asyncio.to_thread(write_subscriptions, layout, subscriptions)
     progress("write", rows, rows)
     scope: dict[str, Any] = {"include": list(groups.include), "exclude": list(groups.exclude)}
     manifest = SnapshotManifest(
@@ -110,6 +118,7 @@ async def take_snapshot(
         offsets_retention_minutes=offsets_retention_minutes,
         view=None if seen is None else seen.to_json(),
         members=members_file,
+        subscriptions=subscriptions_file,
     )
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(

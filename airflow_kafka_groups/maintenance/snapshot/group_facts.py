@@ -6,15 +6,15 @@ groups. So the members of a snapshot (see ``members``) cost no request of their 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin
-from airflow_kafka_groups.maintenance.snapshot.members import SeenMembers
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
-from airflow_kafka_groups.maintenance.storage import Clock, Progress
+from airflow_kafka_groups.maintenance.storage import Progress
 from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupState, GroupType
 
 _DESCRIBE_AT_ONCE = 2_000
@@ -25,8 +25,8 @@ async def gather_facts(
     listings: GroupListings,
     wanted: list[str] | None,
     groups: GroupFilter,
-    members: SeenMembers,
-    now: Clock,
+    described: Callable[[GroupDescription], None],
+    not_described: Callable[[str, object], None],
     progress: Progress,
 ) -> tuple[dict[str, GroupFacts], list[str]]:
     """Return the facts about every group in scope, and the requested ids that do not exist.
@@ -35,8 +35,8 @@ async def gather_facts(
     :param listings: the groups of the cluster.
     :param wanted: only these groups. Default: those that ``groups`` selects.
     :param groups: the patterns.
-    :param members: takes the members of the groups that are described, and why a group could not be.
-    :param now: the clock.
+    :param described: takes each group that is described.
+    :param not_described: takes each group that could not be, and why.
     :param progress: called with (stage, done, total).
     """
     ids = list(listings) if wanted is None else wanted
@@ -55,9 +55,9 @@ async def gather_facts(
                 del facts[group_id]
             elif result.value is not None:
                 facts[group_id] = _from_description(facts[group_id], result.value)
-                members.add(result.value, now())
+                described(result.value)
             else:
-                members.add_error(group_id, result.error)
+                not_described(group_id, result.error)
         done += len(chunk)
         progress("describe", done, len(unclear))
     return facts, not_found

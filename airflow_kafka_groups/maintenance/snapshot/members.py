@@ -9,7 +9,6 @@ them.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
@@ -20,8 +19,9 @@ from airflow_kafka_groups.contracts.columns import MEMBER_COLUMNS
 from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
-from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
+from airflow_kafka_groups.maintenance.durable_files import create_file
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, table_bytes
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupDescription, GroupId, MemberDescription
 
@@ -40,7 +40,6 @@ INSTANCES_KEPT = 5
 _REASONS_KEPT = 20
 _TABLES_READ = 3
 _MANIFESTS_READ = 10
-_ROW_GROUP = 16_384
 
 
 class SeenMembers:
@@ -91,7 +90,7 @@ def write_members(layout: Layout, seen: SeenMembers, existing: Collection[GroupI
     own = pa.table([column([row.get(each.name) for row in rows], each.type) for each in schema], schema=schema)
     carried = [(table.snapshot_id, rows) for table, rows in _last_of_others(tables, seen.group_ids, existing)]
     table = pa.concat_tables([own, *(rows for _, rows in carried)]).sort_by("group_id")
-    data = _to_parquet(table)
+    data = table_bytes(table)
     path = layout.members(seen.snapshot_id)
     create_file(path, data)
     return MembersFile(
@@ -134,25 +133,11 @@ def read_members(layout: Layout, manifest: SnapshotManifest) -> Any:
     Raises ``SnapshotError`` if it is missing, differs from what the manifest vouches for, or if the snapshot is of a
     version without; and ``StorageError``.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sealed, path = manifest.members, layout.members(manifest.snapshot_id)
+    sealed = manifest.members
     if sealed is None:
         raise SnapshotError(f"snapshot {manifest.snapshot_id} was taken by a version that kept no members")
-    data = read_file(path)
-    if data is None:
-        raise SnapshotError(f"the members of snapshot {manifest.snapshot_id} are missing: there is no {path}")
-    if hashlib.sha256(data).hexdigest() != sealed.sha256:
-        raise SnapshotError(f"{path} is damaged: its SHA-256 differs from the manifest's")
-    try:
-        with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-            table = parquet.read(use_threads=False)
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise SnapshotError(f"{path} cannot be read: {error}") from error
-    if not table.schema.equals(arrow_schema(MEMBER_COLUMNS)) or len(table) != sealed.rows:
-        raise SnapshotError(f"{path} is damaged: its columns or rows are not those of a table of members")
-    return table
+    path = layout.members(manifest.snapshot_id)
+    return read_sealed(path, "members", MEMBER_COLUMNS, sha256=sealed.sha256, rows=sealed.rows)
 
 
 def latest_of_groups(tables: Iterable[MembersTable]) -> Iterator[tuple[MembersTable, list[GroupId]]]:
@@ -227,11 +212,3 @@ def _rows(group: GroupDescription, snapshot_id: str, seen_at: datetime) -> Itera
 
 def _cut(text: str) -> str:
     return text[:TEXT_LIMIT]
-
-
-def _to_parquet(table: Any) -> bytes:
-    import pyarrow.parquet as pq
-
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, row_group_size=_ROW_GROUP, compression="zstd")
-    return buffer.getvalue()

@@ -140,6 +140,18 @@ class SnapshotReader:
             last = group.group_id
             yield group
 
+    def blocks(self, group_ids: Collection[str], columns: Collection[str]) -> Iterator[GroupBlock]:
+        """Yield the rows of the given groups, each checked to be of this snapshot, and sorted by id.
+
+        :param group_ids: the groups.
+        :param columns: the columns to read beside the group's id.
+
+        Raises ``SnapshotError`` for rows that this package does not write.
+        """
+        wanted = set(group_ids)
+        for name, _ in self.manifest.files:
+            yield from self._blocks(name, wanted, ["cluster", "run_id", "group_id", *columns])
+
     def topics(self) -> dict[str, frozenset[str]]:
         """Return the topics with committed offsets of each group that has any. Raises ``SnapshotError``."""
         import pyarrow as pa

@@ -49,6 +49,7 @@ def documented(title: str, known: Mapping[str, columns.Column]) -> list[columns.
     [
         ("Snapshot rows", columns.SNAPSHOT_COLUMNS),
         ("Members", columns.MEMBER_COLUMNS),
+        ("Subscriptions", columns.SUBSCRIPTION_COLUMNS),
         ("Verdict rows", columns.VERDICT_COLUMNS),
         ("Plan", columns.PLAN_COLUMNS),
         ("Backup", columns.BACKUP_COLUMNS),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.formats import UnknownFormatError
-from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest
+from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest, SubscriptionsFile
 
 MANIFEST = SnapshotManifest(
     snapshot_id="20260301T120000Z-0123abcd",
@@ -40,8 +40,9 @@ MANIFEST = SnapshotManifest(
         carried_from=("20260228T120000Z-0123abcd",),
         not_carried={"20260227T120000Z-0123abcd": "damaged"},
     ),
+    subscriptions=SubscriptionsFile(name="20260301T120000Z-0123abcd.parquet", rows=2, sha256="cd" * 32),
 )
-OPTIONAL = ("format", "sees_all_topics", "offsets_retention_minutes", "view", "members")
+OPTIONAL = ("format", "sees_all_topics", "offsets_retention_minutes", "view", "members", "subscriptions")
 CONTENT: dict[str, Any] = json.loads(json.dumps(MANIFEST.to_json()))
 
 
@@ -76,6 +77,15 @@ def test_a_snapshot_of_an_earlier_version_has_no_members() -> None:
         entry = {key: value for key, value in CONTENT["members"].items() if key != name}
         with pytest.raises((KeyError, TypeError)):
             SnapshotManifest.from_json({**CONTENT, "members": entry})
+
+
+def test_a_snapshot_of_an_earlier_version_has_no_subscriptions() -> None:
+    older = {key: value for key, value in CONTENT.items() if key != "subscriptions"}
+    assert SnapshotManifest.from_json(older).subscriptions is None
+    for name in SubscriptionsFile.__slots__:
+        entry = {key: value for key, value in CONTENT["subscriptions"].items() if key != name}
+        with pytest.raises((KeyError, TypeError)):
+            SnapshotManifest.from_json({**CONTENT, "subscriptions": entry})
 
 
 @pytest.mark.parametrize("name", [name for name in CONTENT if name not in OPTIONAL])

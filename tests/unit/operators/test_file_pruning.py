@@ -23,7 +23,7 @@ from tests.fakes.refusing_path import RefusingPath
 from tests.unit.made_once import made_once
 from tests.unit.operators import scene
 
-SNAPSHOT_FOLDERS = ("manifests", "data", "members", "verdicts")
+SNAPSHOT_FOLDERS = ("manifests", "data", "members", "subscriptions", "verdicts")
 SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "listing": 0}
 
 
@@ -80,10 +80,10 @@ def years(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, list[set[str]]]:
 
 def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]) -> None:
     storage, (oldest, middle, newest) = years
-    assert len(oldest) == len(middle) == len(newest) == 10
+    assert len(oldest) == len(middle) == len(newest) == 11
     found = PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1).execute({})
     assert (found["dry_run"], found["removed"]["snapshot"], found["removed"]["cleanup"]) == (True, 2, 1)
-    assert found["files"] == 5 + 5 + 5
+    assert found["files"] == 6 + 6 + 5
     assert files(storage) == oldest | middle | newest, "a dry run is the default"
 
     found = prune(storage)

@@ -1,0 +1,194 @@
+"""Which topics a live group has abandoned, by the history of snapshots. Every doubt keeps.
+
+A topic of a group is abandoned if, for the complete idle time,
+
+- no member was subscribed to it, in snapshots that saw the group Stable and could read every subscription,
+- its committed offsets did not change, while those of a topic that the group is subscribed to did.
+
+The history is read from the newest snapshot backwards. A snapshot *counts* if it is complete and proves the
+subscription. One that proves nothing (a rebalance, a restart, an incomplete listing, a version without subscriptions)
+does not count, and ends nothing either, as long as the offsets are the same and the time between two that count is not
+too long. A subscription, other offsets, an error, or a group that is absent ends the idle time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from airflow_kafka_groups.contracts.ids import is_id
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING
+from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic, observe
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import GroupId
+
+
+@dataclass(slots=True, kw_only=True)
+class UnreadTopic:
+    """A topic that nobody in its group is subscribed to, and since when.
+
+    :param idle_since: the oldest snapshot that counts.
+    :param observations: the number of those.
+    :param ended_by: what the snapshot before them showed; ``None`` if there was none.
+    """
+
+    topic: str
+    offsets: ObservedTopic
+    idle_since: datetime
+    observations: int = 1
+    ended_by: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class JudgedGroup:
+    """A group with topics that no member is subscribed to.
+
+    :param newest: what the newest snapshot shows.
+    :param subscribed: the topics that its members are subscribed to.
+    :param topics: the other ones with committed offsets, by name.
+    :param moved_after: the snapshot after which offsets of a subscribed topic changed; ``None`` if they never did.
+    """
+
+    newest: ObservedGroup
+    subscribed: frozenset[str]
+    topics: Mapping[str, UnreadTopic]
+    moved_after: datetime | None = None
+    _later: ObservedGroup = field(init=False)
+    _counted_at: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._later = self.newest
+        self._counted_at = self.newest.observed_at
+
+    @property
+    def open(self) -> list[UnreadTopic]:
+        """The topics whose idle time may be longer than is known."""
+        return [topic for topic in self.topics.values() if topic.ended_by is None]
+
+    def idle_seconds(self, topic: UnreadTopic) -> float:
+        """Return how long a topic has been idle."""
+        return (self.newest.observed_at - topic.idle_since).total_seconds()
+
+    def look_back(
+        self,
+        group: ObservedGroup | None,
+        subscribed: frozenset[str] | None,
+        manifest: SnapshotManifest,
+        max_gap: timedelta | None,
+    ) -> None:
+        """Take an older snapshot into account.
+
+        :param group: what it shows of the group; ``None`` if it lacks it.
+        :param subscribed: the topics that it proves the members were subscribed to; ``None`` if it proves nothing.
+        :param manifest: the snapshot's.
+        :param max_gap: the longest time between two snapshots that count. Default: any.
+        """
+        shown = f"snapshot {manifest.snapshot_id}"
+        if group is None or group.error is not None:
+            if manifest.complete and not (group is None and _is_partial(manifest)):
+                lacks = "does not have the group" if group is None else "could not read the group completely"
+                self._end(self.open, f"{shown} {lacks}")
+            return
+        if group.observed_at >= self._later.observed_at:
+            self._end(self.open, f"{shown} is older by its id and newer by its time")
+            return
+        if max_gap is not None and self._counted_at - group.observed_at > max_gap:
+            self._end(self.open, f"no snapshot proves its subscriptions for more than {max_gap.total_seconds():g} s")
+            return
+        for topic in self.open:
+            if (sign := _sign_of_life(topic, group, subscribed)) is not None:
+                self._end([topic], f"{shown} {sign}")
+        if self.moved_after is None and any(_moved(group, self._later, topic) for topic in self.subscribed):
+            self.moved_after = group.observed_at
+        self._later = group
+        if subscribed is not None and manifest.complete:
+            self._counted_at = group.observed_at
+            for topic in self.open:
+                topic.idle_since = group.observed_at
+                topic.observations += 1
+
+    def is_settled(self, enough: timedelta, observations: int) -> bool:
+        """Return whether no older snapshot can change what is decided about the group."""
+        return all(
+            topic.observations >= observations
+            and self.idle_seconds(topic) >= enough.total_seconds()
+            and self.moved_after is not None
+            and self.moved_after >= topic.idle_since
+            for topic in self.open
+        )
+
+    @staticmethod
+    def _end(topics: Iterable[UnreadTopic], why: str) -> None:
+        for topic in topics:
+            topic.ended_by = why
+
+
+def judge(
+    layout: Layout,
+    snapshot: SnapshotReader,
+    groups: Mapping[GroupId, frozenset[str]],
+    *,
+    enough: timedelta,
+    observations: int,
+    max_gap: timedelta | None,
+) -> Iterator[JudgedGroup]:
+    """Yield each group that has committed offsets of topics to which none of its members is subscribed, sorted by id.
+
+    :param layout: the paths of the cluster's files.
+    :param snapshot: the newest snapshot, a complete one.
+    :param groups: the groups to judge, with the topics that it proves their members are subscribed to.
+    :param enough: the longest idle time that is asked for: older snapshots are not read.
+    :param observations: the most snapshots that are asked for.
+    :param max_gap: the longest time between two snapshots that count, ``None`` for any.
+
+    Raises ``SnapshotError`` for a snapshot that is damaged, and ``StorageError``.
+    """
+    judged = {}
+    for group_id, group in observe(snapshot, groups).items():
+        unread = {
+            topic: UnreadTopic(topic=topic, offsets=offsets, idle_since=group.observed_at)
+            for topic, offsets in group.topics.items()
+            if topic not in groups[group_id]
+        }
+        if unread and group.error is None:
+            judged[group_id] = JudgedGroup(newest=group, subscribed=groups[group_id], topics=unread)
+    left = judged
+    newest = snapshot.manifest
+    for snapshot_id in reversed(snapshot_ids(layout)):
+        left = {id_: group for id_, group in left.items() if not group.is_settled(enough, observations)}
+        if not left:
+            break
+        if not is_id(snapshot_id) or snapshot_id >= newest.snapshot_id:
+            continue
+        older = SnapshotReader(layout, snapshot_id)
+        if older.manifest.kafka_cluster_id != newest.kafka_cluster_id:
+            continue
+        shown, subscribed = observe(older, left), read_subscriptions(layout, older.manifest) or {}
+        for group_id, judged_group in left.items():
+            judged_group.look_back(shown.get(group_id), subscribed.get(group_id), older.manifest, max_gap)
+    yield from (judged[group_id] for group_id in sorted(judged))
+
+
+def _sign_of_life(topic: UnreadTopic, group: ObservedGroup, subscribed: frozenset[str] | None) -> str | None:
+    then = group.topics.get(topic.topic)
+    if then is None or then.fingerprint != topic.offsets.fingerprint:
+        return "has other offsets"
+    if subscribed is not None and topic.topic in subscribed:
+        return "has members that are subscribed to it"
+    return None
+
+
+def _moved(then: ObservedGroup, later: ObservedGroup, topic: str) -> bool:
+    """Whether a topic has offsets that an older snapshot does not show."""
+    now, before = later.topics.get(topic), then.topics.get(topic)
+    return now is not None and (before is None or before.fingerprint != now.fingerprint)
+
+
+def _is_partial(manifest: SnapshotManifest) -> bool:
+    """Whether a snapshot did not look for all groups, so that a group's absence means nothing."""
+    scope = manifest.scope
+    return "group_ids" in scope or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))

@@ -1,0 +1,110 @@
+"""Why a topic that nobody in its group is subscribed to is kept. Pure; every doubt keeps.
+
+The rule that decides must certainly match the group, and match its id exactly: rules that do not delete groups match
+generously, which would widen a pruning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from airflow_kafka_groups.contracts.group_types import JUDGED_TYPES
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.policy.matching import Ruling, matches_exactly
+from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.maintenance.prune_topics.judging import JudgedGroup, UnreadTopic
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic, name_of
+from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
+
+CONSUMER_PROTOCOL = "consumer"
+"""Of groups with another protocol type, brokers do not know what the members read."""
+
+Objection = tuple[KeptTopic, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objections:
+    """What may speak against a pruning.
+
+    :param patterns: the patterns of the plan, which no rule overrides.
+    :param resets: what the journal says.
+    :param kept_alive: the groups of keep-alive runs.
+    :param now: the current time.
+    """
+
+    patterns: GroupFilter
+    resets: Resets
+    kept_alive: Mapping[str, KeptAlive]
+    now: datetime
+
+    def to_group(self, group: JudgedGroup, ruling: Ruling) -> Objection | None:
+        """Return why no topic of a group may be pruned, ``None`` if some may.
+
+        :param group: the group.
+        :param ruling: what the policy says of it.
+        """
+        newest, group_id = group.newest, group.newest.group_id
+        if (reason := self.patterns.why_not(group_id)) is not None:
+            return KeptTopic.PROTECTED if reason.startswith("protected") else KeptTopic.EXCLUDED, reason
+        if (why := why_not_ruled(ruling, group_id)) is not None:
+            return KeptTopic.BY_RULE, why
+        if ruling.rule.notice_seconds:
+            return KeptTopic.NOTICE, f"rule {ruling.rule.name!r} demands a notice, and a pruning gives none"
+        if newest.group_type not in JUDGED_TYPES or newest.protocol_type != CONSUMER_PROTOCOL:
+            return KeptTopic.KIND, f"it is a {newest.group_type} group of the protocol {newest.protocol_type!r}"
+        kept = self.kept_alive.get(group_id)
+        if kept is not None and kept.until > self.now:
+            return KeptTopic.EXCLUDED, f"a keep-alive run of {kept.at.isoformat()} wants its offsets to stay"
+        return None
+
+    def to_topic(self, group: JudgedGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
+        """Return why a topic may not be pruned, ``None`` if it may.
+
+        :param group: its group.
+        :param topic: the topic.
+        :param rule: the rule that decides.
+        """
+        if not topic.offsets.exists:
+            return KeptTopic.MISSING, (
+                "the topic does not exist, or its log could not be read: brokers refuse to delete the offsets of a "
+                "topic that does not exist, and forget them by themselves"
+            )
+        idle, before = group.idle_seconds(topic), f"; before that, {topic.ended_by}" if topic.ended_by else ""
+        if idle < rule.min_idle_seconds or topic.observations < rule.min_observations:
+            return KeptTopic.SETTLING, (
+                f"{evidence_of(idle, topic)}; required are {rule.min_idle_seconds:.0f} s and {rule.min_observations} "
+                f"snapshots{before}"
+            )
+        if group.moved_after is None or group.moved_after < topic.idle_since:
+            return KeptTopic.GROUP_IDLE, "no offset of the topics that the group is subscribed to moved meanwhile"
+        group_id, at = group.newest.group_id, group.newest.observed_at
+        why = self.resets.why_reset(group_id, name_of(group_id, topic.topic), at, rule.min_idle_seconds)
+        return None if why is None else (KeptTopic.DOUBT, f"{why.reason}: its idle time counts from then on")
+
+
+def why_not_ruled(ruling: Ruling, group_id: str) -> str | None:
+    """Return why a ruling does not let topics of a group be pruned, ``None`` if it does.
+
+    :param ruling: what the policy says of the group.
+    :param group_id: the group.
+    """
+    rule = ruling.rule
+    if not rule.prunes:
+        return f"rule {rule.name!r} says {rule.action.value}"
+    if ruling.undecided:
+        return f"it is not known whether {', '.join(map(repr, ruling.undecided))} decides about it"
+    if not matches_exactly(rule, group_id):
+        return f"rule {rule.name!r} does not match its id exactly"
+    return None
+
+
+def evidence_of(idle: float, topic: UnreadTopic) -> str:
+    """Return what proves that a topic is abandoned, as a sentence.
+
+    :param idle: how long it has been idle, in seconds.
+    :param topic: the topic.
+    """
+    return f"not subscribed to and unmoved for {idle:.0f} s ({topic.observations} snapshots)"

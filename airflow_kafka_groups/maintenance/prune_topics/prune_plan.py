@@ -1,0 +1,221 @@
+"""The plan of a pruning: whose offsets of which topics to delete, and the evidence, fixed by a digest.
+
+It is one JSON file, written once and never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from airflow_kafka_groups.contracts.digest import digest_of, is_digest
+from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
+from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
+from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
+from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
+
+KIND = "prune-topics"
+
+
+class KeptTopic(StrEnum):
+    """Why a topic that nobody in its group is subscribed to is kept."""
+
+    MISSING = "topic_missing"
+    GROUP_IDLE = "group_idle"
+    SETTLING = "settling"
+    PROTECTED = "protected"
+    EXCLUDED = "excluded"
+    BY_RULE = "by_rule"
+    NOTICE = "notice"
+    KIND = "wrong_kind"
+    DOUBT = "doubt"
+    OVER_CAP = "over_cap"
+
+
+def name_of(group_id: str, topic: str) -> str:
+    """Return how a topic of a group is named in the journal, in approvals and in results.
+
+    Names of topics have no brackets, so the last one of them begins the topic.
+
+    :param group_id: the group.
+    :param topic: the topic.
+    """
+    return f"{group_id} [{topic}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopic:
+    """A topic of a group whose offsets are to be deleted.
+
+    :param partitions: the partitions with a committed offset.
+    :param fingerprint: of these offsets.
+    :param idle_since: the oldest snapshot since which nobody was subscribed to it and its offsets did not change.
+    :param observations: the number of snapshots that prove it.
+    :param subscribed: the number of topics that the group is subscribed to.
+    :param moved_after: the snapshot after which the offsets of a subscribed topic changed.
+    """
+
+    group_id: str
+    topic: str
+    group_type: str
+    protocol_type: str
+    partitions: tuple[int, ...]
+    fingerprint: str
+    idle_since: str
+    idle_seconds: float
+    observations: int
+    subscribed: int
+    moved_after: str
+    rule: str | None
+    owner: str | None
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the journal."""
+        return name_of(self.group_id, self.topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicToKeep:
+    """A topic that nobody in its group is subscribed to, and that is kept; ``verdict`` is a ``KeptTopic``."""
+
+    group_id: str
+    topic: str
+    verdict: str
+    reason: str
+    rule: str | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePlan:
+    """A plan.
+
+    :param groups: the topics to prune, longest idle first. The name is what approvals count.
+    :param kept: the other topics without subscription, sorted.
+    :param counts: the groups and topics in numbers.
+    :param view: what the snapshot's connection saw of the cluster.
+
+    ``digest`` seals everything.
+    """
+
+    plan_id: str
+    cluster: str
+    kafka_cluster_id: str
+    snapshot_id: str
+    created_at: datetime
+    expires_at: datetime
+    policy: PlanPolicy
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...]
+    groups: Sequence[PlannedTopic]
+    kept: Sequence[TopicToKeep]
+    view: ClusterView | None = None
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = self.group_ids
+        if len(set(names)) != len(names):
+            raise PlanError(f"plan {self.plan_id} names a topic of a group twice")
+        for item in self.groups:
+            if not item.partitions or not is_digest(item.fingerprint):
+                raise PlanError(f"plan {self.plan_id}: {item.name!r} has no offsets, or no fingerprint of them")
+        object.__setattr__(self, "digest", digest_of(self._content()))
+
+    @property
+    def group_ids(self) -> list[str]:
+        """The names of the topics to prune, longest idle first."""
+        return [item.name for item in self.groups]
+
+    @property
+    def rules_to_approve(self) -> list[str]:
+        """The names of the rules that demand an approval, and that decided about a planned topic."""
+        used = {item.rule for item in self.groups}
+        return [rule.name for rule in self.policy.rules if rule.approval and rule.name in used]
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions to prune."""
+        return sum(len(item.partitions) for item in self.groups)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as docs/formats.md shows it."""
+        return {**self._content(), "digest": self.digest}
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "format": PRUNE_PLAN_FORMAT,
+            "kind": KIND,
+            "plan_id": self.plan_id,
+            "cluster": self.cluster,
+            "kafka_cluster_id": self.kafka_cluster_id,
+            "snapshot_id": self.snapshot_id,
+            "created_at": self.created_at.isoformat(),
+            "expires_at": self.expires_at.isoformat(),
+            "policy": self.policy.to_json(),
+            "counts": dict(self.counts),
+            "warnings": list(self.warnings),
+            "topics": [{**asdict(item), "partitions": list(item.partitions)} for item in self.groups],
+            "kept": [asdict(item) for item in self.kept],
+            "view": None if self.view is None else self.view.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PrunePlan:
+        """Parse a plan. Raises ``PlanError`` if it was changed after it was made, or something is missing."""
+        if digest_of(data) != data.get("digest"):
+            raise PlanError(
+                f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
+            )
+        try:
+            if data["kind"] != KIND:
+                raise ValueError(f"its kind is {data['kind']!r}")
+            plan = cls(
+                plan_id=data["plan_id"],
+                cluster=data["cluster"],
+                kafka_cluster_id=data["kafka_cluster_id"],
+                snapshot_id=data["snapshot_id"],
+                created_at=parse_time(data["created_at"]),
+                expires_at=parse_time(data["expires_at"]),
+                policy=PlanPolicy.from_json(data["policy"]),
+                counts=dict(data["counts"]),
+                warnings=tuple(data["warnings"]),
+                groups=[PlannedTopic(**{**item, "partitions": tuple(item["partitions"])}) for item in data["topics"]],
+                kept=[TopicToKeep(**item) for item in data["kept"]],
+                view=recorded_view(data["view"], "it"),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as exc:
+            raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
+        if plan.digest != data["digest"]:
+            raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")
+        return plan
+
+
+def save_prune_plan(layout: Layout, plan: PrunePlan) -> StoragePath:
+    """Write a plan, and return its path. Raises ``PlanError`` if its id exists, and ``StorageError``."""
+    path = layout.prune_plan(plan.plan_id)
+    try:
+        create_file(path, json_bytes(plan.to_json()))
+    except FileExistsAlreadyError as exc:
+        raise PlanError(f"{exc}: plans are never changed, make a new one") from exc
+    return path
+
+
+def load_prune_plan(layout: Layout, plan_id: str) -> PrunePlan:
+    """Read a plan and verify its digest. Raises ``PlanError`` and ``StorageError``."""
+    path = layout.prune_plan(plan_id)
+    content = read_file(path)
+    if content is None:
+        raise PlanError(f"the plan is missing: there is no {path}")
+    data = parse_json(content, path, "the plan", PlanError, formats=(PRUNE_PLAN_FORMAT,))
+    plan = PrunePlan.from_json(data)
+    if plan.plan_id != plan_id or plan.cluster != layout.cluster:
+        raise PlanError(f"{path} contains plan {plan.plan_id!r} of cluster {plan.cluster!r}")
+    return plan

@@ -1,0 +1,44 @@
+"""What the journal says against pruning a topic of a group. Pure.
+
+A topic counts as deleted from the intent on. Its own deletion or proof of life restarts its idle time, and so does a
+deletion of the complete group: whoever restored it may have started it at an older place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
+
+
+class Resets:
+    """When idle times of topics restarted.
+
+    :param history: the journal.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._own = history.idle_resets()
+        self._groups = history.deletions()
+
+    def why_reset(self, group_id: str, name: str, judged_at: datetime, min_idle_seconds: float) -> IdleReset | None:
+        """Return why the idle time of a topic had not passed when it was judged, ``None`` if it had.
+
+        :param group_id: the group.
+        :param name: the topic's name in the journal.
+        :param judged_at: when it was judged.
+        :param min_idle_seconds: the idle time that is asked for.
+        """
+        for reset in self._of(group_id, name):
+            if (judged_at - reset.at).total_seconds() < min_idle_seconds:
+                return reset
+        return None
+
+    def _of(self, group_id: str, name: str) -> Iterator[IdleReset]:
+        if (own := self._own.get(name)) is not None:
+            yield own
+        if (deletion := self._groups.get(group_id)) is not None:
+            reason = f"run {deletion.run_id} deleted the group, or may have, at {deletion.at:%Y-%m-%d %H:%M:%S %Z}"
+            yield IdleReset(deletion.at, Reason.DELETED_BEFORE, reason)

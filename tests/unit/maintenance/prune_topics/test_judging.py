@@ -1,0 +1,296 @@
+"""Which topics are abandoned: each doubt in the history of snapshots keeps one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.prune_topics.judging import JudgedGroup, UnreadTopic, judge
+from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic
+from airflow_kafka_groups.maintenance.snapshot.reader import (
+    SnapshotReader,
+    latest_manifest,
+    load_manifest,
+    snapshot_ids,
+)
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
+from airflow_kafka_groups.maintenance.storage import Layout, write_json
+from airflow_kafka_groups.models import GroupState
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, broker_error, timeout
+from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, snapshots
+
+pytestmark = pytest.mark.safety
+
+
+def judged(layout: Layout, *, hours: float = 24, observations: int = 2, max_gap: timedelta | None = None) -> list[Any]:
+    snapshot = SnapshotReader(layout, latest_manifest(layout).snapshot_id)
+    groups = read_subscriptions(layout, snapshot.manifest)
+    assert groups is not None
+    return list(judge(layout, snapshot, groups, enough=hours * HOUR, observations=observations, max_gap=max_gap))
+
+
+def old_of(layout: Layout, **how: Any) -> UnreadTopic:
+    (group,) = judged(layout, **how)
+    (topic,) = group.topics.values()
+    assert isinstance(topic, UnreadTopic)
+    return topic
+
+
+async def test_a_topic_without_subscription_that_does_not_move_is_followed_back(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    await snapshots(admin, layout, 4)
+    (group,) = judged(layout)
+    (topic,) = group.topics.values()
+    assert (topic.topic, topic.offsets.partitions, topic.observations, topic.ended_by) == ("old", (0, 1), 4, None)
+    assert group.newest.observed_at - topic.idle_since == 3 * HOUR
+    assert group.moved_after == group.newest.observed_at - HOUR, "the newest movement counts"
+
+
+async def test_older_snapshots_than_are_needed_are_not_read(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    await snapshots(admin, layout, 6)
+    assert old_of(layout, hours=2).observations == 3
+    assert old_of(layout, hours=2, observations=5).observations == 5
+    first = snapshot_ids(layout)[0]
+    next(iter(layout.snapshot_data(first).iterdir())).write_bytes(b"no parquet")
+    assert old_of(layout, hours=2).observations == 3
+    with pytest.raises(SnapshotError):
+        old_of(layout)
+
+
+def subscribe(admin: FakeAdmin) -> None:
+    admin.groups["app"]._subscribed = frozenset({"live", "old"})
+
+
+def move(admin: FakeAdmin) -> None:
+    admin.commit("app", "old", 1, 99)
+
+
+def move_back(admin: FakeAdmin) -> None:
+    admin.commit("app", "old", 1, 8)
+
+
+def leave_out(admin: FakeAdmin) -> None:
+    admin.groups["app-2"] = admin.groups.pop("app")
+
+
+def come_back(admin: FakeAdmin) -> None:
+    admin.groups["app"] = admin.groups.pop("app-2")
+
+
+def unsubscribe(admin: FakeAdmin) -> None:
+    admin.groups["app"]._subscribed = frozenset({"live"})
+
+
+def fail(admin: FakeAdmin) -> None:
+    admin.offset_errors["app"] = timeout()
+
+
+def succeed(admin: FakeAdmin) -> None:
+    admin.offset_errors.clear()
+
+
+def fail_one_partition(admin: FakeAdmin) -> None:
+    from airflow_kafka_groups.exceptions import PartitionOffsetsError
+    from airflow_kafka_groups.models import TopicPartition
+    from tests.fakes.groups import offsets_of
+
+    errors = {TopicPartition("live", 0): broker_error("TOPIC_AUTHORIZATION_FAILED")}
+    part = offsets_of("app", ("live", 1, 2), ("old", 0, 7), ("old", 1, 8))
+    admin.offset_errors["app"] = PartitionOffsetsError("app", errors, part)
+
+
+@pytest.mark.parametrize(
+    ("once", "undone", "why"),
+    [
+        (subscribe, unsubscribe, "subscribed to it"),
+        (move, move_back, "other offsets"),
+        (leave_out, come_back, "does not have the group"),
+        (fail, succeed, "could not read"),
+        (fail_one_partition, succeed, "could not read"),
+    ],
+)
+async def test_each_sign_of_life_and_each_doubt_ends_the_idle_time(
+    tmp_path: Path, once: Callable[[FakeAdmin], None], undone: Callable[[FakeAdmin], None], why: str
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    script = {2: once, 3: undone}
+    await snapshots(admin, layout, 5, before=lambda hour: script.get(hour, lambda _: None)(admin))
+    topic = old_of(layout)
+    assert (topic.observations, topic.ended_by is not None and why in topic.ended_by) == (2, True)
+
+
+@pytest.mark.parametrize("state", [GroupState.PREPARING_REBALANCE, GroupState.EMPTY])
+async def test_what_proves_no_subscription_counts_for_nothing_and_ends_nothing(
+    tmp_path: Path, state: GroupState
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+
+    def restart(hour: int) -> None:
+        group = admin.groups["app"]
+        group.members = 0 if state is GroupState.EMPTY and hour in (1, 2) else 2
+        group._state = state if hour in (1, 2) else None
+
+    await snapshots(admin, layout, 4, before=restart)
+    topic = old_of(layout)
+    assert topic.observations == 2
+    assert topic.ended_by is None
+    assert old_of(layout, max_gap=2 * HOUR).observations == 1, "three hours without a proof"
+    assert old_of(layout, max_gap=3 * HOUR).observations == 2
+
+
+async def test_movement_while_the_group_was_empty_ends_the_idle_time(tmp_path: Path) -> None:
+    """A consumer that assigns its own partitions commits while the group has no members."""
+    admin, layout = cluster(), layout_in(tmp_path)
+
+    def script(hour: int) -> None:
+        admin.groups["app"].members = 0 if hour == 1 else 2
+        if hour == 1:
+            move(admin)
+
+    await snapshots(admin, layout, 3, before=script)
+    topic = old_of(layout)
+    assert (topic.observations, topic.ended_by is not None and "other offsets" in topic.ended_by) == (1, True)
+
+
+async def test_an_incomplete_snapshot_can_end_an_idle_time_and_never_lengthens_one(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    script: dict[int, dict[Any, Any]] = {0: {2: timeout()}, 1: {}, 2: {2: timeout()}, 3: {}}
+
+    def before(hour: int) -> None:
+        admin.missing_brokers = script[hour]
+
+    await snapshots(admin, layout, 4, before=before)
+    topic = old_of(layout)
+    assert (topic.observations, topic.ended_by) == (2, None), "two of four are complete"
+    first, *_, newest = snapshot_ids(layout)
+    assert topic.idle_since > load_manifest(layout, first).observed_at
+    assert load_manifest(layout, newest).complete
+
+
+async def test_what_an_incomplete_snapshot_lacks_means_nothing(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+
+    def before(hour: int) -> None:
+        admin.missing_brokers = {2: timeout()} if hour == 1 else {}
+        if hour == 1:
+            leave_out(admin)
+        if hour == 2:
+            come_back(admin)
+
+    await snapshots(admin, layout, 3, before=before)
+    assert (old_of(layout).observations, old_of(layout).ended_by) == (2, None)
+
+
+async def test_a_snapshot_of_other_groups_means_nothing(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.add("other")
+    await snapshots(admin, layout, 2)
+    await snapshots(admin, layout, 1, first=NOW + 2 * HOUR, group_ids=["other"])
+    await snapshots(admin, layout, 1, first=NOW + 3 * HOUR, include=["oth*"])
+    await snapshots(admin, layout, 1, first=NOW + 4 * HOUR, exclude=["app"])
+    await snapshots(admin, layout, 1, first=NOW + 5 * HOUR)
+    assert (old_of(layout).observations, old_of(layout).ended_by) == (3, None)
+
+
+async def test_snapshots_of_another_cluster_in_the_folder_are_left_out(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+
+    def before(hour: int) -> None:
+        admin.cluster = "another" if hour == 1 else "aBcDeFgHiJkLmNoPqRsTuV"
+
+    await snapshots(admin, layout, 3, before=before)
+    assert old_of(layout).observations == 2
+
+
+async def test_a_snapshot_of_a_version_without_subscriptions_proves_none(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    await snapshots(admin, layout, 3)
+    first = snapshot_ids(layout)[0]
+    manifest = replace(load_manifest(layout, first), subscriptions=None)
+    write_json(layout.manifests, f"{first}.json", manifest.to_json())
+    assert old_of(layout).observations == 2
+
+
+async def test_a_group_whose_other_topics_stand_still_is_not_called_moving(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.groups["app"]._subscribed = frozenset({"another"})
+    await snapshots(admin, layout, 3)
+    (group,) = judged(layout)
+    assert sorted(group.topics) == ["live", "old"]
+    assert group.moved_after is None
+
+
+async def test_a_group_that_is_unreadable_now_is_left_out(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    await snapshots(admin, layout, 3, before=lambda hour: fail(admin) if hour == 2 else None)
+    assert judged(layout) == []
+
+
+def fake_manifest(number: int) -> SnapshotManifest:
+    at = NOW - number * HOUR
+    return SnapshotManifest(
+        snapshot_id=f"s{number}",
+        cluster="prod",
+        kafka_cluster_id="k",
+        started_at=at,
+        observed_at=at,
+        airflow_run="",
+        complete=True,
+        missing_brokers={},
+        sees_all_topics=True,
+        groups=1,
+        failed_groups=0,
+        rows=1,
+        scope={"include": ["*"], "exclude": []},
+        files=(),
+    )
+
+
+def seen(at: datetime, old: str, live: str) -> ObservedGroup:
+    topics = {name: ObservedTopic(value, (0,), True) for name, value in (("old", old), ("live", live))}
+    return ObservedGroup("app", "classic", "consumer", "Stable", at, None, topics)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from("aab"), st.sampled_from("xy"), st.sampled_from(["live", "old", "both", None])),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_the_idle_time_is_that_of_a_plain_definition(steps: list[tuple[str, str, str | None]]) -> None:
+    """Look at each stretch of the history that ends now: the longest that holds is the idle time."""
+    sets = {"live": frozenset({"live"}), "old": frozenset({"old"}), "both": frozenset({"live", "old"})}
+    history = [("a", "x", "live"), *steps]  # newest first
+    group = JudgedGroup(
+        newest=seen(NOW, "a", "x"),
+        subscribed=sets["live"],
+        topics={"old": UnreadTopic(topic="old", offsets=ObservedTopic("a", (0,), True), idle_since=NOW)},
+    )
+    for number, (old, live, names) in enumerate(steps, 1):
+        if group.open:
+            at = NOW - number * HOUR
+            group.look_back(seen(at, old, live), sets.get(names or ""), fake_manifest(number), None)
+    stretch = 0
+    while stretch + 1 < len(history) and history[stretch + 1][0] == "a" and history[stretch + 1][2] in ("live", None):
+        stretch += 1
+    counted = [number for number in range(stretch + 1) if history[number][2] == "live"]
+    topic = group.topics["old"]
+    assert (topic.observations, topic.idle_since) == (len(counted), NOW - counted[-1] * HOUR)
+    moved = [number for number in range(1, stretch + 1) if history[number][1] != history[number - 1][1]]
+    if moved and moved[0] <= counted[-1]:
+        assert group.moved_after == NOW - moved[0] * HOUR
+        assert group.moved_after >= topic.idle_since
+    else:
+        assert group.moved_after is None or group.moved_after < topic.idle_since
