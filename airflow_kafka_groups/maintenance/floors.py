@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 
 T = TypeVar("T", int, float)
@@ -120,7 +120,7 @@ class SiteFloors:
             bound.append("the site requires the log of commits (require_commit_log)")
         return replace(policy, **changes), tuple(bound)
 
-    def approval(self, terms: ApprovalTerms | None, plan: DeletionPlan | None = None) -> ApprovalTerms:
+    def approval(self, terms: ApprovalTerms | None, plan: SealedPlan | None = None) -> ApprovalTerms:
         """Return when a plan has to be approved: as asked for, above the site's number of groups, and by its rules.
 
         :param terms: as asked for. Default: never.
@@ -134,7 +134,7 @@ class SiteFloors:
         asked = terms.approve_above if terms.rule == ABOVE_CAP else self.approve_above
         return ApprovalTerms(rule=ABOVE_CAP, approve_above=min(self.approve_above, asked))
 
-    def require(self, plan: DeletionPlan, *, dry_run: bool) -> None:
+    def require(self, plan: SealedPlan, *, dry_run: bool) -> None:
         """Raise ``PlanError`` unless a plan may be applied: it may have been made before a floor was raised."""
         if dry_run:
             return

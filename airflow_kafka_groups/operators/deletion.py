@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
     from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-    from airflow_kafka_groups.maintenance.deletion.service import DeletionResult
+    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
     from airflow_kafka_groups.maintenance.storage import Layout
 
 

@@ -33,7 +33,8 @@ from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.service import DeletionResult, delete_by_plan
+from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.journal import journal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan

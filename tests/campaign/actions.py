@@ -14,7 +14,7 @@ from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
-from airflow_kafka_groups.maintenance.deletion.service import DeletionResult
+from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy

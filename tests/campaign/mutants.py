@@ -11,7 +11,7 @@ from unittest.mock import patch
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.backup import planned
-from airflow_kafka_groups.maintenance.deletion import chunks, lease, outcomes, recheck, service
+from airflow_kafka_groups.maintenance.deletion import lease, outcomes, recheck, sealed_run, service, work
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.journal import checkpoint, files, history, journal
@@ -112,8 +112,8 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (planned, "read_file", _read_by_luck),
     ),
     "files are not created exclusively": ((durable_files, "_create_object", _replace_object),),
-    "the approval is not read": ((service, "require_approval", _nothing),),
-    "the approver's exceptions are dropped": ((service, "exclude", _no_mapping),),
+    "the approval is not read": ((sealed_run, "require_approval", _nothing),),
+    "the approver's exceptions are dropped": ((sealed_run, "exclude", _no_mapping),),
     "idle times are not reset": ((history.History, "idle_resets", _no_resets),),
     "a plan may delete a group again": ((history.History, "idle_resets", _only_other_plans),),
     "a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
@@ -130,7 +130,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (recheck, "_by_kind", _nothing),
     ),
     "nothing is verified": ((service, "verify_deleted", _all_gone),),
-    "lost answers are believed": ((chunks, "of_deletion", _optimistic),),
+    "lost answers are believed": ((work, "of_deletion", _optimistic),),
     "the plan trusts the judge": ((make_plan, "keep_by_verdict", _trusting),),
     "the plan does not look at the snapshot": ((make_plan, "doubt", _nothing),),
 }

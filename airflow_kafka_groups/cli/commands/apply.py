@@ -31,7 +31,7 @@ from airflow_kafka_groups.maintenance.deletion.request import (
 )
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.deletion.service import DeletionResult
+    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.storage import Layout
 

@@ -33,6 +33,7 @@ from airflow_kafka_groups.maintenance.durable_files import create_file, read_fil
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, require_applicable
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS
@@ -112,7 +113,7 @@ async def backup_groups(
     return require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, data), plan)
 
 
-def require_backup_of(backup: Backup, plan: DeletionPlan) -> Backup:
+def require_backup_of(backup: Backup, plan: SealedPlan) -> Backup:
     """Return the backup, or raise ``BackupError`` if it does not belong to exactly this plan."""
     if (backup.plan_id, backup.plan_digest, backup.cluster, backup.kafka_cluster_id) != (
         plan.plan_id,

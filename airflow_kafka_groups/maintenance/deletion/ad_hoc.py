@@ -23,7 +23,8 @@ from airflow_kafka_groups.maintenance.deletion.first_look import FirstLook
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.service import DeletionResult, DeletionRun
+from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.maintenance.deletion.service import DeletionRun
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.patterns import (

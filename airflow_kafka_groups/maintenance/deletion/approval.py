@@ -18,7 +18,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.journal.files import Chain, Entry
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.storage import Layout, check_id
 
 
@@ -46,7 +46,7 @@ class Approval:
         }
 
 
-def seal_question(layout: Layout, plan: DeletionPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
+def seal_question(layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
     """Record that somebody is asked; answers to earlier questions hold no longer.
 
     :param asked_by: the asking task: DAG, run, task, try, and the id of its task instance.
@@ -58,7 +58,7 @@ def seal_question(layout: Layout, plan: DeletionPlan, asked_by: Mapping[str, Any
 
 def seal_answer(
     layout: Layout,
-    plan: DeletionPlan,
+    plan: SealedPlan,
     *,
     asked_by: Mapping[str, Any],
     approved: bool,
@@ -96,7 +96,7 @@ def seal_answer(
     chain.append(answer)
 
 
-def require_approval(layout: Layout, plan: DeletionPlan, terms: ApprovalTerms) -> Approval | None:
+def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> Approval | None:
     """Return the approval of a plan, ``None`` where none is needed and nobody was asked.
 
     Once somebody was asked, the answer counts whatever the terms are: another run may come with other terms. Raises
@@ -124,7 +124,7 @@ def require_approval(layout: Layout, plan: DeletionPlan, terms: ApprovalTerms) -
     )
 
 
-def _append(layout: Layout, plan: DeletionPlan, data: Mapping[str, Any]) -> None:
+def _append(layout: Layout, plan: SealedPlan, data: Mapping[str, Any]) -> None:
     chain, _ = _entries(layout, plan.plan_id)
     chain.append({**data, "plan_digest": plan.digest})
 
@@ -134,7 +134,7 @@ def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
     return chain, chain.read()
 
 
-def _excluded(value: Any, plan: DeletionPlan) -> list[str]:
+def _excluded(value: Any, plan: SealedPlan) -> list[str]:
     groups = [] if value is None else value
     if not isinstance(groups, list) or not all(isinstance(group_id, str) for group_id in groups):
         raise refused(plan, f"the groups to keep cannot be read: {value!r}")
@@ -143,7 +143,7 @@ def _excluded(value: Any, plan: DeletionPlan) -> list[str]:
     return sorted(set(groups))
 
 
-def name_of(person: Any, plan: DeletionPlan) -> str:
+def name_of(person: Any, plan: SealedPlan) -> str:
     """Return how the one who answered is named in records. Raises ``PlanError`` when nobody is named."""
     if not isinstance(person, Mapping) or not (person.get("name") or person.get("id")):
         raise refused(plan, "nobody is named as the one who approved it")
@@ -151,6 +151,6 @@ def name_of(person: Any, plan: DeletionPlan) -> str:
     return str(name) if name == user_id else f"{name} ({user_id})"
 
 
-def refused(plan: DeletionPlan, why: str) -> PlanError:
+def refused(plan: SealedPlan, why: str) -> PlanError:
     """Return the error of a plan that is not approved."""
     return PlanError(f"plan {plan.plan_id} is not approved, nothing was deleted: {why}")

@@ -77,12 +77,7 @@ class ChunkReader:
 
     def spare(self, reading: ChunkReading) -> tuple[ChunkReading, list[GroupOutcome]]:
         """Return the reading without the groups that were excluded since, and the outcomes of these."""
-        expected = [group for group in reading.expected if group.group_id not in self._excluded]
-        if len(expected) == len(reading.expected):
-            return reading, []
-        safe = {group.group_id: reading.safe[group.group_id] for group in expected}
-        spared = [of_decision(id_, self._excluded[id_]) for id_ in reading.safe if id_ not in safe]
-        return replace(reading, safe=safe, expected=expected), spared
+        return spared(reading, self._excluded)
 
     def _decide(
         self,
@@ -97,6 +92,20 @@ class ChunkReader:
         if decision.action is Action.GONE or decision.code in PROOF_OF_LIFE - {Reason.CHANGED_KIND}:
             return decision
         return self._excluded.get(group.group_id, decision)
+
+
+def spared(reading: ChunkReading, excluded: Mapping[str, Decision]) -> tuple[ChunkReading, list[GroupOutcome]]:
+    """Return a reading without what is excluded by now, and the outcomes of that.
+
+    :param reading: the reading.
+    :param excluded: what is kept whatever is found, with the reason.
+    """
+    expected = [group for group in reading.expected if group.group_id not in excluded]
+    if len(expected) == len(reading.expected):
+        return reading, []
+    safe = {group.group_id: reading.safe[group.group_id] for group in expected}
+    outcomes = [of_decision(id_, excluded[id_]) for id_ in reading.safe if id_ not in safe]
+    return replace(reading, safe=safe, expected=expected), outcomes
 
 
 async def read_groups(

@@ -26,7 +26,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from airflow_kafka_groups.admin.results import GroupListings, GroupResults
+from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     LeaseLostError,
@@ -35,15 +35,15 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReading
 from airflow_kafka_groups.maintenance.deletion.chunk_size import Chunks
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_deletion, would_delete
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept
 from airflow_kafka_groups.maintenance.deletion.pace import Pace
-from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reason
+from airflow_kafka_groups.maintenance.deletion.recheck import Expected, Reason
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
+from airflow_kafka_groups.maintenance.deletion.work import ChunkWork
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin
 
 _READ_TRIES = 2
 
@@ -51,9 +51,8 @@ _READ_TRIES = 2
 class ChunkedDeletion:
     """The deletion of the groups of one run.
 
-    :param listings: a complete listing of all groups, made at the start of this run.
+    :param work: how groups are read and deleted.
     :param entries: what is backed up, by group id.
-    :param excluded: groups that are kept whatever is found, with the reason; looked at again before each intent.
     :param journal: this run's entries.
     :param lease: the lease; ``None`` where none is taken.
     :param expired: whether it has become too late to delete.
@@ -63,18 +62,16 @@ class ChunkedDeletion:
 
     def __init__(
         self,
-        admin: GroupAdmin,
+        work: ChunkWork,
         request: DeletionRequest,
-        listings: GroupListings,
         entries: Mapping[str, BackupEntry],
         journal: RunJournal,
         *,
-        excluded: Mapping[str, Decision],
         lease: LeaseGuard | None = None,
         expired: Callable[[], bool] = lambda: False,
         why_stopped: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self._admin = admin
+        self._work = work
         self._request = request
         self._limits = request.limits
         self._entries = entries
@@ -83,8 +80,6 @@ class ChunkedDeletion:
         self._expired = expired
         self._why_stopped = why_stopped
         self._pace = Pace(request.limits, request.monotonic, request.observer.notice)
-        age = self._limits.max_read_age_seconds
-        self._reader = ChunkReader(admin, listings, entries, excluded, age, request.monotonic)
         self._writing = asyncio.Lock()  # the journal is for one thread at a time
         self.warnings: list[str] = []
 
@@ -134,7 +129,7 @@ class ChunkedDeletion:
     async def _read(self, chunk: Sequence[Expected]) -> ChunkReading | KafkaGroupsError:
         """Read a chunk, and record what that keeps before anything else happens: a process that dies remembers it."""
         try:
-            reading = await self._reader.read(chunk)
+            reading = await self._work.read(chunk)
         except KafkaGroupsError as exc:
             return exc
         if not self._request.dry_run:
@@ -186,10 +181,10 @@ class ChunkedDeletion:
             done.extend(reading.held)
             chunk = reading.expected
             if self._request.dry_run or not chunk:
-                return done + [would_delete(group.group_id) for group in chunk]
+                return done + [self._work.would_delete(group.group_id) for group in chunk]
             if held := await self._held_back(chunk):
                 return done + held
-            reading, spared = self._reader.spare(reading)
+            reading, spared = self._work.spare(reading)
             await self._conclude(spared)
             done.extend(spared)
             if not (chunk := reading.expected):
@@ -246,8 +241,7 @@ class ChunkedDeletion:
             send_within = max(send_by - self._request.monotonic(), 0.0)
             if self._lease is not None:  # nor can it be cancelled while that lasts
                 send_within = min(send_within, self._lease.send_within)
-            # What was read a moment ago also says how much the broker will have to write.
-            return await self._admin.delete_consumer_groups(list(groups), offsets=groups, send_within=send_within)
+            return await self._work.delete(groups, send_within)
 
         began = self._request.monotonic()
         try:
@@ -258,7 +252,7 @@ class ChunkedDeletion:
         except TimeoutError:
             return self._lost(groups, f"deleting took longer than {seconds:g} s and was given up")
         self._pace.answered(len(groups), self._request.monotonic() - began)
-        return [of_deletion(group_id, _error(results, group_id)) for group_id in groups]
+        return [self._work.outcome(group_id, _error(results, group_id)) for group_id in groups]
 
     async def _conclude(self, outcomes: Sequence[GroupOutcome]) -> None:
         if not outcomes:
@@ -279,7 +273,7 @@ class ChunkedDeletion:
 
     def _lost(self, group_ids: Iterable[str], why: str) -> list[GroupOutcome]:
         self._warn(why)
-        return [of_deletion(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
+        return [self._work.outcome(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
 
 
 def _error(results: GroupResults[None], group_id: str) -> KafkaGroupsError | None:

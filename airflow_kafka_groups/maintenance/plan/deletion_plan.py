@@ -30,6 +30,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import (
     write_rows,
 )
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
 from airflow_kafka_groups.maintenance.policy.matching import demanding_approval, demands_by_rule
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
@@ -263,7 +264,7 @@ def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:
 
 
 def require_applicable(
-    plan: DeletionPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
+    plan: SealedPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
 ) -> None:
     """Raise ``PlanError`` unless the plan may be applied to this cluster now.
 

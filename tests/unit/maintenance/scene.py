@@ -13,7 +13,8 @@ from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.service import DeletionResult, delete_by_plan
+from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy

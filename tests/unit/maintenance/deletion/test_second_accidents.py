@@ -21,7 +21,7 @@ from airflow_kafka_groups.exceptions import (
     StorageError,
 )
 from airflow_kafka_groups.maintenance import durable_files
-from airflow_kafka_groups.maintenance.deletion import service
+from airflow_kafka_groups.maintenance.deletion import sealed_run
 from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
@@ -348,7 +348,7 @@ async def test_nothing_is_sent_when_what_was_read_ahead_could_not_be_recorded(
         assert refused.wait(5)
 
     monkeypatch.setattr(RunJournal, "conclude", fails)
-    monkeypatch.setattr(service, "why_stopped", after_that)
+    monkeypatch.setattr(sealed_run, "why_stopped", after_that)
     report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
     assert admin.asked("delete") == []
     assert fates(report) == {first: "kept:stopped", second: "kept:has_members"}

@@ -125,7 +125,12 @@ async def test_each_sign_of_life_and_each_doubt_ends_the_idle_time(
 ) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     script = {2: once, 3: undone}
-    await snapshots(admin, layout, 5, before=lambda hour: script.get(hour, lambda _: None)(admin))
+
+    def before(hour: int) -> None:
+        if hour in script:
+            script[hour](admin)
+
+    await snapshots(admin, layout, 5, before=before)
     topic = old_of(layout)
     assert (topic.observations, topic.ended_by is not None and why in topic.ended_by) == (2, True)
 
