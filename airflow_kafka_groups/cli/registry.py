@@ -71,6 +71,7 @@ COMMANDS: Mapping[str, Command] = {
     "restore": Command("restore", "Restore offsets of a backup (a dry run without --yes)"),
     "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten (a dry run without --yes)"),
     "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),
+    "prune-topics": Command("prune_topics", "Prune topics that live groups stopped reading (a dry run without --yes)"),
     "doctor": Command("doctor", "Examine a connection, its storage and this machine"),
     "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
 }

@@ -11,6 +11,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_text
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
     from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
@@ -87,13 +88,32 @@ def policy_reader(layout: Layout, plan_id: str) -> Callable[[], PolicyFile | Non
 
     Raises ``PlanError`` and ``PolicyError``, as does what it returns.
     """
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
+
+    return _reader_of(policy_of_plan(layout, plan_id))
+
+
+def prune_policy_reader(layout: Layout, plan_id: str) -> Callable[[], PolicyFile | None]:
+    """Return what reads the policy file of a plan to prune topics; see ``policy_reader``.
+
+    :param layout: the paths of the cluster's files.
+    :param plan_id: the plan.
+
+    Raises ``PlanError`` and ``PolicyError``, as does what it returns.
+    """
+    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
+
+    return _reader_of(load_prune_plan(layout, plan_id).policy)
+
+
+def _reader_of(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
     from dataclasses import replace
 
     from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
 
-    known = read_policy_of(layout, plan_id)
-    if known is None:
+    if policy.file is None:
         return lambda: None
+    known = open_policy("policy_file", policy.file.path)
     path = open_path("policy_file", known.path)
     return lambda: replace(load_policy(path), path=known.path)
 

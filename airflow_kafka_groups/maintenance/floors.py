@@ -143,8 +143,8 @@ class SiteFloors:
         _, bound = self.bind(plan.policy)
         if bound:
             raise PlanError(f"plan {plan.plan_id} undercuts what the site demands ({'; '.join(bound)}): make a new one")
-        if self.max_groups is not None and len(plan.groups) > self.max_groups:
-            raise PlanError(f"plan {plan.plan_id} has {len(plan.groups)} groups, the site allows {self.max_groups}")
+        if self.max_groups is not None and plan.group_count > self.max_groups:
+            raise PlanError(f"plan {plan.plan_id} has {plan.group_count} groups, the site allows {self.max_groups}")
 
     def require_policy(self, policy: PlanPolicy) -> None:
         """Raise ``PlanError`` for another policy file than the site's, or none."""

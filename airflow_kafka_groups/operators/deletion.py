@@ -2,59 +2,38 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import (
-    ConfigurationError,
-    GroupsFailedError,
-    KafkaGroupsError,
-    LeaseLostError,
-    LeaseNotAcquiredError,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import (
-    one_of,
     optional,
     read_duration,
     read_flag,
     read_group_ids_once,
-    read_integer,
     read_number,
     read_switch,
     read_text,
 )
 from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
-from airflow_kafka_groups.operators.support.deletion_lease import (
-    IF_HELD,
-    MAX_WAIT_SECONDS,
-    LeaseTerms,
-    owner_name,
-    read_terms,
-)
+from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from airflow.sdk import Context
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-    from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
+    from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
     from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
     from airflow_kafka_groups.maintenance.storage import Layout
 
 
-STOP_VARIABLE = "kafka_groups_stop"
-"""The Airflow Variable that stops deletions, unless an operator names another one."""
-
-
-class DeleteGroupsOperator(StoredOperator):
+class DeleteGroupsOperator(DeletingOperator):
     """Delete the groups of a plan, or named groups, if they are empty and have not moved.
 
     Each group is read again a moment before it is deleted: one that has members, is not empty, moved since the plan (or
@@ -116,24 +95,14 @@ class DeleteGroupsOperator(StoredOperator):
         "stop_variable",
     )
     operator_extra_links = (CleanupReportLink(),)
-    ui_color = "#f0d4d4"
-
     plan_id = Argument(optional(read_text))
     plan_digest = Argument(optional(read_text))
-    approval_rule = Argument(one_of(*RULES))
-    approve_above = Argument(read_integer)
     group_ids = Argument(optional(read_group_ids_once))
     ignore_missing = Argument(read_switch, templated=False)
     observe_seconds = Argument(partial(read_duration, maximum=86_400))
     allow_hidden_topics = Argument(read_flag)
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
-    lease = Argument(read_flag)
-    lease_wait_seconds = Argument(partial(read_duration, maximum=MAX_WAIT_SECONDS))
-    if_lease_held = Argument(one_of(*IF_HELD))
     groups_per_second = Argument(read_number)
     bytes_per_second = Argument(read_number)
-    stop_variable = Argument(optional(read_text))
     fail_if_kept = Argument(optional(read_switch), templated=False)
 
     def __init__(
@@ -157,75 +126,45 @@ class DeleteGroupsOperator(StoredOperator):
         fail_if_kept: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(
+            approval_rule=approval_rule,
+            approve_above=approve_above,
+            dry_run=dry_run,
+            lease=lease,
+            lease_wait_seconds=lease_wait_seconds,
+            if_lease_held=if_lease_held,
+            stop_variable=stop_variable,
+            **kwargs,
+        )
         if (plan_id is None) == (group_ids is None):
             raise ConfigurationError("plan_id, group_ids", None, "give exactly one of them")
         if (plan_id is None) != (plan_digest is None):
             raise ConfigurationError("plan_digest", plan_digest, "belongs to plan_id: give both or none")
         self.plan_id = plan_id
         self.plan_digest = plan_digest
-        self.approval_rule = approval_rule
-        self.approve_above = approve_above
         self.group_ids = group_ids
         self.ignore_missing = ignore_missing
         self.observe_seconds = observe_seconds
         self.allow_hidden_topics = allow_hidden_topics
-        self.dry_run = dry_run
-        self.lease = lease
-        self.lease_wait_seconds = lease_wait_seconds
-        self.if_lease_held = if_lease_held
         self.groups_per_second = groups_per_second
         self.bytes_per_second = bytes_per_second
-        self.stop_variable = stop_variable
         self.fail_if_kept = fail_if_kept
-        self.stopped = False
-
-    def on_kill(self) -> None:
-        """Begin no further chunk."""
-        self.stopped = True
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Delete with one client, and return the summary of the record."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         from airflow_kafka_groups.operators.support.telemetry import emit_deletion
 
-        dry_run = self.dry_run
-        terms = read_terms(self, dry_run)
         layout = self.layout()
-        if not dry_run:
-            self.hook.settings.require_writable()
-        delete = self._deletion(layout, self._request(context, dry_run, terms))
-        try:
-            result = self.hook.run(delete)
-        except LeaseNotAcquiredError as error:
-            if terms is None or not terms.skip:
-                raise
-            raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
+        result = self.delete_with(context, partial(self._deletion, layout))
         emit_deletion(self, context, result.report, str(result.record))
         return self._finish(result)
 
-    def _request(self, context: Context, dry_run: bool, terms: LeaseTerms | None) -> DeletionRequest:
-        """Return who asks for the deletion, and on which terms."""
-        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
-        from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
+    def limits(self) -> DeletionLimits:
+        """Return the bounds of the deletion."""
+        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
-        actor = _actor(context)
-        lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
-        if terms is not None:
-            owner = owner_name(actor, self.hook.client_config().client_id)
-            lease = partial(self.hook.lease, owner=owner, wait_seconds=terms.wait_seconds)
-        return DeletionRequest(
-            request_id=_request_id(actor),
-            dry_run=dry_run,
-            actor=actor,
-            protects=self.hook.settings.protects,
-            lease=lease,
-            lease_group_id=self.hook.settings.lease_group_id,
-            observer=LoggedDeletion(self),
-            limits=DeletionLimits(
-                groups_per_second=self.groups_per_second or None, bytes_per_second=self.bytes_per_second or None
-            ),
+        return DeletionLimits(
+            groups_per_second=self.groups_per_second or None, bytes_per_second=self.bytes_per_second or None
         )
 
     def _deletion(
@@ -263,13 +202,8 @@ class DeleteGroupsOperator(StoredOperator):
     def _finish(self, result: DeletionResult) -> dict[str, Any]:
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 
-        report, record = result.report, str(result.record)
-        counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count) or "no groups"
-        self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else "Deletion", counts, record)
-        for warning in report.warnings:
-            self.log.warning("%s", warning)
-        if report.lease is not None and report.lease.lost is not None:
-            raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {record}")
+        self.log_result(result, "Deletion")
+        report = result.report
         reasons = {item.group_id: item.reason for item in report.outcomes}
         kept = report.ids(Outcome.KEPT)
         failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN)]
@@ -277,33 +211,9 @@ class DeleteGroupsOperator(StoredOperator):
             failed += kept
         if failed:
             raise GroupsFailedError({id_: KafkaGroupsError(reasons[id_]) for id_ in failed}, len(report.outcomes))
-        verification = result.verification
         return {
             **report.summary(),
-            "audit_path": record,
+            "audit_path": str(result.record),
             "kept": first_failures({group_id: reasons[group_id] for group_id in kept}),
-            "verification": None
-            if verification is None
-            else {name: len(getattr(verification, name)) for name in ("gone", "present", "unclear")},
+            "verification": verification_counts(result),
         }
-
-
-def _request_id(actor: Mapping[str, str]) -> str:
-    """Return what a task that is retried or cleared has in common with its earlier tries."""
-    if "run_id" not in actor:  # outside of Airflow
-        return uuid.uuid4().hex
-    return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
-
-
-def _actor(context: Context) -> dict[str, str]:
-    run = context.get("dag_run")
-    task = context.get("ti")
-    found = {
-        "dag_id": getattr(task, "dag_id", None),
-        "run_id": context.get("run_id"),
-        "task_id": getattr(task, "task_id", None),
-        "map_index": getattr(task, "map_index", None),
-        "try_number": getattr(task, "try_number", None),
-        "triggered_by": getattr(run, "triggering_user_name", None),
-    }
-    return {name: str(value) for name, value in found.items() if value is not None}

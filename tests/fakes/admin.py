@@ -51,9 +51,10 @@ class FakeAdmin(ClusterState):
     :param groups: as of ``ClusterState``, which also says what can be set about the cluster.
     :param log: likewise.
 
-    What goes wrong is injected. ``errors`` fails a group in every call; ``describe_errors``, ``offset_errors`` and
-    ``delete_errors`` fail it in one kind of call; groups in ``silent`` are left out of answers, and the brokers in
-    ``missing_brokers`` do not answer listings; ``before`` is called with the kind of each call before its answer.
+    What goes wrong is injected. ``errors`` fails a group in every call; ``describe_errors``, ``offset_errors``,
+    ``delete_errors`` and ``forget_errors`` (of single offsets) fail it in one kind of call; groups in ``silent`` are
+    left out of answers, and the brokers in ``missing_brokers`` do not answer listings; ``before`` is called with the
+    kind of each call before its answer.
 
     ``calls`` has what was asked: the kind of each call, and the ids.
     """
@@ -74,6 +75,7 @@ class FakeAdmin(ClusterState):
         self.describe_errors: dict[str, KafkaGroupsError] = {}
         self.offset_errors: dict[str, KafkaGroupsError] = {}
         self.delete_errors: dict[str, KafkaGroupsError] = {}
+        self.forget_errors: dict[str, KafkaGroupsError] = {}
         self.silent: set[str] = set()
         self.join_errors: dict[str, KafkaGroupsError] = {}
         self.joined: dict[str, list[str]] = {}
@@ -231,10 +233,15 @@ class FakeAdmin(ClusterState):
         self._results([group_id], self.join_errors, lambda _: None)[group_id].unwrap()
         self.joined[group_id] = list(topics)
 
-    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+    async def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, send_within: float | None = None
+    ) -> None:
         wanted = partitions_of(partitions)
         self._note("delete offsets", [group_id])
-        self._results([group_id], {}, lambda _: self._forget(group_id, wanted))[group_id].unwrap()
+        self.send_within.append(send_within)
+        if self.delete_hangs:
+            await asyncio.Event().wait()
+        self._results([group_id], self.forget_errors, lambda _: self._forget(group_id, wanted))[group_id].unwrap()
 
     async def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec]

@@ -47,7 +47,7 @@ ELSEWHERE = {
     "maintenance/plan/": "unit/maintenance/plan/test_make_plan.py",
     "maintenance/plan/plan_snapshot.py": "unit/operators/test_plan.py",
     "maintenance/policy/": "unit/maintenance/policy/test_policy_file.py",
-    "maintenance/prune_topics/": "unit/maintenance/prune_topics/test_planning.py",
+    "maintenance/prune_topics/": "unit/maintenance/prune_topics/test_service.py",
     "maintenance/report/": "unit/maintenance/report/test_html.py",
     "maintenance/report/write.py": "unit/operators/test_report.py",
     "maintenance/restore/drill.py": "unit/operators/test_drill.py",

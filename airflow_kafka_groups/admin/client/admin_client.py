@@ -265,16 +265,20 @@ class AdminClient:
         """
         return await changes.delete_groups(self._calls, group_ids, offsets or {}, types, send_within)
 
-    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+    async def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, send_within: float | None = None
+    ) -> None:
         """Delete a group's committed offsets of some partitions (KIP-496), also while it has members elsewhere.
 
         :param group_id: the group.
         :param partitions: the partitions; a topic that a member is subscribed to is refused by the broker.
+        :param send_within: seconds from now within which the request may leave, retries included; later on, the call
+            fails with ``NotSentError``. Default: until the call's deadline.
 
         Raises ``PartitionsFailedError`` naming the partitions that failed (the others are done), ``BrokerError`` for
         the group, ``OutcomeUnknownError`` when the answer was lost, or what the client's policy refuses it with.
         """
-        await changes.delete_group_offsets(self._calls, group_id, partitions)
+        await changes.delete_group_offsets(self._calls, group_id, partitions, send_within)
 
     async def alter_consumer_group_offsets(
         self,

@@ -77,14 +77,17 @@ async def delete_groups(
     return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
 
 
-async def delete_group_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+async def delete_group_offsets(
+    calls: Calls, group_id: str, partitions: Iterable[TopicPartition], send_within: float | None = None
+) -> None:
     """Delete a group's committed offsets of some partitions; raises the group's error."""
+    send_by = math.inf if send_within is None else clock.now() + send_within
     (group,) = group_ids_of([group_id], "group_id")
     for error in calls.refusals([group]).values():
         raise error
     wanted = partitions_of(partitions)
     if wanted:
-        handler = DeleteGroupOffsetsHandler({group: wanted})
+        handler = DeleteGroupOffsetsHandler({group: wanted}, send_by)
         (await calls.ask_coordinators([group], handler))[group].unwrap()
 
 

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     plan = load_plan(layout, args.plan_id)
     policy = policy_reader(layout, args.plan_id)
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
-    with progress_bars() as progress, _stoppable(args.stop_variable if args.yes else None, progress) as observer:
+    with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
         request = _request(args, cluster, observer)
         result = cluster.run(
             lambda admin: delete_by_plan(
@@ -177,8 +177,12 @@ class _Observer(DeletionObserver):
 
 
 @contextmanager
-def _stoppable(variable: str | None, progress: Progress) -> Iterator[_Observer]:
-    """Provide an observer that SIGINT and SIGTERM stop."""
+def stoppable(variable: str | None, progress: Progress) -> Iterator[DeletionObserver]:
+    """Provide an observer that SIGINT and SIGTERM stop.
+
+    :param variable: the Airflow Variable that stops it, too; ``None`` looks at none.
+    :param progress: draws the bars.
+    """
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # or Airflow does not read Variables of its database
     observer = _Observer(variable, progress)
     signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)

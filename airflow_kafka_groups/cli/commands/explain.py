@@ -7,8 +7,10 @@ nothing. ``apply`` would delete the group with this plan only if no row keeps it
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.cli.commands.explain_pruning import rows_of_pruning
+from airflow_kafka_groups.cli.commands.explain_rows import Row
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -57,15 +59,6 @@ _NOW = {
 }
 
 
-class Row(NamedTuple):
-    """One check."""
-
-    check: str
-    finding: str
-    evidence: str
-    change: str = ""
-
-
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
@@ -95,6 +88,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     rows.append(_row_of_verdict(layout, group_id))
     rows += _rows_of_plan(layout, plan_id, group_id, reading)
     rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
+    rows += rows_of_pruning(layout, cluster_id, group_id)
     keeps = [row.check for row in rows if row.finding == "keeps"]
     summary = {"group_id": group_id, "plan_id": plan_id, "would_be_deleted": not keeps, "kept_by": keeps}
     out.write(Table("checks", COLUMNS, rows), summary)

@@ -36,6 +36,7 @@ class Backup:
 
     :param entries: its groups, by id.
     :param not_backed_up: the planned groups that it lacks, with the reason. They must not be deleted.
+    :param partial: whether it has only some topics of its groups, because only those were deleted.
     :param topic_ids: the topic ids, as far as brokers reported them. A topic with another id was recreated.
     """
 
@@ -49,6 +50,7 @@ class Backup:
     entries: Entries
     not_backed_up: Mapping[str, str]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return a summary that is small enough for XCom."""
@@ -100,6 +102,7 @@ def _open(layout: Layout, plan_id: str, known: Entries = _NO_ENTRIES) -> tuple[B
             entries={},
             not_backed_up=dict(manifest["not_backed_up"]),
             topic_ids=dict(manifest.get("topic_ids", {})),  # earlier backups have none
+            partial=manifest.get("partial") is True,
         )
         groups = manifest["groups"]
     except (KeyError, TypeError, ValueError) as exc:
@@ -174,6 +177,7 @@ def manifest_json(backup: Backup, name: str, sha256: str, size: int) -> dict[str
         "file": {"name": name, "rows": backup.rows, "bytes": size, "sha256": sha256},
         "not_backed_up": dict(backup.not_backed_up),
         "topic_ids": dict(backup.topic_ids),
+        **({"partial": True} if backup.partial else {}),
     }
 
 

@@ -17,6 +17,7 @@ from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule
@@ -39,7 +40,7 @@ def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: d
         raise PlanError(f"plan {plan.plan_id} was made by the policy {source.path}, which was not read again: read it")
     if now_file.digest == source.sha256:
         return {}
-    _require_limits(plan, now_file, now)
+    require_limits(plan, now_file, now)
     return {
         group_id: Decision(
             Action.KEEP,
@@ -50,8 +51,13 @@ def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: d
     }
 
 
-def _require_limits(plan: DeletionPlan, file: PolicyFile, now: datetime) -> None:
-    """Raise ``PlanError`` where the newer file demands more of a complete plan than the older one did."""
+def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
+    """Raise ``PlanError`` where the newer file demands more of a complete plan than the older one did.
+
+    :param plan: the plan.
+    :param file: the policy file as it is now.
+    :param now: the time of day.
+    """
     old, new = plan.policy, plan.policy.by_file(file)
     for name in ("require_commit_log", "max_gap_seconds"):
         if getattr(new, name) != getattr(old, name):

@@ -44,6 +44,9 @@ class Reason(StrEnum):
     MOVED = "moved"
     NOT_IN_BACKUP = "not_in_backup"
     BACKUP_DIFFERS = "backup_differs"
+    # Of a topic that is pruned:
+    SUBSCRIBED = "subscribed"
+    NOT_STABLE = "not_stable"
     # Reasons other than the recheck's own:
     PROTECTED = "protected"
     EXCLUDED = "excluded"

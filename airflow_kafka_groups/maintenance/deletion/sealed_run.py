@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.contracts.ids import new_id
@@ -80,6 +80,8 @@ class SealedRun(ABC):
     :param decided: outcomes that are known before.
     :param order: all names in the order of the report. Default: as expected.
     """
+
+    noun: ClassVar[str] = "group(s)"
 
     admin: BackupAdmin
     layout: Layout
@@ -227,7 +229,7 @@ class SealedRun(ABC):
         except KafkaGroupsError as exc:
             self.request.observer.warning(f"the deletion could not be verified: {exc}")
             return report, None
-        return settle(report, verification), verification
+        return settle(report, verification, self.noun), verification
 
     def _record(self, ready: _Ready, report: DeletionReport, verification: Verification | None) -> StoragePath:
         record = {

@@ -71,8 +71,13 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
     return Verification(gone=tuple(gone), present=present, unclear=unclear)
 
 
-def settle(report: DeletionReport, verification: Verification) -> DeletionReport:
-    """Correct a report by what was found: unknown outcomes become known, and groups that are back become a warning."""
+def settle(report: DeletionReport, verification: Verification, what: str = "group(s)") -> DeletionReport:
+    """Correct a report by what was found: unknown outcomes become known, and what is back becomes a warning.
+
+    :param report: the report.
+    :param verification: what was found.
+    :param what: what was deleted, for people. Default: groups.
+    """
     gone = frozenset(verification.gone)
     outcomes = tuple(_settled(item, gone, verification) for item in report.outcomes)
     warnings = list(report.warnings)
@@ -80,12 +85,12 @@ def settle(report: DeletionReport, verification: Verification) -> DeletionReport
     back = [group_id for group_id in back if group_id in verification.present]
     if back:
         warnings.append(
-            f"{len(back)} deleted group(s) are there again, first {back[0]!r} ({verification.present[back[0]]}): "
+            f"{len(back)} deleted {what} are there again, first {back[0]!r} ({verification.present[back[0]]}): "
             "somebody uses them, and their offsets are in the backup"
         )
     if verification.unclear:
         group_id, doubt = next(iter(verification.unclear.items()))
-        warnings.append(f"{len(verification.unclear)} group(s) could not be verified, first {group_id!r}: {doubt}")
+        warnings.append(f"{len(verification.unclear)} {what} could not be verified, first {group_id!r}: {doubt}")
     return replace(report, outcomes=outcomes, warnings=tuple(warnings))
 
 

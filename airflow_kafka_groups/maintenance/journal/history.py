@@ -24,6 +24,7 @@ PROOF_OF_LIFE = frozenset(
         Reason.MOVED.value,
         Reason.CAME_BACK.value,
         Reason.CHANGED_KIND.value,
+        Reason.SUBSCRIBED.value,
     }
 )
 """Reasons for which a recheck kept a group because somebody used it."""

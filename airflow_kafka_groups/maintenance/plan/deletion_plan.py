@@ -92,6 +92,11 @@ class DeletionPlan:
         return cast("KeptGroups", self.kept)
 
     @property
+    def group_count(self) -> int:
+        """The number of groups to delete."""
+        return len(self.groups)
+
+    @property
     def group_ids(self) -> list[str]:
         """The ids of the groups to delete, longest idle first."""
         return self.planned.column("group_id")

@@ -46,6 +46,10 @@ class SealedPlan(Protocol):
         """What it deletes."""
 
     @property
+    def group_count(self) -> int:
+        """The number of groups that it touches."""
+
+    @property
     def group_ids(self) -> Sequence[str]:
         """The names of what it deletes, as the journal has them."""
 

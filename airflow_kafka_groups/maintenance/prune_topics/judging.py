@@ -100,7 +100,7 @@ class JudgedGroup:
             self._end(self.open, f"no snapshot proves its subscriptions for more than {max_gap.total_seconds():g} s")
             return
         for topic in self.open:
-            if (sign := _sign_of_life(topic, group, subscribed)) is not None:
+            if (sign := sign_of_life(topic.topic, topic.offsets.fingerprint, group, subscribed)) is not None:
                 self._end([topic], f"{shown} {sign}")
         if self.moved_after is None and any(_moved(group, self._later, topic) for topic in self.subscribed):
             self.moved_after = group.observed_at
@@ -173,11 +173,18 @@ def judge(
     yield from (judged[group_id] for group_id in sorted(judged))
 
 
-def _sign_of_life(topic: UnreadTopic, group: ObservedGroup, subscribed: frozenset[str] | None) -> str | None:
-    then = group.topics.get(topic.topic)
-    if then is None or then.fingerprint != topic.offsets.fingerprint:
+def sign_of_life(topic: str, fingerprint: str, group: ObservedGroup, subscribed: frozenset[str] | None) -> str | None:
+    """Return what shows that somebody used a topic of a group, ``None`` if nothing does.
+
+    :param topic: the topic.
+    :param fingerprint: of the offsets that it must have.
+    :param group: what a snapshot shows of the group.
+    :param subscribed: the topics that the same snapshot proves its members were subscribed to; ``None``: not known.
+    """
+    then = group.topics.get(topic)
+    if then is None or then.fingerprint != fingerprint:
         return "has other offsets"
-    if subscribed is not None and topic.topic in subscribed:
+    if subscribed is not None and topic in subscribed:
         return "has members that are subscribed to it"
     return None
 

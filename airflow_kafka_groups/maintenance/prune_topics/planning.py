@@ -123,6 +123,7 @@ class _Candidate:
     idle_seconds: float
     rule: str
     topics: Sequence[PlannedTopic]
+    undecided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,11 @@ class PlannedTopic:
         """Its name in the journal."""
         return name_of(self.group_id, self.topic)
 
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The names of rules that may decide about it, too: none, or it would not be planned."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicToKeep:
@@ -128,6 +133,11 @@ class PrunePlan:
             if not item.partitions or not is_digest(item.fingerprint):
                 raise PlanError(f"plan {self.plan_id}: {item.name!r} has no offsets, or no fingerprint of them")
         object.__setattr__(self, "digest", digest_of(self._content()))
+
+    @property
+    def group_count(self) -> int:
+        """The number of groups with topics to prune."""
+        return len({item.group_id for item in self.groups})
 
     @property
     def group_ids(self) -> list[str]:

@@ -54,7 +54,8 @@ async def propose_restore(
         if read.error is not None or read.value is None:
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
         else:
-            changes.append(propose_group(groups[group_id], commits_in(read.value), logs, overwrite))
+            before = commits_in(read.value)
+            changes.append(propose_group(groups[group_id], before, logs, overwrite, partial=backup.partial))
     return changes
 
 
@@ -67,16 +68,27 @@ def _partitions(offsets: Iterable[GroupOffsets]) -> list[TopicPartition]:
     return [TopicPartition(topic, partition) for topic in sorted(found) for partition in sorted(found[topic])]
 
 
-def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:
+def propose_group(
+    group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool, *, partial: bool = False
+) -> Change:
     """Return the change that a restore would commit for one group.
 
     :param before: its current committed offsets.
     :param logs: the topics' logs as they are now.
     :param overwrite: also reset a group that has committed other offsets since.
+    :param partial: the backup has some topics of the group only: what it committed in others is no matter. Default
+        false.
     """
     group_id = group.entry.group_id
     saved = group.offsets  # each of a backup's partitions has a commit
-    if not overwrite and (where := _newer(before, saved)) is not None:
+    if partial:
+        if not before:
+            return Change(group_id=group_id, kept="it has no offsets any more, and the backup has some topics only")
+        topics = {topic.topic for topic in saved.topics}
+        compared: Commits = {where: value for where, value in before.items() if where.topic in topics}
+    else:
+        compared = before
+    if not overwrite and (where := _newer(compared, saved)) is not None:
         return Change(
             group_id=group_id,
             before=before,

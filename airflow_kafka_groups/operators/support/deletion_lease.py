@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+    from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 IF_HELD = ("skip", "fail")
 MAX_WAIT_SECONDS = 86_400.0
@@ -26,7 +26,7 @@ class LeaseTerms:
     skip: bool
 
 
-def read_terms(operator: DeleteGroupsOperator, dry_run: bool) -> LeaseTerms | None:
+def read_terms(operator: DeletingOperator, dry_run: bool) -> LeaseTerms | None:
     """Return the terms; ``None`` when no lease is taken: it is switched off, or the run is a dry one."""
     if dry_run or not operator.lease:
         return None

@@ -12,7 +12,7 @@ from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+    from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 _LOGGED_AT_ONCE = 100
 _GO_ON = frozenset({"", "0", "false", "no", "off"})
@@ -24,7 +24,7 @@ class LoggedDeletion(DeletionObserver):
     :param operator: the operator whose task deletes.
     """
 
-    def __init__(self, operator: DeleteGroupsOperator) -> None:
+    def __init__(self, operator: DeletingOperator) -> None:
         self._operator = operator
         self._log = operator.log
 

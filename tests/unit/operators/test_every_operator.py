@@ -42,7 +42,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "NotifyOwnersOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "PlanCleanupOperator": {"storage_path": "/x"},
     "RestoreDrillOperator": {"storage_path": "/x", "plan_id": "p"},
+    "PlanTopicPruningOperator": {"storage_path": "/x"},
     "PruneFilesOperator": {"storage_path": "/x"},
+    "PruneTopicOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "ResetGroupOffsetsOperator": {"storage_path": "/x", "group_ids": ["a"], "to": "latest"},
     "RestoreGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p"},
 }

@@ -9,7 +9,8 @@ import pytest
 from airflow.sdk import Variable
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.operators.deletion import STOP_VARIABLE, DeleteGroupsOperator
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE
 from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion, why_variable_stops
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -70,7 +71,7 @@ def test_the_pace_is_passed_on_and_0_is_no_limit() -> None:
     task = DeleteGroupsOperator(
         task_id="t", storage_path="/x", group_ids=["a"], groups_per_second="25", bytes_per_second=0
     )
-    limits = task._request({}, dry_run=True, terms=None).limits
+    limits = task.limits()
     assert (limits.groups_per_second, limits.bytes_per_second) == (25.0, None)
 
 

@@ -1,0 +1,60 @@
+"""What ``explain`` shows of a group's topics: what the newest plan to prune topics says, and what was pruned before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.cli.commands.explain_rows import Row
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+_CHANGES = {
+    "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
+    "settling": "time, or smaller demands of the rule",
+    "group_idle": "a commit of the group in a topic that it reads",
+    "protected": "take its pattern out of the protected groups of the plan or of the connection",
+    "excluded": "take its pattern out of exclude, or end its keep-alive runs",
+    "by_rule": "a rule with the action prune-topics that certainly matches it, and a new plan",
+    "notice": "a rule without a notice",
+    "wrong_kind": "nothing: topics of groups of this kind are never pruned",
+    "doubt": "time, and a new plan",
+    "over_cap": "a later plan, or a higher max_groups or max_share",
+}
+_RUNS = 5
+
+
+def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> Iterator[Row]:
+    """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing about it.
+
+    :param layout: the paths of the cluster's files.
+    :param cluster_id: the id that the brokers report.
+    :param group_id: the group.
+    """
+    from airflow_kafka_groups.contracts.ids import is_id
+    from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
+    from airflow_kafka_groups.maintenance.deletion.audit import read_history
+    from airflow_kafka_groups.maintenance.durable_files import list_names
+    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan, name_of
+
+    names = (name.removesuffix(".json") for name in list_names(layout.root / PRUNE_PLANS))
+    plan_id = max(filter(is_id, names), default=None)
+    if plan_id is not None:
+        plan = load_prune_plan(layout, plan_id)
+        for item in plan.groups:
+            if item.group_id == group_id:
+                evidence = f"topic {item.topic!r}: planned in {plan_id}: {item.reason}"
+                yield Row("prune-topics", "info", evidence, "a member that subscribes to it, or a commit")
+        for kept in plan.kept:
+            if kept.group_id == group_id:
+                rule = f" (rule {kept.rule!r})" if kept.rule else ""
+                evidence = f"topic {kept.topic!r}: kept ({kept.verdict}) in {plan_id}{rule}: {kept.reason}"
+                yield Row("prune-topics", "info", evidence, _CHANGES.get(kept.verdict, ""))
+    for run in read_history(layout, cluster_id).runs[-_RUNS:]:
+        for name, outcome in run.outcomes.items():
+            topic = name.rpartition(" [")[2].removesuffix("]")
+            if run.begun.get("what") == "prune-topics" and name == name_of(group_id, topic):
+                dry = " (dry run)" if run.begun.get("dry_run") else ""
+                evidence = f"topic {topic!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+                yield Row("prune-topics", "info", evidence, run.path)

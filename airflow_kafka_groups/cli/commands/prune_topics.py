@@ -1,0 +1,171 @@
+"""Delete the offsets of topics that live groups have stopped reading. A dry run without ``--yes``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.commands.apply import stoppable
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
+from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
+from airflow_kafka_groups.cli.messages import progress_bars, say
+from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
+from airflow_kafka_groups.maintenance.deletion.request import (
+    DeletionLimits,
+    DeletionObserver,
+    DeletionRequest,
+    no_lease,
+)
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.settings import ConnectionSettings
+    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
+KEPT = ("group_id", "topic", "why", "reason")
+OUTCOMES = ("topic", "outcome", "code", "reason")
+_MAX_WAIT_SECONDS = 86_400.0
+_NUMBERS: dict[str, tuple[Any, float, str]] = {
+    "min_idle_seconds": (read_duration, 7 * 86_400, "time without subscription and movement (default: 7d)"),
+    "min_observations": (partial(read_integer, minimum=2), 2, "complete snapshots that prove it (default: 2)"),
+    "max_groups": (partial(read_integer, minimum=1), 500, "most groups of the plan (default: 500)"),
+    "max_share": (partial(read_number, maximum=1), 0.5, "largest share of all groups in the plan (default: 0.5)"),
+    "max_gap_seconds": (read_duration, 2 * 86_400, "longest time between two of them; 0: any (default: 2d)"),
+}
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    add_pattern_arguments(parser)
+    parser.add_argument("--snapshot-id", metavar="ID", help="the newest snapshot to judge by (default: the newest)")
+    for name, (_, _, help_text) in _NUMBERS.items():
+        add_value(parser, name, help_text)
+    parser.add_argument("--policy-file", metavar="PATH", help="a policy file: rules with prune-topics decide")
+    parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
+    parser.add_argument("--plan-id", metavar="PLAN", help="apply this plan instead of making one")
+    parser.add_argument("--digest", metavar="SHA256", help="the plan's digest, as it was shown; --yes requires it")
+    parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
+    add_value(parser, "lease_wait_seconds", "wait for another run's lease (default: 1min)", "1min")
+    parser.add_argument(
+        "--stop-variable",
+        metavar="NAME",
+        default="kafka_groups_stop",
+        help="the Airflow Variable that stops it (default: kafka_groups_stop)",
+    )
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Write a plan and show its topics, or apply one and show the outcome of each."""
+    cluster = Cluster(args)
+    if args.plan_id is None:
+        if args.yes:
+            raise ConfigurationError("--plan-id", None, "--yes requires it: the plan that you looked at is applied")
+        return _plan(args, cluster, out)
+    return _apply(args, cluster, out)
+
+
+def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
+    from airflow_kafka_groups.hooks.storage import open_policy
+    from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
+
+    layout, floors = cluster.layout(), cluster.floors()
+    file = None if args.policy_file is None else open_policy("--policy-file", os.path.abspath(args.policy_file))
+    plan, path = plan_topics(layout, _policy(args, cluster.settings), floors, snapshot_id=args.snapshot_id, file=file)
+    summary = {
+        "plan_id": plan.plan_id,
+        "digest": plan.digest,
+        "path": str(path),
+        "snapshot_id": plan.snapshot_id,
+        "expires_at": plan.expires_at.isoformat(),
+        "counts": dict(plan.counts),
+        "warnings": list(plan.warnings),
+    }
+    if args.kept:
+        kept = [(item.group_id, item.topic, item.verdict, item.reason) for item in plan.kept]
+        out.write(Table("kept", KEPT, kept), summary)
+    else:
+        rows = [
+            (item.group_id, item.topic, len(item.partitions), item.idle_seconds, item.reason) for item in plan.groups
+        ]
+        out.write(Table("topics", PLANNED, rows), summary)
+    if plan.groups:
+        say(f"Nothing was deleted. Next: prune-topics --plan-id {plan.plan_id} --digest {plan.digest} --yes")
+    return ExitCode.DONE
+
+
+def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolicy:
+    from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+    numbers: dict[str, Any] = {}
+    for name, (read, default, _) in _NUMBERS.items():
+        given = getattr(args, name)
+        numbers[name] = default if given is None else read(flag_of(name), given)
+    return PlanPolicy(
+        include=tuple(args.include or ("*",)),
+        exclude=tuple(args.exclude or ()),
+        protected=(*DEFAULT_PROTECTED, *settings.protected_groups),
+        **numbers,
+    )
+
+
+def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
+    from airflow_kafka_groups.hooks.storage import prune_policy_reader
+    from airflow_kafka_groups.maintenance.checks import check_digest
+    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
+    from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
+
+    settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
+    if args.yes:
+        settings.require_writable()
+        if args.digest is None:
+            raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
+    plan = load_prune_plan(layout, args.plan_id)
+    digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
+    policy = prune_policy_reader(layout, args.plan_id)
+    with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
+        request = _request(args, cluster, observer)
+        result = cluster.run(
+            lambda admin: prune_by_plan(admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy)
+        )
+    return _show(out, plan.plan_id, plan.digest, result)
+
+
+def _request(args: argparse.Namespace, cluster: Cluster, observer: DeletionObserver) -> DeletionRequest:
+    from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE
+
+    wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
+    return DeletionRequest(
+        request_id=args.plan_id,
+        dry_run=not args.yes,
+        actor=actor("prune-topics"),
+        protects=cluster.settings.protects,
+        lease=partial(cluster.lease, command="prune-topics", wait_seconds=wait_seconds) if args.yes else no_lease,
+        lease_group_id=cluster.settings.lease_group_id,
+        observer=observer,
+        limits=DeletionLimits(chunk_size=CHUNK_SIZE),
+    )
+
+
+def _show(out: Output, plan_id: str, digest: str, result: DeletionResult) -> ExitCode:
+    from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+
+    report = result.report
+    rows = [(item.group_id, item.outcome.value, item.code, item.reason) for item in report.outcomes]
+    out.write(Table("outcomes", OUTCOMES, rows), {**report.summary(), "record": str(result.record)})
+    if report.dry_run:
+        say(f"Nothing was deleted. To delete: prune-topics --plan-id {plan_id} --digest {digest} --yes")
+    elif report.ids(Outcome.DELETED):
+        say(f"To undo it, while the groups have no members: restore {plan_id}")
+    lost = report.lease is not None and report.lease.lost is not None
+    if lost or report.ids(Outcome.FAILED, Outcome.UNKNOWN):
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if report.ids(Outcome.KEPT) else ExitCode.DONE

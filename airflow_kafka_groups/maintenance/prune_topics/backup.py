@@ -1,0 +1,130 @@
+"""The backup of exactly the offsets that a pruning deletes, in the format of every backup, marked as partial.
+
+A restore commits these partitions and compares no others. A complete backup is never replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup, open_backup
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
+from airflow_kafka_groups.maintenance.backup.planned import (
+    add_topics,
+    entry_of,
+    require_backup_of,
+    to_parquet,
+    write_and_verify,
+)
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan, name_of
+from airflow_kafka_groups.maintenance.prune_topics.recheck import offsets_of_topic
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable
+from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
+from airflow_kafka_groups.models import GroupOffsets, GroupState, TopicOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTopics:
+    """A verified backup.
+
+    :param path: its file.
+    :param entries: what it has of each topic, by the names of the journal.
+    """
+
+    path: str
+    entries: Mapping[str, BackupEntry]
+
+
+async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, now: Clock = utc_now) -> None:
+    """Back up the planned topics, or verify the plan's existing backup.
+
+    Topics that cannot be read or have moved are left out, and are not pruned therefore.
+
+    :param admin: the client.
+    :param layout: the paths of the cluster's files.
+    :param plan: the plan, which has been found applicable.
+    :param now: the clock.
+
+    Raises ``BackupError`` if the file read back differs, and ``StorageError``.
+    """
+    if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
+        require_backup_of(existing, plan)
+        return
+    by_group: dict[str, list[PlannedTopic]] = defaultdict(list)
+    for item in plan.groups:
+        by_group[item.group_id].append(item)
+    started_at, table = now(), GroupTable()
+    entries: dict[str, BackupEntry] = {}
+    left_out: dict[str, str] = {}
+    async for result in read_offsets(admin, sorted(by_group), require_stable=True):
+        items, parts = by_group[result.group_id], list[TopicOffsets]()
+        for item in items:
+            if result.value is None:
+                left_out[item.name] = f"could not be read: {result.error}"
+                continue
+            of_topic = offsets_of_topic(result.value, item.topic)
+            if fingerprint(of_topic) != item.fingerprint:
+                left_out[item.name] = "its offsets moved since the plan was made"
+            else:
+                parts += of_topic.topics
+        if parts:
+            facts, offsets = _facts(items[0]), GroupOffsets(result.group_id, tuple(parts))
+            table.add(facts, now(), offsets)
+            entries[result.group_id] = entry_of(facts, offsets)
+    topic_ids = await add_topics(admin, table)
+    backup = Backup(
+        plan_id=plan.plan_id,
+        plan_digest=plan.digest,
+        cluster=plan.cluster,
+        kafka_cluster_id=plan.kafka_cluster_id,
+        created_at=started_at,
+        rows=len(table),
+        entries=entries,
+        not_backed_up=left_out,
+        topic_ids=topic_ids,
+        partial=True,
+    )
+    data = await asyncio.to_thread(to_parquet, table, backup)
+    require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, data), plan)
+
+
+def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
+    """Read and verify the backup of a plan, ``None`` if there is none.
+
+    Raises ``BackupError`` for one that is damaged, or of another plan, and ``StorageError``.
+    """
+    if find_backup(layout, plan.plan_id) is None:
+        return None
+    backup, groups = open_backup(layout, plan.plan_id)
+    require_backup_of(backup, plan)
+    if not backup.partial:
+        raise BackupError(f"the backup in {backup.path} is not one of topics")
+    entries = {}
+    for group in groups:
+        for topic in {part.topic for part in group.offsets.topics}:
+            of_topic, name = offsets_of_topic(group.offsets, topic), name_of(group.entry.group_id, topic)
+            entries[name] = BackupEntry(
+                group_id=name,
+                group_type=group.entry.group_type,
+                protocol_type=group.entry.protocol_type,
+                partitions=committed_partitions(of_topic),
+                fingerprint=fingerprint(of_topic),
+            )
+    return SavedTopics(backup.path, entries)
+
+
+def _facts(item: PlannedTopic) -> GroupFacts:
+    return GroupFacts(
+        group_id=item.group_id,
+        group_type=item.group_type,
+        protocol_type=item.protocol_type,
+        state=GroupState.STABLE.value,
+        members=None,
+        coordinator=None,
+    )

@@ -1,0 +1,143 @@
+"""What speaks against pruning a planned topic, beside the reading a moment before: snapshots, policy, journal.
+
+A plan may wait for its approval. Meanwhile, a snapshot may show that somebody used the topic, the policy may be edited,
+and other runs may have deleted the group or the topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from airflow_kafka_groups.contracts.ids import is_id
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions, spare
+from airflow_kafka_groups.maintenance.deletion.newer_policy import require_limits
+from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.plan.caps import capped
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.maintenance.prune_topics.judging import sign_of_life
+from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_ruled
+from airflow_kafka_groups.maintenance.prune_topics.observed import observe
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
+from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
+from airflow_kafka_groups.maintenance.storage import Layout
+
+
+def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
+    """Return the topics of a plan that a later snapshot shows in use, with the reason to keep them.
+
+    :param layout: the paths of the cluster's files.
+    :param plan: the plan.
+
+    Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
+    """
+    found: dict[str, Decision] = {}
+    group_ids = {item.group_id for item in plan.groups}
+    for snapshot_id in snapshot_ids(layout):
+        if not is_id(snapshot_id) or snapshot_id <= plan.snapshot_id:
+            continue
+        reader = SnapshotReader(layout, snapshot_id)
+        if reader.manifest.kafka_cluster_id != plan.kafka_cluster_id:
+            continue
+        shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or {}
+        for item in plan.groups:
+            group = shown.get(item.group_id)
+            if group is None or group.error is not None:
+                continue
+            sign = sign_of_life(item.topic, item.fingerprint, group, subscribed.get(item.group_id))
+            if sign is not None:
+                reason = f"snapshot {snapshot_id}, which is newer than the plan's, {sign}"
+                found[item.name] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
+    return found
+
+
+def kept_by_policy(plan: PrunePlan, file: PolicyFile | None, now: datetime) -> dict[str, Decision]:
+    """Return the topics of a plan that its policy file keeps by now: an edit can only keep.
+
+    :param plan: the plan.
+    :param file: the policy file as it is now; ``None`` if nobody read it.
+    :param now: the time of day.
+
+    Raises ``PlanError`` where the plan was made by a file that was not read, or that demands more of a complete plan by
+    now.
+    """
+    source = plan.policy.file
+    if source is None:
+        return {}
+    if file is None:
+        raise PlanError(f"plan {plan.plan_id} was made by the policy {source.path}, which was not read again: read it")
+    if file.digest == source.sha256:
+        return {}
+    require_limits(plan, file, now)
+    edited = "the policy was edited after the plan was made, and"
+    return {
+        name: Decision(Action.KEEP, Reason.POLICY, f"{edited} {why}: a new plan goes by it")
+        for name, why in _kept(plan, file)
+    }
+
+
+def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
+    matcher, before = RuleMatcher(file.rules), {rule.name: rule for rule in plan.policy.rules}
+    protected = GroupFilter(protected=file.protected)
+    left: dict[str, PlannedTopic] = {}
+    for item in plan.groups:
+        # Topics and clients are not in a plan: a rule that asks for them may match, and then the topic is kept.
+        ruling = matcher.rule_for(facts_of(item.group_id, file.owners, group_type=item.group_type))
+        why = why_not_ruled(ruling, item.group_id) or _stricter(item, ruling.rule, before.get(item.rule or ""))
+        if protected.protects(item.group_id):
+            why = "it protects the group"
+        if why is not None:
+            yield item.name, why
+        else:
+            left.setdefault(item.group_id, item)
+    # The caps of the file as it is now, by groups.
+    over = capped(list(left.values()), plan.counts.get("found", 0), plan.policy.by_file(file))[1]
+    beyond = {group.group_id for group in over}
+    for item in plan.groups:
+        if item.group_id in beyond:
+            yield item.name, "its caps leave the group for a later plan"
+
+
+def _stricter(item: PlannedTopic, rule: Rule, before: Rule | None) -> str | None:
+    if item.idle_seconds < rule.min_idle_seconds or item.observations < rule.min_observations:
+        return f"rule {rule.name!r} requires {rule.min_idle_seconds:.0f} s and {rule.min_observations} snapshots"
+    if rule.notice_seconds:
+        return f"rule {rule.name!r} demands a notice, and a pruning gives none"
+    if rule.approval and not (before is not None and before.approval):
+        return f"rule {rule.name!r} demands an approval"
+    return None
+
+
+def kept_by_journal(
+    plan: PrunePlan, history: History, kept_alive: Mapping[str, KeptAlive], now: datetime, least_idle: float
+) -> dict[str, Decision]:
+    """Return the topics of a plan that were deleted or found in use before, or whose group somebody keeps alive.
+
+    :param plan: the plan.
+    :param history: the journal, as it is when the run has begun.
+    :param kept_alive: the groups of keep-alive runs.
+    :param now: the time of day.
+    :param least_idle: the least idle time of the site, in seconds.
+    """
+    by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}
+    idle = {item.name: max(by_rule.get(item.rule, plan.policy.min_idle_seconds), least_idle) for item in plan.groups}
+    judged_at = min(plan.created_at, now)
+    before = exclusions(history, plan.plan_id, now=now, judged_at=judged_at, min_idle_seconds=idle)
+    resets, spared = Resets(history), spare(kept_alive, now, judged_at, {})
+    found: dict[str, Decision] = {}
+    for item in plan.groups:
+        decision = before.get(item.name) or spared.get(item.group_id)
+        reset = resets.why_reset(item.group_id, item.name, judged_at, idle[item.name])
+        if decision is None and reset is not None:
+            decision = Decision(Action.KEEP, reset.code, f"{reset.reason}; its idle time restarts since then")
+        if decision is not None:
+            found[item.name] = decision
+    return found

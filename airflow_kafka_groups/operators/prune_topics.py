@@ -1,0 +1,284 @@
+"""Prune topics of live groups: plan which offsets nobody uses, and delete them. Every doubt keeps a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import (
+    optional,
+    read_duration,
+    read_integer,
+    read_number,
+    read_patterns,
+    read_text,
+    read_text_or_nothing,
+)
+from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
+    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+
+class PlanTopicPruningOperator(StoredOperator):
+    """Find topics that live groups have stopped reading, and write the plan of whose offsets to delete.
+
+    Nothing is deleted. A topic is planned if, for the complete idle time, no member of its group subscribed to it and
+    its offsets did not move, while those of another topic did. Only groups that snapshots saw Stable can be judged.
+    Take snapshots on a schedule (``ListGroupOffsetsOperator``).
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one (templated).
+    :param include: patterns of the groups to consider. Default: all (templated).
+    :param exclude: patterns of the groups to keep. Default: none (templated).
+    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
+    :param policy_file: a policy file: an absolute path or a URL. Groups are pruned whose rule has the action
+        ``prune-topics``; patterns and limits here narrow it further. Default: none, and all groups that match may be
+        pruned (templated).
+    :param min_idle_seconds: without a policy file: how long a topic must have been without subscription and movement,
+        such as ``"7d"``, or seconds. Default: a week (templated).
+    :param min_observations: without a policy file: number of complete snapshots that prove it. Default and minimum 2
+        (templated).
+    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
+    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
+    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
+        Default: a day (templated).
+    :param max_gap_seconds: the longest time between two snapshots that prove the subscriptions, such as ``"2d"``, or
+        seconds; 0 for no limit. Default: two days (templated).
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
+
+    Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_topics"}``.
+    Fails if the snapshot is incomplete, too old, or was taken by a version that kept no subscriptions.
+    """
+
+    snapshot_id = Argument(optional(read_text))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    protected = Argument(optional(read_patterns))
+    policy_file = Argument(optional(read_text_or_nothing))
+    min_idle_seconds = Argument(read_duration)
+    min_observations = Argument(partial(read_integer, minimum=2))
+    max_groups = Argument(partial(read_integer, minimum=1))
+    max_share = Argument(partial(read_number, maximum=1))
+    max_plan_age_seconds = Argument(read_duration)
+    max_gap_seconds = Argument(read_duration)
+
+    def __init__(
+        self,
+        *,
+        snapshot_id: str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        protected: Sequence[str] | str | None = None,
+        policy_file: str | None = None,
+        min_idle_seconds: float | str | timedelta = 7 * 86_400,
+        min_observations: int | str = 2,
+        max_groups: int | str = 500,
+        max_share: float | str = 0.5,
+        max_plan_age_seconds: float | str | timedelta = 86_400,
+        max_gap_seconds: float | str | timedelta = 2 * 86_400,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.snapshot_id = snapshot_id
+        self.include = include
+        self.exclude = exclude
+        self.protected = protected
+        self.policy_file = policy_file
+        self.min_idle_seconds = min_idle_seconds
+        self.min_observations = min_observations
+        self.max_groups = max_groups
+        self.max_share = max_share
+        self.max_plan_age_seconds = max_plan_age_seconds
+        self.max_gap_seconds = max_gap_seconds
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read the snapshots, and write the plan."""
+        from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.hooks.storage import open_policy
+        from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
+
+        floors, layout = site_floors(self.hook.settings, self.storage_path), self.layout()
+        file = None if not self.policy_file else open_policy("policy_file", self.policy_file)
+        plan, path = plan_topics(layout, self.policy(), floors, snapshot_id=self.snapshot_id, file=file)
+        gauges(self.cluster_name, {f"prune_plan.{name}": count for name, count in plan.counts.items()})
+        update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})
+        self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
+        for warning in plan.warnings:
+            self.log.warning("Plan %s: %s", plan.plan_id, warning)
+        first = plan.groups[:FIRST_FAILURES]
+        for item in first:
+            self.log.info("To prune: %s (%s)", item.name, item.reason)
+        return {
+            "plan_id": plan.plan_id,
+            "plan_path": str(path),
+            "digest": plan.digest,
+            "snapshot_id": plan.snapshot_id,
+            "expires_at": plan.expires_at.isoformat(),
+            "counts": dict(plan.counts),
+            "warnings": list(plan.warnings),
+            "first_topics": [
+                {
+                    "group_id": item.group_id,
+                    "topic": item.topic,
+                    "partitions": len(item.partitions),
+                    "idle_seconds": item.idle_seconds,
+                    "reason": item.reason,
+                }
+                for item in first
+            ],
+        }
+
+    def policy(self) -> PlanPolicy:
+        """Build the policy from the arguments and the connection's protected groups."""
+        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+        from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+        protected = DEFAULT_PROTECTED if self.protected is None else self.protected
+        return PlanPolicy(
+            include=self.include,
+            exclude=self.exclude,
+            protected=(*protected, *self.hook.settings.protected_groups),
+            min_idle_seconds=self.min_idle_seconds,
+            min_observations=self.min_observations,
+            max_groups=self.max_groups,
+            max_share=self.max_share,
+            max_plan_age_seconds=self.max_plan_age_seconds,
+            max_gap_seconds=self.max_gap_seconds,
+        )
+
+
+class PruneTopicOffsetsOperator(DeletingOperator):
+    """Delete the committed offsets of a plan's topics, while their groups live on.
+
+    The offsets are backed up first. Each group is read again a moment before: a topic is kept if a member subscribes to
+    it, if its offsets moved, if it was pruned or found in use before, if its group is not Stable, or if anything of it
+    cannot be read. The journal of deletions has the intent before a request leaves, and the outcome after it.
+    Afterwards the offsets are looked for once more. Undo it by ``RestoreGroupOffsetsOperator``, while the group has no
+    members.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param plan_id: the plan (templated).
+    :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused (templated).
+    :param approval_rule: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has more than
+        ``approve_above`` topics; ``"never"`` (default) (templated).
+    :param approve_above: the most topics that ``"above_cap"`` lets pass, default 100 (templated).
+    :param dry_run: do everything except for backing up and deleting. Default true (templated).
+    :param lease: delete only while this run holds the cluster's lease, which it shares with deletions of groups.
+        Default true (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
+    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
+        (templated).
+    :param topics_per_second: the most topics of groups pruned a second, on average; default 0: no limit (templated).
+    :param stop_variable: an Airflow Variable that stops the run before its next request; ``None`` looks at none.
+        Default ``"kafka_groups_stop"`` (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",
+    …}`` with the first 20 kept topics. Fails before anything is deleted when the connection is read-only, the plan is
+    of another cluster, was changed, is not approved, has expired or names a protected group. Fails after writing the
+    record when a topic could not be pruned, nobody knows whether it was, or the lease was lost on the way.
+    """
+
+    plan_id = Argument(read_text)
+    plan_digest = Argument(read_text)
+    topics_per_second = Argument(read_number)
+
+    def __init__(
+        self,
+        *,
+        plan_id: str,
+        plan_digest: str,
+        approval_rule: str = "never",
+        approve_above: int | str = 100,
+        dry_run: bool | str = True,
+        lease: bool | str = True,
+        lease_wait_seconds: float | str | timedelta = 60,
+        if_lease_held: str = "skip",
+        topics_per_second: float | str = 0,
+        stop_variable: str | None = STOP_VARIABLE,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            approval_rule=approval_rule,
+            approve_above=approve_above,
+            dry_run=dry_run,
+            lease=lease,
+            lease_wait_seconds=lease_wait_seconds,
+            if_lease_held=if_lease_held,
+            stop_variable=stop_variable,
+            **kwargs,
+        )
+        self.plan_id = plan_id
+        self.plan_digest = plan_digest
+        self.topics_per_second = topics_per_second
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Prune with one client, and return the summary of the record."""
+        from airflow_kafka_groups.hooks.floors import site_floors
+        from airflow_kafka_groups.hooks.storage import prune_policy_reader
+        from airflow_kafka_groups.maintenance.checks import check_digest
+        from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
+        from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
+
+        layout, plan_id = self.layout(), self.plan_id
+        digest = check_digest("plan_digest", self.plan_digest)
+        floors = site_floors(self.hook.settings, self.storage_path)
+        terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
+        policy = prune_policy_reader(layout, plan_id)
+
+        def pruning(request: DeletionRequest) -> Callable[[GuardedAdminClient], Awaitable[DeletionResult]]:
+            return lambda admin: prune_by_plan(
+                admin, layout, plan_id, digest, request, approval=terms, floors=floors, policy=policy
+            )
+
+        result = self.delete_with(context, pruning)
+        partitions = {item.name: len(item.partitions) for item in load_prune_plan(layout, plan_id).groups}
+        return self._finish(context, result, partitions)
+
+    def limits(self) -> DeletionLimits:
+        """Return the bounds of the run."""
+        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
+        from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE
+
+        return DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=self.topics_per_second or None)
+
+    def _finish(self, context: Context, result: DeletionResult, partitions: dict[str, int]) -> dict[str, Any]:
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+        from airflow_kafka_groups.operators.support.telemetry import counters, update_asset_events
+
+        report, record = result.report, str(result.record)
+        done = report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED)
+        pruned = sum(partitions[name] for name in done)
+        if not report.dry_run:
+            counters(self.cluster_name, {f"pruning.{name}": count for name, count in report.counts.items()})
+            counters(self.cluster_name, {"pruning.partitions": pruned})
+        facts = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": record, "partitions": pruned}
+        update_asset_events(self, context, {**facts, **report.counts})
+        self.log_result(result, "Pruning")
+        reasons = {item.group_id: item.reason for item in report.outcomes}
+        if failed := report.ids(Outcome.FAILED, Outcome.UNKNOWN):
+            raise GroupsFailedError({name: KafkaGroupsError(reasons[name]) for name in failed}, len(report.outcomes))
+        return {
+            **report.summary(),
+            "partitions": pruned,
+            "audit_path": record,
+            "kept": first_failures({name: reasons[name] for name in report.ids(Outcome.KEPT)}),
+            "verification": verification_counts(result),
+        }

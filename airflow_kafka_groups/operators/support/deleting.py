@@ -1,0 +1,182 @@
+"""What operators that delete by the journal have in common: the lease, the stop switch, and who asks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
+from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES
+from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.deletion_lease import (
+    IF_HELD,
+    MAX_WAIT_SECONDS,
+    LeaseTerms,
+    owner_name,
+    read_terms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
+    from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
+    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+
+    Deletion = Callable[[GuardedAdminClient], Awaitable[DeletionResult]]
+
+STOP_VARIABLE = "kafka_groups_stop"
+"""The Airflow Variable that stops deletions, unless an operator names another one."""
+
+
+class DeletingOperator(StoredOperator):
+    """The base class of operators that delete under the lease, and record it in the journal.
+
+    :param approval_rule: ``"always"``: a human has to have approved the plan; ``"above_cap"``: when it has more than
+        ``approve_above`` entries; ``"never"`` (templated).
+    :param approve_above: the most entries that ``"above_cap"`` lets pass (templated).
+    :param dry_run: do everything except for deleting (templated).
+    :param lease: delete only while this run holds the cluster's lease (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for (templated).
+    :param if_lease_held: ``"skip"`` the task or ``"fail"`` when another run still holds it then (templated).
+    :param stop_variable: an Airflow Variable that stops the deletion; ``None`` looks at none (templated).
+    """
+
+    ui_color = "#f0d4d4"
+
+    approval_rule = Argument(one_of(*RULES))
+    approve_above = Argument(read_integer)
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+    lease = Argument(read_flag)
+    lease_wait_seconds = Argument(partial(read_duration, maximum=MAX_WAIT_SECONDS))
+    if_lease_held = Argument(one_of(*IF_HELD))
+    stop_variable = Argument(optional(read_text))
+
+    def __init__(
+        self,
+        *,
+        approval_rule: str,
+        approve_above: int | str,
+        dry_run: bool | str,
+        lease: bool | str,
+        lease_wait_seconds: float | str | timedelta,
+        if_lease_held: str,
+        stop_variable: str | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.approval_rule = approval_rule
+        self.approve_above = approve_above
+        self.dry_run = dry_run
+        self.lease = lease
+        self.lease_wait_seconds = lease_wait_seconds
+        self.if_lease_held = if_lease_held
+        self.stop_variable = stop_variable
+        self.stopped = False
+
+    def on_kill(self) -> None:
+        """Begin no further chunk."""
+        self.stopped = True
+
+    def limits(self) -> DeletionLimits:
+        """Return the bounds of the deletion."""
+        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
+
+        return DeletionLimits()
+
+    def delete_with(self, context: Context, prepare: Callable[[DeletionRequest], Deletion]) -> DeletionResult:
+        """Delete with one client.
+
+        :param context: the task's context.
+        :param prepare: returns what to run, given the request.
+
+        Raises ``AirflowSkipException`` if another run holds the lease and ``if_lease_held`` says so.
+        """
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        terms = read_terms(self, self.dry_run)
+        if not self.dry_run:
+            self.hook.settings.require_writable()
+        delete = prepare(self._request(context, terms))
+        try:
+            result: DeletionResult = self.hook.run(delete)
+        except LeaseNotAcquiredError as error:
+            if terms is None or not terms.skip:
+                raise
+            raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
+        return result
+
+    def log_result(self, result: DeletionResult, what: str) -> None:
+        """Log the counts and warnings of a run. Raises ``LeaseLostError`` if its lease was lost on the way.
+
+        :param result: the run's result.
+        :param what: what it was, for people.
+        """
+        report, record = result.report, str(result.record)
+        counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count) or "no groups"
+        self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else what, counts, record)
+        for warning in report.warnings:
+            self.log.warning("%s", warning)
+        if report.lease is not None and report.lease.lost is not None:
+            raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {record}")
+
+    def _request(self, context: Context, terms: LeaseTerms | None) -> DeletionRequest:
+        """Return who asks for the deletion, and on which terms."""
+        from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest, no_lease
+        from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
+
+        actor = _actor(context)
+        lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
+        if terms is not None:
+            owner = owner_name(actor, self.hook.client_config().client_id)
+            lease = partial(self.hook.lease, owner=owner, wait_seconds=terms.wait_seconds)
+        return DeletionRequest(
+            request_id=_request_id(actor),
+            dry_run=self.dry_run,
+            actor=actor,
+            protects=self.hook.settings.protects,
+            lease=lease,
+            lease_group_id=self.hook.settings.lease_group_id,
+            observer=LoggedDeletion(self),
+            limits=self.limits(),
+        )
+
+
+def verification_counts(result: DeletionResult) -> dict[str, int] | None:
+    """Return what was found afterwards, in numbers; ``None`` if nobody looked.
+
+    :param result: the run's result.
+    """
+    found = result.verification
+    return None if found is None else {name: len(getattr(found, name)) for name in ("gone", "present", "unclear")}
+
+
+def _request_id(actor: Mapping[str, str]) -> str:
+    """Return what a task that is retried or cleared has in common with its earlier tries."""
+    if "run_id" not in actor:  # outside of Airflow
+        return uuid.uuid4().hex
+    return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
+
+
+def _actor(context: Context) -> dict[str, str]:
+    run = context.get("dag_run")
+    task = context.get("ti")
+    found = {
+        "dag_id": getattr(task, "dag_id", None),
+        "run_id": context.get("run_id"),
+        "task_id": getattr(task, "task_id", None),
+        "map_index": getattr(task, "map_index", None),
+        "try_number": getattr(task, "try_number", None),
+        "triggered_by": getattr(run, "triggering_user_name", None),
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}

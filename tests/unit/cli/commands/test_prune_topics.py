@@ -1,0 +1,68 @@
+"""Pruning topics from the command line: a plan first, then a dry run, then ``--yes``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from tests.fakes.admin import FakeAdmin
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
+from tests.unit.operators.scene import CLUSTER
+
+PLAN = ("prune-topics", "--min-idle-seconds", "7200", "--max-share", "1")
+
+
+@pytest.fixture(autouse=True)
+def abandoned(admin: FakeAdmin, tmp_path: Path) -> None:
+    made = cluster()
+    admin.log, admin.groups = made.log, made.groups
+    asyncio.run(snapshots(admin, Layout(tmp_path, CLUSTER), 4, first=utc_now() - 3 * HOUR))
+
+
+def test_a_plan_is_shown_then_tried_and_then_applied(admin: FakeAdmin, stored: Cli) -> None:
+    code, made, said = stored(*PLAN)
+    assert (code, [(item["group_id"], item["topic"]) for item in made["topics"]]) == (0, [("app", "old")])
+    assert "Nothing was deleted" in said
+    of = ("prune-topics", "--plan-id", made["plan_id"])
+    code, tried, said = stored(*of)
+    assert (code, tried["dry_run"], tried["outcomes"][0]["outcome"]) == (0, True, "would_delete")
+    assert "--yes" in said
+    assert stored(*of, "--yes")[0] == 2, "the digest is required"
+    assert admin.asked("delete offsets") == []
+    code, done, said = stored(*of, "--digest", made["digest"], "--yes")
+    assert (code, done["counts"]["deleted"], admin.asked("delete offsets")) == (0, 1, ["app"])
+    assert f"restore {made['plan_id']}" in said
+
+
+def test_what_is_kept_is_shown_with_the_reason(stored: Cli) -> None:
+    code, made, _ = stored("prune-topics", "--kept", "--max-share", "1")
+    assert (code, made["kept"][0]["why"], made["counts"]["settling"]) == (0, "settling", 1)
+    assert stored("prune-topics", "--yes")[0] == 2
+    assert stored(*PLAN, "--min-observations", "1")[0] == 2
+
+
+def test_a_topic_that_is_kept_makes_the_exit_code_3(admin: FakeAdmin, stored: Cli) -> None:
+    _, made, _ = stored(*PLAN)
+    admin.groups["app"]._subscribed = frozenset({"live", "old"})
+    code, done, _ = stored("prune-topics", "--plan-id", made["plan_id"], "--digest", made["digest"], "--yes")
+    assert (code, done["outcomes"][0]["code"]) == (3, "subscribed")
+
+
+def test_explain_names_the_topics_the_rule_and_what_was_pruned(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\nlimits: {max_share: 1.0}\nrules: [{name: mine, action: prune-topics, idle: 2h}]\n")
+    _, made, _ = stored("prune-topics", "--policy-file", str(path), "--max-share", "1")
+    stored("prune-topics", "--plan-id", made["plan_id"], "--digest", made["digest"], "--yes")
+    _, found, _ = stored("explain", "app")
+    rows = [row["evidence"] for row in found["checks"] if row["check"] == "prune-topics"]
+    assert len(rows) == 2
+    assert "rule 'mine'" in rows[0]
+    assert "deleted" in rows[1]
+    stored("prune-topics", "--include", "other")
+    _, found, _ = stored("explain", "app")
+    rows = [row for row in found["checks"] if row["check"] == "prune-topics"]
+    assert ("kept (excluded)" in rows[0]["evidence"], "exclude" in rows[0]["what_would_change_it"]) == (True, True)
