@@ -268,7 +268,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         pruned = sum(partitions[name] for name in done)
         if not report.dry_run:
             counters(self.cluster_name, {f"pruning.{name}": count for name, count in report.counts.items()})
-            counters(self.cluster_name, {"pruning.partitions": pruned})
         facts = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": record, "partitions": pruned}
         update_asset_events(self, context, {**facts, **report.counts})
         self.log_result(result, "Pruning")

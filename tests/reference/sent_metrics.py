@@ -46,6 +46,18 @@ SENT_METRICS = (
         "DeleteGroupsOperator",
         "Groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs.",
     ),
+    SentMetric(
+        "prune_plan.<count>",
+        "gauge",
+        "PlanTopicPruningOperator",
+        "Topics of groups by what the plan found. See [its counts](../formats.md#plan-of-a-pruning).",
+    ),
+    SentMetric(
+        "pruning.<outcome>",
+        "counter",
+        "PruneTopicOffsetsOperator",
+        "Topics of groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs.",
+    ),
     SentMetric("drill.restored", "gauge", "RestoreDrillOperator", "Groups that were restored as they were."),
     SentMetric("drill.skipped", "gauge", "RestoreDrillOperator", "Groups of which nothing could be restored."),
     SentMetric("drill.failed", "gauge", "RestoreDrillOperator", "Groups that differed after their restore."),

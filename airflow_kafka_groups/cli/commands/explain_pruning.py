@@ -10,7 +10,7 @@ from airflow_kafka_groups.cli.commands.explain_rows import Row
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout
 
-_CHANGES = {
+CHANGES = {
     "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
     "settling": "time, or smaller demands of the rule",
     "group_idle": "a commit of the group in a topic that it reads",
@@ -50,7 +50,7 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
             if kept.group_id == group_id:
                 rule = f" (rule {kept.rule!r})" if kept.rule else ""
                 evidence = f"topic {kept.topic!r}: kept ({kept.verdict}) in {plan_id}{rule}: {kept.reason}"
-                yield Row("prune-topics", "info", evidence, _CHANGES.get(kept.verdict, ""))
+                yield Row("prune-topics", "info", evidence, CHANGES.get(kept.verdict, ""))
     for run in read_history(layout, cluster_id).runs[-_RUNS:]:
         for name, outcome in run.outcomes.items():
             topic = name.rpartition(" [")[2].removesuffix("]")

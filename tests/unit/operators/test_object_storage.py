@@ -57,7 +57,7 @@ def test_backups_drills_and_pruning_work_on_object_storage(
     older, newer = sorted(scene.take_snapshot(tmp_path) for _ in range(2))
     monkeypatch.setattr("airflow_kafka_groups.maintenance.storage.utc_now", lambda: utcnow() + timedelta(days=100))
     found = PruneFilesOperator(task_id="p", keep_newest=1, dry_run=False, **place).execute({})
-    assert (found["removed"]["snapshot"], found["files"], found["foreign"]) == (1, 3, {})
+    assert (found["removed"]["snapshot"], found["files"], found["foreign"]) == (1, 4, {})
     root = tmp_path / scene.CLUSTER
     assert [path.stem for path in (root / "manifests").iterdir()] == [newer]
     assert [path.name for path in (root / "data").iterdir()] == [newer], older

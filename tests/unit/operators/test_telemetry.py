@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -20,10 +22,12 @@ from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.group_metrics import ExportGroupMetricsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 from airflow_kafka_groups.operators.support.telemetry import dataset_name, gauges
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.reference.sent_metrics import SENT_METRICS
+from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
 
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
@@ -231,6 +235,7 @@ def test_the_reference_lists_what_operators_send(admin: FakeAdmin, tmp_path: Pat
     stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
     RestoreDrillOperator(task_id="d", plan_id=backup["plan_id"], **stored).execute({})
     ListGroupLagOperator(task_id="l").execute({})
+    prune_a_topic(admin, tmp_path)
     listed = {re.sub(r"\\?<.*?\\?>", ".+", re.escape(each.name)): each for each in SENT_METRICS}
     met: set[str] = set()
     for kind, stat, _, tags in sent:
@@ -240,6 +245,19 @@ def test_the_reference_lists_what_operators_send(admin: FakeAdmin, tmp_path: Pat
         assert tags["cluster"] in (scene.CLUSTER, "kafka_groups_default")
         met |= matching
     assert set(listed) - met == set(), "no operator sends it"
+
+
+def prune_a_topic(admin: FakeAdmin, storage: Path) -> None:
+    """Let a live group stop reading a topic, and prune it."""
+    made, layout = cluster(), Layout(storage / "pruning", scene.CLUSTER)
+    admin.log, admin.groups = made.log, made.groups
+    asyncio.run(snapshots(admin, layout, first=utc_now() - 2 * HOUR))
+    stored: dict[str, Any] = {"storage_path": str(layout.base), "cluster": scene.CLUSTER}
+    plan = PlanTopicPruningOperator(task_id="p", min_idle_seconds="2h", max_share=1, **stored).execute({})
+    pruning = PruneTopicOffsetsOperator(
+        task_id="d", plan_id=plan["plan_id"], plan_digest=plan["digest"], dry_run=False, **stored
+    )
+    assert pruning.execute({})["counts"]["deleted"] == 1
 
 
 def expiring(storage: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.cli.commands.explain_pruning import CHANGES
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
@@ -66,3 +68,7 @@ def test_explain_names_the_topics_the_rule_and_what_was_pruned(admin: FakeAdmin,
     _, found, _ = stored("explain", "app")
     rows = [row for row in found["checks"] if row["check"] == "prune-topics"]
     assert ("kept (excluded)" in rows[0]["evidence"], "exclude" in rows[0]["what_would_change_it"]) == (True, True)
+
+
+def test_what_would_change_it_is_known_of_every_reason() -> None:
+    assert CHANGES.keys() == {name.value for name in KeptTopic}

@@ -32,7 +32,7 @@ from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
 from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, broker_error, timeout
@@ -567,6 +567,20 @@ async def test_a_deletion_of_the_group_since_the_plan_keeps_its_topics(tmp_path:
     other = journal.begin({"run_id": "r", "request_id": "another"}, of.created_at, after=journal.read())
     other.intend({"app": "f"}, of.created_at)
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:deleted_before"}
+
+
+async def test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+
+    def before(call: str) -> None:
+        if call == "describe":
+            record = {"format": 1, "kept_until": (of.created_at + HOUR).isoformat(), "groups": [{"group_id": "app"}]}
+            write_json(layout.root / "changes", "20260301T120000Z-00000001-keep-alive-before.json", record)
+
+    admin.before = before
+    assert await outcomes(admin, layout, of) == {"app [old]": "kept:excluded"}
+    assert old_offsets(admin) == SAVED
 
 
 async def test_of_two_runs_at_once_one_prunes(tmp_path: Path) -> None:
