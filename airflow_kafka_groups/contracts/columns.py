@@ -12,8 +12,8 @@ from typing import NamedTuple
 class Column(NamedTuple):
     """One column.
 
-    ``kind`` is ``string``, ``strings`` (a list), ``int32``, ``int64``, ``double``, ``boolean``, ``binary`` or
-    ``timestamp``.
+    ``kind`` is ``string``, ``strings`` (a list), ``int32``, ``int64``, ``double``, ``boolean``, ``binary``,
+    ``timestamp`` or ``headers`` (a list of key and value).
 
     Every timestamp is an instant in microseconds, in UTC.
     """
@@ -179,3 +179,72 @@ OBSERVATION_COLUMNS = columns(
     }
 )
 """A snapshot, reduced to one row for each group: what later judgements need of it."""
+
+LAG_COLUMNS = columns(
+    {
+        "group_id": "string",
+        "owner": "string",
+        "state": "string",
+        "topic": "string",
+        "partition": "int32",
+        "committed_offset": "int64, null",
+        "log_start": "int64, null",
+        "log_end": "int64, null",
+        "observed_at": "timestamp",
+        "flag": "string",
+        "lag": "int64, null",
+        "lost": "int64",
+        "lag_seconds": "double, null",
+        "lag_seconds_method": "string",
+    }
+)
+"""One row for each group, topic and partition of a snapshot with a commit."""
+
+COMMIT_COLUMNS = columns(
+    {
+        "group_id": "string",
+        "topic": "string",
+        "partition": "int32",
+        "committed_offset": "int64",
+        "leader_epoch": "int32, null",
+        "metadata": "string, null",
+        "committed_at": "timestamp",
+        "expires_at": "timestamp, null",
+        "recorded_at": "timestamp",
+        "value_version": "int32",
+    }
+)
+"""The newest commit of each group, topic and partition in ``__consumer_offsets`` that is not deleted."""
+
+COMMIT_GROUP_COLUMNS = columns(
+    {
+        "group_id": "string",
+        "group_type": "string, null",
+        "protocol_type": "string, null",
+        "protocol": "string, null",
+        "generation": "int32, null",
+        "leader": "string, null",
+        "members": "int32, null",
+        "state_changed_at": "timestamp, null",
+        "partitions": "int64",
+        "first_commit_at": "timestamp, null",
+        "last_commit_at": "timestamp, null",
+        "quiet_since": "timestamp, null",
+    }
+)
+"""One row for each group in ``__consumer_offsets``. ``group_type`` is null for a group without its own record."""
+
+ARCHIVE_COLUMNS = columns(
+    {
+        "group_id": "string",
+        "topic": "string",
+        "partition": "int32",
+        "offset": "int64",
+        "timestamp": "timestamp, null",
+        "timestamp_type": "int32, null",
+        "key": "binary, null",
+        "value": "binary, null",
+        "headers": "headers, null",
+    }
+)
+"""One row for each group and each record that it had not read."""

@@ -17,6 +17,9 @@ PLAN_FORMATS = (FORMAT, 2, PLAN_FORMAT)
 PRUNE_PLAN_FORMAT = 1
 """The version of plans that prune topics of live groups."""
 
+TABLE_FORMAT = 1
+"""The version of the columns of catalogue tables. A job refuses to write to a table of another version."""
+
 OBSERVATIONS_FORMAT = 1
 """The version of a snapshot's observations. Another version is not read: the snapshot is reduced again."""
 

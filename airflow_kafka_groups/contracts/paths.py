@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 DATA = "data"
 MANIFESTS = "manifests"
 MEMBERS = "members"
 SUBSCRIPTIONS = "subscriptions"
+TABLES = "tables"
+"""The tables that Spark writes: a folder for each, and in it a folder for each partition, such as ``snapshot_id=…``."""
+
+SUMMARIES = "summaries"
+"""What vouches for each partition, outside of the tables: a folder for each table."""
+
 VERDICTS = "verdicts"
-OBSERVATIONS = "observations"
-OBSERVATION_MANIFESTS = "observation_manifests"
+ARCHIVES = "archives"
+"""Verdicts, and summaries of archives, as earlier versions wrote them: rows and summaries in one folder."""
+
 PLANS = "plans"
 PRUNE_PLANS = "prune_plans"
 BACKUPS = "backups"
@@ -20,14 +29,24 @@ BACKLOGS = "backlogs"
 BACKLOG_RECORDS = "_backlog_records"
 """Beside the file of a backlog, or its output; hidden from readers of tables by its first letter."""
 
-ARCHIVES = "archives"
-LAG = "lag"
 LISTINGS = "listings"
 STOP = "STOP"
 """A file in the cluster's folder: as long as it exists, nothing is deleted."""
 
 SNAPSHOT_FILE = "part-00000.parquet"
 """The name of a snapshot's only file; a manifest may name several."""
+
+
+class TableName(StrEnum):
+    """The tables in ``TABLES``."""
+
+    OBSERVATIONS = "observations"
+    VERDICTS = "verdicts"
+    LAG_PARTITIONS = "lag_partitions"
+    LAG_GROUPS = "lag_groups"
+    LAG_TOPICS = "lag_topics"
+    LAG_OWNERS = "lag_owners"
+    ARCHIVES = "archives"
 
 
 def snapshot_data(snapshot_id: str) -> str:
@@ -40,14 +59,24 @@ def manifest(snapshot_id: str) -> str:
     return f"{MANIFESTS}/{snapshot_id}.json"
 
 
-def observations(snapshot_id: str) -> str:
-    """Return the folder of a snapshot's observations, a partition of the table ``observations``."""
-    return f"{OBSERVATIONS}/snapshot_id={snapshot_id}"
+def table(name: str) -> str:
+    """Return the folder of a table; ``TableName`` has their names."""
+    return f"{TABLES}/{name}"
 
 
-def observation_manifest(snapshot_id: str) -> str:
-    """Return the manifest of these observations, written last."""
-    return f"{OBSERVATION_MANIFESTS}/{snapshot_id}.json"
+def partition(name: str, snapshot_id: str) -> str:
+    """Return the folder of a snapshot's rows in a table."""
+    return f"{table(name)}/snapshot_id={snapshot_id}"
+
+
+def summaries(name: str) -> str:
+    """Return the folder of the summaries of a table's partitions."""
+    return f"{SUMMARIES}/{name}"
+
+
+def summary(name: str, partition_id: str) -> str:
+    """Return what vouches for a partition of a table, written last."""
+    return f"{summaries(name)}/{partition_id}.json"
 
 
 def members(snapshot_id: str) -> str:
@@ -60,14 +89,13 @@ def subscriptions(snapshot_id: str) -> str:
     return f"{SUBSCRIPTIONS}/{snapshot_id}.parquet"
 
 
-def verdicts(snapshot_id: str) -> str:
-    """Return the folder of the verdicts on a snapshot's groups."""
-    return f"{VERDICTS}/{snapshot_id}"
-
-
-def verdict_summary(snapshot_id: str) -> str:
-    """Return the summary of those verdicts, written last."""
-    return f"{VERDICTS}/{snapshot_id}.json"
+def verdict_places(snapshot_id: str) -> tuple[tuple[str, str], ...]:
+    """Return the summary and the folder of a snapshot's verdicts: as they are written, and as earlier versions did."""
+    name = TableName.VERDICTS
+    return (
+        (summary(name, snapshot_id), partition(name, snapshot_id)),
+        (f"{VERDICTS}/{snapshot_id}.json", f"{VERDICTS}/{snapshot_id}"),
+    )
 
 
 def plan(plan_id: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
 from airflow_kafka_groups.contracts.ids import ID, parse_time, time_of
+from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL
 from airflow_kafka_groups.maintenance.keep_alive.records import TAG as KEEP_ALIVE_TAG
@@ -45,8 +46,14 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.SUBSCRIPTIONS, re.compile(rf"({ID})\.parquet"), False),
         (paths.VERDICTS, re.compile(rf"({ID})\.json"), False),
         (paths.VERDICTS, re.compile(rf"({ID})"), True),
-        (paths.OBSERVATION_MANIFESTS, re.compile(rf"({ID})\.json"), False),
-        (paths.OBSERVATIONS, re.compile(rf"snapshot_id=({ID})"), True),
+        *(
+            place
+            for table in (TableName.VERDICTS, TableName.OBSERVATIONS)
+            for place in (
+                (paths.summaries(table), re.compile(rf"({ID})\.json"), False),
+                (paths.table(table), re.compile(rf"snapshot_id=({ID})"), True),
+            )
+        ),
         (paths.DATA, re.compile(rf"({ID})"), True),
     ),
     FileKind.CLEANUP: (
@@ -63,17 +70,18 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
 }
 _IN_FOLDER = re.compile(r"\d{6}\.json|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc")
+_OBSERVED = paths.summaries(TableName.OBSERVATIONS)
 # The field of a JSON file that must be the id in its name; "" for none.
 _OWN_NAME = {
     paths.MANIFESTS: "snapshot_id",
-    paths.OBSERVATION_MANIFESTS: "snapshot_id",
+    _OBSERVED: "snapshot_id",
     paths.PLANS: "plan_id",
     paths.PRUNE_PLANS: "plan_id",
     paths.BACKUPS: "plan_id",
     paths.CHANGES: "run_id",
     paths.LISTINGS: "",
 }
-_FORMATS = {paths.PLANS: PLAN_FORMATS, paths.OBSERVATION_MANIFESTS: (OBSERVATIONS_FORMAT,)}
+_FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: (OBSERVATIONS_FORMAT,)}
 _REPORT_BEGINS = HEAD.encode()
 
 

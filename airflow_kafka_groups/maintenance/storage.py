@@ -148,13 +148,12 @@ class Layout:
         """Return the file of the topics that a snapshot's Stable groups are subscribed to."""
         return self.root / paths.subscriptions(check_id("snapshot_id", snapshot_id))
 
-    def verdicts(self, snapshot_id: str) -> StoragePath:
-        """Return the folder of the Spark job's verdicts on a snapshot."""
-        return self.root / paths.verdicts(check_id("snapshot_id", snapshot_id))
-
-    def verdict_summary(self, snapshot_id: str) -> StoragePath:
-        """Return the Spark job's summary."""
-        return self.root / paths.verdict_summary(check_id("snapshot_id", snapshot_id))
+    def judged(self, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
+        """Return the Spark job's summary and the folder of its verdicts; two if an earlier version judged, too."""
+        places = paths.verdict_places(check_id("snapshot_id", snapshot_id))
+        found = [(self.root / summary, self.root / folder) for summary, folder in places]
+        with storage_errors("read", self.root):
+            return [place for place in found if place[0].exists()]
 
     def plan(self, plan_id: str) -> StoragePath:
         """Return the header of a plan."""

@@ -16,6 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_mapping,
     read_switch,
     read_text,
+    read_text_or_nothing,
 )
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
@@ -100,6 +101,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         ``spark_binary`` (templated).
     :param kafka: ``"required"`` (default) passes ``--kafka-properties``; ``"auto"`` runs the job without it if the
         connection has settings that Kafka's Java client does not support; ``"off"`` never passes it (templated).
+    :param table: a table of the session's catalogue, such as ``lake.kafka.verdicts``, to which the job also writes its
+        rows: its ``--table``. Default: none (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Without a Spark connection the job runs on this machine, unless YARN is configured (``HADOOP_CONF_DIR``).
@@ -114,6 +117,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     application_args = Argument(read_anything)
     spark = Argument(optional(read_mapping))
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
+    table = Argument(read_text_or_nothing)
 
     def __init__(
         self,
@@ -122,6 +126,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         application_args: Sequence[str] = (),
         spark: Mapping[str, Any] | None = None,
         kafka: str = REQUIRED,
+        table: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -129,6 +134,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         self.application_args = application_args
         self.spark = spark
         self.kafka = kafka
+        self.table = table
         self._submitted: Any = None
 
     def execute(self, context: Context) -> None:
@@ -141,7 +147,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         arguments = dict(self.spark or {})
         # A task is retried by Airflow; YARN would start a second driver that this task does not see.
         arguments["conf"] = {_YARN_ATTEMPTS: "1", **(arguments.get("conf") or {})}
-        given = [*job, *map(str, self.application_args)]
+        given = [*job, *map(str, self.application_args), *(("--table", self.table) if self.table else ())]
         arguments.setdefault("name", self.task_id)
         with private_folder() as folder:
             arguments["conf"], arguments["properties_file"] = hide_conf(

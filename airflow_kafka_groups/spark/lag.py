@@ -16,28 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.schemas import table_schema
+from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
 
 UNOWNED = "unowned"
 NO_LAG, NOT_LOOKED_UP, NO_RECORD = "no_lag", "not_looked_up", "no_record_found"
-
-LAG_SCHEMA = table_schema(
-    group_id="string",
-    owner="string",
-    state="string",
-    topic="string",
-    partition="int32",
-    committed_offset="int64, null",
-    log_start="int64, null",
-    log_end="int64, null",
-    observed_at="timestamp",
-    flag="string",
-    lag="int64, null",
-    lost="int64",
-    lag_seconds="double, null",
-    lag_seconds_method="string",
-)
-"""One row for each group, topic and partition with a commit."""
 
 TIMESTAMP_SCHEMA = "topic string, partition int, first_offset long, timestamp_ms long, clock string"
 """The timestamp of the first record at or after an offset; ``timestamp_ms`` is null if there is none."""

@@ -16,8 +16,11 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties, options
 from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import SETTINGS
 from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.storage import Storage
 
 Summary = dict[str, Any]
+PARTLY_FAILED = 5
+"""The exit code of a run over many clusters, if some failed."""
 
 
 def run_program(
@@ -53,7 +56,20 @@ def run_program(
         if found is None:
             spark.stop()
     print(json.dumps(shown(summary)), flush=True)
+    if summary.get("failed"):
+        print(f"{job}: error: failed for {', '.join(summary['failed'])}: see above", file=sys.stderr)
+        return PARTLY_FAILED
     return 0
+
+
+def write_summary(spark: SparkSession, path: str, summary: Summary) -> None:
+    """Write the file that vouches for a job's output, as the last one.
+
+    :param spark: the session.
+    :param path: the file.
+    :param summary: its content.
+    """
+    Storage(spark, path).write_text(path, json.dumps(summary, indent=1) + "\n")
 
 
 def _brokers(spark: SparkSession, arguments: argparse.Namespace) -> list[str]:

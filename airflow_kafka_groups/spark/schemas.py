@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -16,6 +17,10 @@ from pyspark.sql.types import (
 )
 
 from airflow_kafka_groups.contracts.columns import (
+    ARCHIVE_COLUMNS,
+    COMMIT_COLUMNS,
+    COMMIT_GROUP_COLUMNS,
+    LAG_COLUMNS,
     OBSERVATION_COLUMNS,
     SNAPSHOT_COLUMNS,
     VERDICT_COLUMNS,
@@ -23,20 +28,22 @@ from airflow_kafka_groups.contracts.columns import (
     columns,
 )
 
-_TYPES: dict[str, type[DataType]] = {
-    "string": StringType,
-    "int32": IntegerType,
-    "int64": LongType,
-    "double": DoubleType,
-    "boolean": BooleanType,
-    "binary": BinaryType,
-    "timestamp": TimestampType,
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "int32": IntegerType(),
+    "int64": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "binary": BinaryType(),
+    "timestamp": TimestampType(),
+    "headers": ArrayType(_HEADER),
 }
 
 
 def schema_of(stored: Columns) -> StructType:
     """Return the schema of these columns."""
-    return StructType([StructField(name, _TYPES[kind](), nullable) for name, kind, nullable in stored])
+    return StructType([StructField(name, _TYPES[kind], nullable) for name, kind, nullable in stored])
 
 
 def table_schema(**types: str) -> StructType:
@@ -47,3 +54,7 @@ def table_schema(**types: str) -> StructType:
 SNAPSHOT_SCHEMA = schema_of(SNAPSHOT_COLUMNS)
 VERDICT_SCHEMA = schema_of(VERDICT_COLUMNS)
 OBSERVATION_SCHEMA = schema_of(OBSERVATION_COLUMNS)
+LAG_SCHEMA = schema_of(LAG_COLUMNS)
+COMMIT_SCHEMA = schema_of(COMMIT_COLUMNS)
+COMMIT_GROUP_SCHEMA = schema_of(COMMIT_GROUP_COLUMNS)
+ARCHIVE_SCHEMA = schema_of(ARCHIVE_COLUMNS)

@@ -19,8 +19,16 @@ def judge(spark: SparkSession, base: Path, *more: str) -> dict[str, Any]:
 
 
 def verdicts(base: Path, number: float) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(base / CLUSTER / "verdicts" / snapshot_id(number)).to_pylist()
+    rows: list[dict[str, Any]] = pq.read_table(verdict_folder(base, number)).to_pylist()
     return rows
+
+
+def verdict_folder(base: Path, number: float) -> Path:
+    return base / CLUSTER / "tables" / "verdicts" / f"snapshot_id={snapshot_id(number)}"
+
+
+def verdict_summary(base: Path, number: float) -> Path:
+    return base / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id(number)}.json"
 
 
 def write_hour(base: Path, number: int) -> None:

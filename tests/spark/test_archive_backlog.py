@@ -21,7 +21,6 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.backlog.archive import (
-    ARCHIVE_SCHEMA,
     check_archive,
     of_groups,
     read_groups,
@@ -34,7 +33,7 @@ from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, 
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.ledger.plan_file import parse_plan, read_plan
-from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet
@@ -94,12 +93,19 @@ def test_the_archive_equals_what_was_produced(
         assert bytes(row["value"]).decode() == f"{row['topic']}-{row['partition']}-{row['offset']}"
         assert bytes(row["key"]).decode() == f"k{row['offset']}"
     assert (summary["groups"], summary["records"], summary["offsets"], summary["exact"]) == (3, 11, 11, True)
-    archives = tmp_path / "c" / "archives"
-    (path,) = archives.glob("*.json")
+    (path,) = (tmp_path / "c" / "summaries" / "archives").glob("*.json")
+    assert Path(summary["output"]).parent.name == "archives"
+    assert Path(summary["output"]).name.startswith(f"archive_id={archive_name(snapshot_id, groups)}-")
     assert path.name == f"{archive_name(snapshot_id, groups)}.json"
     assert json.loads(path.read_text()) == summary
     with pytest.raises(JobError, match="an archive is never overwritten"):
         archive(*(argument for group in reversed(groups) for argument in ("--group", group)))
+    earlier = tmp_path / "c" / "archives" / f"{archive_name(snapshot_id, ['ab-007'])}.json"
+    earlier.parent.mkdir()
+    earlier.write_text("{}")
+    with pytest.raises(JobError, match="an archive is never overwritten"):
+        archive("--group", "ab-007")
+    earlier.unlink()
     assert archive("--group", "ab-007")["records"] == 2, "other groups of the same snapshot are not in its way"
     with pytest.raises(JobError, match="an archive is never overwritten"):
         archive("--group", "ab-007")

@@ -20,7 +20,7 @@ from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness import output
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
-from tests.spark.judged import judge
+from tests.spark.judged import judge, verdict_folder, verdict_summary
 from tests.spark.lake import CLUSTER, write_data, write_snapshot
 
 pytestmark = pytest.mark.spark
@@ -48,8 +48,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
     two_hours(tmp_path)
     write_snapshot(tmp_path, 0.5, seen(0.5), complete=False)
     summary = judge(spark, tmp_path)
-    verdicts = tmp_path / CLUSTER / "verdicts"
-    table = pq.read_table(verdicts / snapshot_id(1))
+    table = pq.read_table(verdict_folder(tmp_path, 1))
     assert table.column_names == VERDICT_SCHEMA.names
     assert dict(zip(*table.select(["group_id", "verdict"]).to_pydict().values(), strict=True)) == {
         "live": "live",
@@ -58,7 +57,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
         "stale": "stale",
         "torn": "unreadable",
     }
-    assert len(list((verdicts / snapshot_id(1)).glob("*.parquet"))) == 1
+    assert len(list(verdict_folder(tmp_path, 1).glob("*.parquet"))) == 1
     assert summary.pop("seconds") > 0
     assert summary.pop("warnings") == []
     assert summary == {
@@ -103,19 +102,32 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
         ],
         "offsets_retention_minutes": 0,
         "policy": {"min_idle_seconds": HOUR, "min_observations": 2, "max_gap_seconds": 0.0},
-        "output": f"{tmp_path.as_uri()}/{CLUSTER}/verdicts/{snapshot_id(1)}",
+        "output": f"{tmp_path.as_uri()}/{CLUSTER}/tables/verdicts/snapshot_id={snapshot_id(1)}",
+        "tables": [],
     }
-    written = json.loads((verdicts / f"{snapshot_id(1)}.json").read_text())
+    written = json.loads(verdict_summary(tmp_path, 1).read_text())
     assert {name: written[name] for name in summary} == summary
 
 
 def test_a_second_run_replaces_the_first(spark: SparkSession, tmp_path: Path) -> None:
     two_hours(tmp_path)
     assert judge(spark, tmp_path)["verdicts"]["stale"] == 1
+    earlier = tmp_path / CLUSTER / "verdicts" / f"{snapshot_id(1)}.json"
+    earlier.parent.mkdir()
+    earlier.write_text('{"of": "an earlier version"}')
     assert judge(spark, tmp_path, "--min-observations", "3")["verdicts"]["stale"] == 0
-    verdicts = tmp_path / CLUSTER / "verdicts"
-    assert pq.read_table(verdicts / snapshot_id(1)).num_rows == 5
-    assert json.loads((verdicts / f"{snapshot_id(1)}.json").read_text())["verdicts"]["stale"] == 0
+    assert pq.read_table(verdict_folder(tmp_path, 1)).num_rows == 5
+    assert json.loads(verdict_summary(tmp_path, 1).read_text())["verdicts"]["stale"] == 0
+    assert not earlier.exists(), "nothing vouches for the verdicts of an earlier version any more"
+
+
+def test_verdicts_are_a_table_with_a_partition_for_each_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    two_hours(tmp_path)
+    judge(spark, tmp_path, "--snapshot-id", snapshot_id(0))
+    judge(spark, tmp_path)
+    table = spark.read.parquet(f"{tmp_path.as_uri()}/{CLUSTER}/tables/verdicts")
+    found = {row["snapshot_id"]: row["count"] for row in table.groupBy("snapshot_id").count().collect()}
+    assert found == {snapshot_id(0): 5, snapshot_id(1): 5}
 
 
 def test_a_job_that_fails_leaves_no_verdicts_of_this_snapshot(spark: SparkSession, tmp_path: Path) -> None:
@@ -123,7 +135,7 @@ def test_a_job_that_fails_leaves_no_verdicts_of_this_snapshot(spark: SparkSessio
     write_data(tmp_path, snapshot_id(0), seen(0))
     with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is incomplete"):
         judge(spark, tmp_path)
-    assert not (tmp_path / CLUSTER / "verdicts").exists()
+    assert not verdict_folder(tmp_path, 1).exists()
 
 
 def test_output_and_summary_go_where_they_are_told(spark: SparkSession, tmp_path: Path) -> None:
@@ -131,6 +143,9 @@ def test_output_and_summary_go_where_they_are_told(spark: SparkSession, tmp_path
     judge(spark, tmp_path, "--output", f"{tmp_path}/out", "--summary", f"{tmp_path}/deep/down/summary.json")
     assert pq.read_table(tmp_path / "out").num_rows == 1
     assert json.loads((tmp_path / "deep/down/summary.json").read_text())["verdicts"]["settling"] == 1
+    judge(spark, tmp_path, "--output", f"{tmp_path}/out")
+    assert json.loads((tmp_path / "out.json").read_text())["groups"] == 1
+    assert not verdict_summary(tmp_path, 0).exists(), "no verdicts are where it would vouch for them"
 
 
 def test_a_cluster_without_groups_has_no_verdicts(spark: SparkSession, tmp_path: Path) -> None:
@@ -138,7 +153,7 @@ def test_a_cluster_without_groups_has_no_verdicts(spark: SparkSession, tmp_path:
     write_snapshot(tmp_path, 1, [], files=[])
     summary = judge(spark, tmp_path)
     assert (summary["groups"], summary["lag"], set(summary["verdicts"].values())) == (0, 0, {0})
-    assert pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(1)).num_rows == 0
+    assert pq.read_table(verdict_folder(tmp_path, 1)).num_rows == 0
 
 
 def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSession, tmp_path: Path) -> None:
@@ -151,7 +166,7 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
 
     def judged() -> dict[str, Any]:
         judge(spark, tmp_path, "--min-idle-seconds", str(3 * HOUR), "--commit-history", f"{folder.as_uri()}/")
-        rows = pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(3)).to_pylist()
+        rows = pq.read_table(verdict_folder(tmp_path, 3)).to_pylist()
         return {row["group_id"]: (row["verdict"], row["idle_seconds"]) for row in rows}
 
     def evidence(**summary: Any) -> Evidence:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
@@ -122,10 +123,12 @@ def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
     common = ["--base", tmp_path.as_uri(), "--cluster", "c", "--owners", str(owners)]
     properties = str(write_properties(tmp_path, bootstrap))
     summary = run(spark, parse_arguments([*common, "--kafka-properties", properties]))
-    output = tmp_path / "c" / "lag" / snapshot_id
+    tables = tmp_path / "c" / "tables"
     rows = {
         (row["group_id"], row["topic"], row["partition"]): row
-        for row in spark.read.parquet(str(output / "partitions")).collect()
+        for row in spark.read.parquet(str(tables / "lag_partitions"))
+        .where(F.col("snapshot_id") == snapshot_id)
+        .collect()
     }
     assert {key: row["lag"] for key, row in rows.items()} == {
         ("lr-x", "lr-a", 0): 4,
@@ -141,7 +144,11 @@ def test_the_report_by_group_topic_and_owner_on_a_real_cluster(
     assert [(row["group_id"], row["lag"]) for row in summary["top_groups"]] == [("lr-y", 8), ("lr-x", 4)]
     assert {row["topic"]: row["lag"] for row in summary["top_topics"]} == {"lr-a": 6, "lr-b": 6}
     assert (summary["lookups"], summary["lag"], summary["unreadable_groups"]) == (3, 12, 0)
-    assert json.loads(output.with_name(f"{snapshot_id}.json").read_text()) == summary
+    assert json.loads((tmp_path / "c" / "summaries" / "lag_partitions" / f"{snapshot_id}.json").read_text()) == summary
+    for name, count in (("groups", 2), ("topics", 2), ("owners", 2)):
+        assert (
+            spark.read.parquet(str(tables / f"lag_{name}")).where(F.col("snapshot_id") == snapshot_id).count() == count
+        )
 
     limited = run(spark, parse_arguments([*common, "--kafka-properties", properties, "--max-lookups", "1"]))
     assert limited["seconds_methods"] == {"first_unread_record:CreateTime": 1, "no_lag": 1, "not_looked_up": 2}

@@ -44,11 +44,11 @@ def judged(first_run: Path, tmp_path: Path) -> Path:
 
 
 def manifest_of(base: Path, number: float) -> Path:
-    return base / CLUSTER / "observation_manifests" / f"{snapshot_id(number)}.json"
+    return base / CLUSTER / "summaries" / "observations" / f"{snapshot_id(number)}.json"
 
 
 def file_of(base: Path, number: float) -> Path:
-    (file,) = (base / CLUSTER / "observations" / f"snapshot_id={snapshot_id(number)}").glob("*.parquet")
+    (file,) = (base / CLUSTER / "tables" / "observations" / f"snapshot_id={snapshot_id(number)}").glob("*.parquet")
     return file
 
 
@@ -82,7 +82,7 @@ def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(spark: Spa
     by_observations = verdicts(judged, 3)
     assert judge(spark, judged, *retention)["snapshots_reduced"] == 0
     assert verdicts(judged, 3) == by_observations
-    shutil.rmtree(judged / CLUSTER / "observations")
+    shutil.rmtree(judged / CLUSTER / "tables" / "observations")
     from_rows = judge(spark, judged, *retention)
     assert from_rows["snapshots_reduced"] == 5
     assert verdicts(judged, 3) == by_observations
@@ -93,12 +93,12 @@ def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(spark: Spa
 
 
 def test_observations_are_a_table_with_a_partition_for_each_snapshot(spark: SparkSession, judged: Path) -> None:
-    table = spark.read.parquet(f"{judged.as_uri()}/{CLUSTER}/observations")
+    table = spark.read.parquet(f"{judged.as_uri()}/{CLUSTER}/tables/observations")
     assert set(table.columns) == {column.name for column in OBSERVATION_COLUMNS} | {"snapshot_id"}
     counted = {row["snapshot_id"]: row["count"] for row in table.groupBy("snapshot_id").count().collect()}
     assert counted == {snapshot_id(0): 2, snapshot_id(1): 2, snapshot_id(2): 3}
     assert table.where("run_id <> snapshot_id or rows <> 1 or invalid <> 0").count() == 0
-    assert not list((judged / CLUSTER / "observations").glob("_*"))
+    assert not list((judged / CLUSTER / "tables" / "observations").glob("_*"))
 
 
 def newer_manifest(base: Path) -> None:
@@ -159,7 +159,7 @@ def test_rows_that_contradict_their_manifest_stop_the_job_though_they_were_reduc
     write_data(judged, snapshot_id(1), seen(1, group="stale"))
     with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete.*1 rows where its manifest says 2"):
         judge(spark, judged)
-    assert not list((judged / CLUSTER / "observations").glob("_*"))
+    assert not list((judged / CLUSTER / "tables" / "observations").glob("_*"))
 
 
 def spoil_rows(base: Path) -> str:
@@ -202,9 +202,9 @@ def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
     problem = spoil(judged)
     with pytest.raises(SnapshotError, match=problem):
         judge(spark, judged)
-    assert not list((judged / CLUSTER / "verdicts").glob(f"{snapshot_id(3)}*"))
+    assert not list((judged / CLUSTER / "tables" / "verdicts").glob(f"*{snapshot_id(3)}*"))
     assert not manifest_of(judged, 3).exists()
-    assert not list((judged / CLUSTER / "observations").glob(f"*{snapshot_id(3)}*"))
+    assert not list((judged / CLUSTER / "tables" / "observations").glob(f"*{snapshot_id(3)}*"))
 
 
 class KilledError(Exception):
@@ -226,7 +226,7 @@ def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one
         with pytest.raises(KilledError):
             judge(spark, judged)
     assert not manifest_of(judged, 3).exists()
-    table = judged / CLUSTER / "observations"
+    table = judged / CLUSTER / "tables" / "observations"
     (left,) = table.glob("_*")
     assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == (
         3 if method == "write_text" else 0

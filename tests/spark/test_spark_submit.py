@@ -17,7 +17,8 @@ from airflow_kafka_groups.spark.__main__ import main
 from airflow_kafka_groups.spark.application import JOBS
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.spark_archive import quick_options
-from tests.spark.histories import seen, snapshot_id
+from tests.spark.histories import seen
+from tests.spark.judged import verdict_folder
 from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -59,7 +60,7 @@ def test_shipped_by_py_files_the_job_needs_no_installed_package(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (summary["job"], summary["groups"], summary["verdicts"]["stale"]) == ("judge_staleness", 1, 1)
-    table = pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(1))
+    table = pq.read_table(verdict_folder(tmp_path, 1))
     assert table.column("verdict").to_pylist() == ["stale"]
     assert summary["warnings"] == []
 

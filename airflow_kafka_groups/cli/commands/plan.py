@@ -116,7 +116,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
-    if not layout.verdict_summary(snapshot_id).exists():
+    if not layout.judged(snapshot_id):
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
             f"python -m airflow_kafka_groups.spark judge_staleness --base {base} --cluster {layout.cluster} "

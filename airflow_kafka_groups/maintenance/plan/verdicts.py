@@ -119,25 +119,31 @@ class Verdicts:
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     """Read all verdicts about a snapshot.
 
-    Raises ``SnapshotError`` if the job has not finished (no summary), its summary is about another snapshot, a file
-    cannot be read, or a group is judged twice; and ``StorageError``.
+    Raises ``SnapshotError`` if the job has not finished (no summary), an earlier version of it judged too, its summary
+    is about another snapshot, a file cannot be read, or a group is judged twice; and ``StorageError``.
     """
     import pyarrow as pa
 
-    path = layout.verdict_summary(snapshot_id)
-    with storage_errors("read", path):
-        judged = path.exists()
+    judged = layout.judged(snapshot_id)
     if not judged:
-        raise SnapshotError(f"snapshot {snapshot_id} is not judged: {path} does not exist; run the Spark job first")
+        raise SnapshotError(
+            f"snapshot {snapshot_id} is not judged: no summary of it in {layout.root}; run the Spark job first"
+        )
+    if len(judged) > 1:
+        raise SnapshotError(
+            f"snapshot {snapshot_id} was judged by two versions of the Spark job ({judged[0][0]}, {judged[1][0]}): run "
+            "the newer one again"
+        )
+    ((path, folder),) = judged
     summary = read_json(path, "the summary of the Spark job", SnapshotError, formats=None)
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
-    with storage_errors("read", layout.verdicts(snapshot_id)):
-        table = pa.concat_tables([_read(file) for file in _parquet_files(layout.verdicts(snapshot_id))])
+    with storage_errors("read", folder):
+        table = pa.concat_tables([_read(file) for file in _parquet_files(folder)])
     verdicts = Verdicts(table, JudgedBy.from_summary(summary))
     if (group_id := verdicts.twice()) is not None:
-        raise SnapshotError(f"group {group_id!r} is judged twice in {layout.verdicts(snapshot_id)}")
+        raise SnapshotError(f"group {group_id!r} is judged twice in {folder}")
     if len(verdicts) != summary.get("groups"):
         raise SnapshotError(
             f"{path} has {summary.get('groups')} groups, but there are verdicts of {len(verdicts)}: run the job again"

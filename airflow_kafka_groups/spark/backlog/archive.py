@@ -19,20 +19,7 @@ from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
-from airflow_kafka_groups.spark.kafka.reader import HEADERS
-from airflow_kafka_groups.spark.schemas import table_schema
-
-ARCHIVE_SCHEMA = table_schema(
-    group_id="string",
-    topic="string",
-    partition="int32",
-    offset="int64",
-    timestamp="timestamp, null",
-    timestamp_type="int32, null",
-    key="binary, null",
-    value="binary, null",
-).add("headers", HEADERS)
-"""One row for each group and each record that it had not read."""
+from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 
 _RANGE_SCHEMA = "group_id string, topic string, partition int, start long, end long"
 _SHOWN = 20

@@ -35,13 +35,16 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.plan_file import read_plan
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "archive_backlog"
+_ARCHIVES = paths.TableName.ARCHIVES
 _logger = PySparkLogger.getLogger(__name__)
 _POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only partitions with a commit are archived
 
@@ -59,7 +62,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--plan-id", help="archive the groups of this deletion plan")
     add("--group", action="append", default=[], help="archive this group; repeatable")
     add("--snapshot-id", help="take the offsets from this snapshot (default: the plan's, or the newest)")
-    add("--output", help="folder that must not exist (default in BASE/CLUSTER/archives)")
+    add("--output", help="folder that must not exist (default in BASE/CLUSTER/tables/archives)")
+    add_table(parser, "the records")
     add("--format", default="parquet", help="format of the archive (default parquet)")
     add("--isolation-level", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0])
     for name in _POLICY:
@@ -92,14 +96,17 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     snapshot = history.judged
     # Each attempt has its own folder, so that an incomplete one does not stop a retry; the summary names the valid
     # folder.
-    name = f"{folder}/{paths.ARCHIVES}/{arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids)}"
-    output = arguments.output or f"{name}-{uuid.uuid4().hex[:8]}"
-    summary_path = f"{arguments.output or name}.json"
+    name, attempt = arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids), uuid.uuid4().hex[:8]
+    output = arguments.output or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{attempt}"
+    summary_path = f"{output}.json" if arguments.output else f"{folder}/{paths.summary(_ARCHIVES, name)}"
     storage = Storage(spark, output)
-    for path in (output, summary_path):
+    earlier = [] if arguments.output else [f"{folder}/{paths.ARCHIVES}/{name}.json"]  # of a former version
+    for path in (output, summary_path, *earlier):
         if storage.exists(path):
             raise JobError(f"{path} exists: an archive is never overwritten. Give another --output")
     require_shared(spark, output)
+    keys = ("cluster", "archive_id")
+    table = CatalogueTable(spark, arguments.table, ARCHIVE_SCHEMA, keys) if arguments.table else None
     rows = read_rows(spark, history)
     if (seen := rows.count()) != snapshot.rows:
         raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
@@ -125,6 +132,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "offsets_lost": sum(sum(backlog.lost.values()) for backlog in backlogs.values()),
         "decided": sorted({what for backlog in backlogs.values() for what in backlog.decided}),
         "output": output,
+        "table": arguments.table,
         "file_format": arguments.format,
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
@@ -134,7 +142,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"{summary['offsets_without_record']} offsets have no record (compaction, or transactions), and exact "
             f"counts are required. The archive in {output} has no summary, and so does not count"
         )
-    storage.write_text(summary_path, json.dumps(summary, indent=1) + "\n")
+    if table:
+        written = spark.read.format(arguments.format).schema(ARCHIVE_SCHEMA).load(output)
+        table.replace(arguments.cluster, written, {name: summary["records"]})
+    write_summary(spark, summary_path, summary)
     return summary
 
 

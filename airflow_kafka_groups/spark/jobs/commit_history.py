@@ -8,7 +8,6 @@ stdout is the summary as JSON. Exit code 0: read; 1: the job failed; 2: invalid 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -18,17 +17,27 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
+from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.ledger.catalogue import OPTION as TABLE
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
-from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "commit_history"
+_TABLES = {
+    "commits": (commits, COMMIT_SCHEMA, TABLE),
+    "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table"),
+}
 _logger = PySparkLogger.getLogger(__name__)
 
 
@@ -41,8 +50,14 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
     parser.add_argument("--output", required=True, help="folder of the tables commits and groups, replaced if there")
     parser.add_argument("--summary", help="file of the summary (default OUTPUT/summary.json)")
+    parser.add_argument("--run-id", help="name of the run in the tables; a run of the same name replaces it")
+    for name, (_, _, option) in _TABLES.items():
+        add_table(parser, f"the {name}", option)
     arguments = parser.parse_args(argv)
     arguments.output = arguments.output.rstrip("/")
+    arguments.run_id = arguments.run_id or ids.new_id(datetime.now(UTC))
+    if not ids.is_cluster_name(arguments.run_id):
+        parser.error(str(ArgumentError("--run-id", arguments.run_id, ids.CLUSTER_NAME_RULE)))
     if not arguments.output or any(letter in arguments.output for letter in "*?[]{}\\"):
         problem = ArgumentError("--output", arguments.output, "give a folder or URI without any of * ? [ ] { } \\")
         parser.error(str(problem))
@@ -59,6 +74,12 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
     summary_path = arguments.summary or f"{arguments.output}/summary.json"
+    keys = ("kafka_cluster_id", "run_id")
+    tables = {
+        name: CatalogueTable(spark, asked, schema, keys, option)
+        for name, (_, schema, option) in _TABLES.items()
+        if (asked := getattr(arguments, option.strip("-").replace("-", "_")))
+    }
     with KafkaAdmin(spark, properties) as admin:
         cluster_id = admin.cluster_id()
         partitions = log_partitions(admin)
@@ -72,8 +93,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     fit_shuffles(spark, offsets)
     with scanned(spark, properties, ranges) as log:
         written = {
-            name: _write(log.rows.transform(table()), f"{arguments.output}/{name}")
-            for name, table in (("commits", commits), ("groups", groups))
+            name: _write(log.rows.transform(made()), f"{arguments.output}/{name}", schema, arguments.run_id)
+            for name, (made, schema, _) in _TABLES.items()
         }
     warnings += log.doubts
     if hidden:
@@ -83,19 +104,24 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         )
     for warning in warnings:
         _logger.warning(warning)
+    extent = _extent(written["commits"], written["groups"])
+    for name, table in tables.items():
+        table.replace(cluster_id, written[name], {arguments.run_id: extent[name]})
     summary = {
         "job": JOB,
+        "run_id": arguments.run_id,
         "kafka_cluster_id": cluster_id,
         "partitions": len(partitions),
         "offsets": offsets,
         "records": log.counts,
         "read_until": None if hidden else read_until.isoformat(),
-        **_extent(written["commits"], written["groups"]),
+        **extent,
         "output": arguments.output,
+        "tables": [table.name for table in tables.values()],
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-    Storage(spark, summary_path).write_text(summary_path, json.dumps(summary, indent=1) + "\n")
+    write_summary(spark, summary_path, summary)
     return summary
 
 
@@ -107,9 +133,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_program(JOB, run, parse_arguments(argv), failed=f"Nothing was written that counts. {RIGHTS}")
 
 
-def _write(rows: DataFrame, output: str) -> DataFrame:
-    rows.write.mode("overwrite").parquet(output)
-    return rows.sparkSession.read.parquet(output)
+def _write(rows: DataFrame, output: str, schema: StructType, run_id: str) -> DataFrame:
+    named = rows.withColumn("run_id", F.lit(run_id))  # replaces the run before it
+    with settings_of(rows.sparkSession, {"spark.sql.sources.partitionOverwriteMode": "static"}):
+        named.write.mode("overwrite").partitionBy("run_id").parquet(output)
+    return rows.sparkSession.read.schema(schema).parquet(output)
 
 
 def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:

@@ -8,24 +8,28 @@ verdicts are valid only with the summary file, which is deleted first and writte
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.durations import read_duration
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.properties import OPTION
+from airflow_kafka_groups.spark.ledger.catalogue import OPTION as OPTION_TABLE
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.fleet import ALL, PLACEHOLDER, check_clusters, is_one, judge_fleet
+from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.offsets_topic.last_commits import (
     LastCommits,
     read_folder,
@@ -33,8 +37,9 @@ from airflow_kafka_groups.spark.offsets_topic.last_commits import (
     with_last_commits,
 )
 from airflow_kafka_groups.spark.preflight import FEW_ROWS, prepare
-from airflow_kafka_groups.spark.program import run_program
-from airflow_kafka_groups.spark.staleness.judging import HistoryRequest, JudgedHistory, judged_history
+from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, VERDICT_SCHEMA
+from airflow_kafka_groups.spark.staleness.judging import judged_history
 from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.transforms import judge
@@ -43,6 +48,7 @@ from airflow_kafka_groups.spark.storage import Storage, require_shared
 JOB = "judge_staleness"
 _logger = PySparkLogger.getLogger(__name__)
 _SHOWN = 20
+_OBSERVATIONS_TABLE = "--observations-table"
 _LONGEST_RETENTION_MINUTES = 100 * 366 * 1440
 _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 
@@ -55,7 +61,12 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
-    add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
+    add(
+        "--cluster",
+        required=True,
+        action="append",
+        help=f"name of the cluster, as the snapshots have it; repeatable, '{ALL}' for all in BASE",
+    )
     add(
         *("--min-idle", "--min-idle-seconds"),
         dest="min_idle_seconds",
@@ -91,8 +102,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client, for --commit-log")
     add("--snapshot-id", help="snapshot to judge (default: the newest)")
-    add("--output", help="folder of the verdicts (default BASE/CLUSTER/verdicts/SNAPSHOT_ID)")
-    add("--summary", help="file of the summary (default BASE/CLUSTER/verdicts/SNAPSHOT_ID.json)")
+    add("--output", help="folder of the verdicts (default BASE/CLUSTER/tables/verdicts/snapshot_id=SNAPSHOT_ID)")
+    add("--summary", help="file of the summary (default OUTPUT.json, or below BASE/CLUSTER/summaries/verdicts)")
+    add_table(parser, "the verdicts")
+    add_table(parser, "the observations that it does not have yet", _OBSERVATIONS_TABLE)
     arguments = parser.parse_args(argv)
     try:
         _check(arguments)
@@ -102,7 +115,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Judge, write the verdicts and the summary, and return the summary.
+    """Judge one cluster or several, write verdicts and summaries, and return the summary.
 
     :param spark: the session; it is set to UTC.
     :param arguments: the result of ``parse_arguments``.
@@ -111,39 +124,76 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = prepare(spark)
     for warning in warnings:
         _logger.warning(warning)
-    policy = _policy(arguments)
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
-    request = HistoryRequest(
-        base=arguments.base,
-        cluster=arguments.cluster,
+    tables = {
+        option: CatalogueTable(spark, name, schema, option=option)
+        for option, name, schema in (
+            (OPTION_TABLE, arguments.table, VERDICT_SCHEMA),
+            (_OBSERVATIONS_TABLE, arguments.observations_table, OBSERVATION_SCHEMA),
+        )
+        if name
+    }
+    with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside:
+        # The verdicts' columns take more than a thousand calls to the JVM: built while the state is computed.
+        decided = aside.submit(judge, _policy(arguments), arguments.offsets_retention_minutes)
+
+        def judge_cluster(cluster: str) -> dict[str, Any]:
+            with ExitStack() as stack:
+                return _judge_cluster(stack, spark, arguments, cluster, decided.result, tables, warnings)
+
+        if is_one(arguments.cluster):
+            return judge_cluster(arguments.cluster[0])
+        each = judge_fleet(spark, arguments.base, arguments.cluster, judge_cluster)
+    return {"job": JOB, **each, "warnings": warnings, "seconds": round(time.monotonic() - started, 1)}
+
+
+def _judge_cluster(
+    stack: ExitStack,
+    spark: SparkSession,
+    arguments: argparse.Namespace,
+    cluster: str,
+    decided: Callable[[], Transform],
+    tables: Mapping[str, CatalogueTable],
+    warnings: Sequence[str],
+) -> dict[str, Any]:
+    started = time.monotonic()
+    history = find_history(
+        spark,
+        arguments.base,
+        cluster,
         snapshot_id=arguments.snapshot_id,
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside, ExitStack() as stack:
-        # The verdicts' columns take more than a thousand calls to the JVM: built while the state is computed.
-        decided = aside.submit(judge, policy, arguments.offsets_retention_minutes)
-        judged_by = judged_history(spark, request, policy)
-        history, groups = judged_by.history, judged_by.extent.groups
-        snapshot_id = history.judged.snapshot_id
-        output = arguments.output or f"{history.folder}/{paths.verdicts(snapshot_id)}"
-        summary_path = arguments.summary or f"{history.folder}/{paths.verdict_summary(snapshot_id)}"
-        Storage(spark, summary_path).delete_file(summary_path)
-        commits = _last_commits(stack, spark, arguments, history.judged)
-        for warning in commits.warnings:
-            _logger.warning(warning)
-        verdicts = _with_commits(judged_by, commits).transform(decided.result())
-        counts = write_verdicts(verdicts, output, groups, few=judged_by.observations <= FEW_ROWS)
-        judged = rows_on_storage(spark, output)
+    judged_by = judged_history(spark, history, _policy(arguments))
+    groups, snapshot_id = judged_by.extent.groups, history.judged.snapshot_id
+    places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
+    output = arguments.output or places[1]
+    summary_path = arguments.summary or (f"{output}.json" if arguments.output else places[0])
+    # What vouches for verdicts that are replaced, also of an earlier version.
+    for path in {summary_path} if arguments.output else {summary_path, places[0], places[2]}:
+        Storage(spark, path).delete_file(path)
+    commits = _last_commits(stack, spark, arguments, history.judged)
+    for warning in commits.warnings:
+        _logger.warning(warning)
+    state = judged_by.state if commits.rows is None else judged_by.state.transform(with_last_commits(commits.rows))
+    few = judged_by.observations <= FEW_ROWS
+    counts = write_verdicts(state.transform(decided()), output, groups, few=few)
+    judged = rows_on_storage(spark, output)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(
             f"{output} has {judged} groups, the snapshot has {groups}: another job wrote there. Run it again"
         )
+    if _OBSERVATIONS_TABLE in tables:
+        judged_by.add_to(tables[_OBSERVATIONS_TABLE], cluster)
+    if OPTION_TABLE in tables:
+        written = spark.read.schema(VERDICT_SCHEMA).parquet(output)
+        tables[OPTION_TABLE].replace(cluster, written, {snapshot_id: groups})
     summary = {
         "job": JOB,
-        "cluster": arguments.cluster,
-        "snapshot_id": history.judged.snapshot_id,
+        "cluster": cluster,
+        "snapshot_id": snapshot_id,
         "kafka_cluster_id": history.judged.kafka_cluster_id,
         "groups": groups,
         "verdicts": {name: count["groups"] for name, count in counts.items()},
@@ -166,10 +216,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             "max_gap_seconds": arguments.max_gap_seconds,
         },
         "output": output,
+        "tables": [table.name for table in tables.values()],
         "warnings": [*warnings, *commits.warnings],
         "seconds": round(time.monotonic() - started, 1),
     }
-    Storage(spark, summary_path).write_text(summary_path, json.dumps(summary, indent=1) + "\n")
+    write_summary(spark, summary_path, summary)
     return summary
 
 
@@ -216,8 +267,11 @@ def _check(arguments: argparse.Namespace) -> None:
     arguments.base = arguments.base.rstrip("/")
     if not arguments.base or re.search(r"[*?\[\]{}\\]", arguments.base):
         raise ArgumentError("--base", arguments.base, "give a folder or URI without any of * ? [ ] { } \\")
-    if not ids.is_cluster_name(arguments.cluster):
-        raise ArgumentError("--cluster", arguments.cluster, ids.CLUSTER_NAME_RULE)
+    check_clusters(
+        arguments.cluster,
+        of_one={"--output": arguments.output, "--summary": arguments.summary, "--snapshot-id": arguments.snapshot_id},
+        of_each={OPTION: arguments.kafka_properties, "--commit-history": arguments.commit_history},
+    )
     if arguments.max_snapshots < 1:
         raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
     if not 0 <= arguments.max_days <= 36_600:
@@ -237,15 +291,13 @@ def _last_commits(
     stack: ExitStack, spark: SparkSession, arguments: argparse.Namespace, judged: SnapshotManifest
 ) -> LastCommits:
     if arguments.commit_history is not None:
-        return read_folder(spark, arguments.commit_history.rstrip("/"), judged.kafka_cluster_id)
+        folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
+        return read_folder(spark, folder, judged.kafka_cluster_id)
     if arguments.commit_log == OFF:
         return LastCommits(evidence=Evidence(not_read="it was not asked for"))
     path, mode = arguments.kafka_properties, arguments.commit_log
+    path = path and path.replace(PLACEHOLDER, judged.cluster)
     return read_log(stack, spark, path, mode, judged, arguments.min_idle_seconds)
-
-
-def _with_commits(judged_by: JudgedHistory, commits: LastCommits) -> DataFrame:
-    return judged_by.state if commits.rows is None else judged_by.state.transform(with_last_commits(commits.rows))
 
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs

@@ -7,7 +7,6 @@ to the tables, as the last file. Exit code 0: reported; 1: the job failed; 2: in
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -19,24 +18,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, parse_owners, partition_lag, with_seconds
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
-from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "lag_report"
 _logger = PySparkLogger.getLogger(__name__)
-TABLES = {
-    "partitions": (),
-    "groups": ("group_id", "owner", "state"),
-    "topics": ("topic",),
-    "owners": ("owner",),
+_SUMS = {
+    TableName.LAG_GROUPS: ("group_id", "owner", "state"),
+    TableName.LAG_TOPICS: ("topic",),
+    TableName.LAG_OWNERS: ("owner",),
 }
+_LAG = TableName.LAG_PARTITIONS
+_SUMMARY = {"owners": TableName.LAG_OWNERS, "top_groups": TableName.LAG_GROUPS, "top_topics": TableName.LAG_TOPICS}
 _SHOWN = 20
 
 
@@ -53,7 +56,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
     add("--max-lookups", type=int, default=10_000, help="timestamps to look up, largest lag first (default 10000)")
     add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")
-    add("--output", help="folder of the tables (default BASE/CLUSTER/lag/SNAPSHOT_ID)")
+    add("--output", help="folder of the tables (default BASE/CLUSTER/tables/lag_…/snapshot_id=SNAPSHOT_ID)")
+    add_table(parser, "the lag of each partition")
     arguments = parser.parse_args(argv)
     arguments.base = arguments.base.rstrip("/")
     if arguments.max_lookups < 1:
@@ -76,11 +80,15 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         owners = parse_owners(Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
     snapshot = history.judged
-    output = arguments.output or f"{arguments.base}/{arguments.cluster}/{paths.LAG}/{snapshot.snapshot_id}"
-    if arguments.output:  # paths below --base must be shared in any case, or they could not be read
-        require_shared(spark, output)
-    storage = Storage(spark, output)
-    storage.delete_file(f"{output}.json")
+    folder, output = history.folder, arguments.output
+    places = {name: f"{folder}/{paths.partition(name, snapshot.snapshot_id)}" for name in (_LAG, *_SUMS)}
+    summary_path = f"{folder}/{paths.summary(_LAG, snapshot.snapshot_id)}"
+    if output:
+        require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
+        places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
+        summary_path = f"{output}.json"
+    table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
+    Storage(spark, summary_path).delete_file(summary_path)
     rows = read_rows(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         if (seen := rows.count()) != snapshot.rows:
@@ -89,33 +97,35 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         lags = partition_lag(rows, owners)
         found = _look_up(spark, arguments, lags) if arguments.kafka_properties else []
         timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
-        _write(with_seconds(lags, timestamps), f"{output}/partitions")
+        with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
     finally:
         rows.unpersist()
-    written = spark.read.parquet(f"{output}/partitions")
-    for table, names in TABLES.items():
-        if names:
-            _write(by(written, *names).orderBy(F.desc("lag"), *names), f"{output}/{table}")
+    written = spark.read.schema(LAG_SCHEMA).parquet(places[_LAG])
+    for name, names in _SUMS.items():
+        sums = by(written, *names).orderBy(F.desc("lag"), *names)
+        sums.coalesce(1).write.mode("overwrite").parquet(places[name])
+    total = _first_rows(by(written), 1)[0]
+    if table:
+        table.replace(arguments.cluster, written, {snapshot.snapshot_id: total["partitions"]})
     summary = {
         "job": JOB,
         "cluster": arguments.cluster,
         "kafka_cluster_id": snapshot.kafka_cluster_id,
         "snapshot_id": snapshot.snapshot_id,
-        **_first_rows(by(written), 1)[0],
+        **total,
         "unreadable_groups": unreadable,
         "flags": {row["flag"]: row["count"] for row in written.groupBy("flag").count().collect()},
         "seconds_methods": {
             row["lag_seconds_method"]: row["count"] for row in written.groupBy("lag_seconds_method").count().collect()
         },
-        "owners": _first_rows(spark.read.parquet(f"{output}/owners"), _SHOWN),
-        "top_groups": _first_rows(spark.read.parquet(f"{output}/groups"), _SHOWN),
-        "top_topics": _first_rows(spark.read.parquet(f"{output}/topics"), _SHOWN),
+        **{shown: _first_rows(spark.read.parquet(places[name]), _SHOWN) for shown, name in _SUMMARY.items()},
         "lookups": len(found),
-        "output": output,
+        "output": output or f"{folder}/{paths.TABLES}",
+        "table": arguments.table,
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-    storage.write_text(f"{output}.json", json.dumps(summary, indent=1) + "\n")
+    write_summary(spark, summary_path, summary)
     return summary
 
 
@@ -132,10 +142,6 @@ def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame
     largest = behind.orderBy(F.desc("lag"), "topic", "partition", "first_offset").limit(arguments.max_lookups)
     wanted = [(Partition(row["topic"], row["partition"]), row["first_offset"]) for row in largest.collect()]
     return look_up(spark, load_properties(spark, arguments.kafka_properties), wanted)
-
-
-def _write(table: DataFrame, path: str) -> None:
-    table.coalesce(1 if path.rpartition("/")[2] != "partitions" else 8).write.mode("overwrite").parquet(path)
 
 
 def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:

@@ -11,9 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-)
 
 from airflow_kafka_groups.spark.errors import JobError, first_line
 from airflow_kafka_groups.spark.kafka.offsets import Range
@@ -29,9 +26,6 @@ _PATIENCE_MS = (
 )
 _SHOWN = 10
 
-HEADERS = ArrayType(table_schema(key="string, null", value="binary, null"))
-"""The type of a record's headers."""
-
 RECORD_SCHEMA = table_schema(
     key="binary, null",
     value="binary, null",
@@ -40,7 +34,8 @@ RECORD_SCHEMA = table_schema(
     offset="int64, null",
     timestamp="timestamp, null",
     timestampType="int32, null",
-).add("headers", HEADERS)
+    headers="headers, null",
+)
 """The columns of Spark's Kafka source, with headers."""
 
 _CAUSES = (

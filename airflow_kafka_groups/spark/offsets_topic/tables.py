@@ -6,37 +6,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.frames import Transform
-from airflow_kafka_groups.spark.schemas import table_schema
-
-COMMIT_COLUMNS = (
-    *("group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata"),
-    *("committed_at", "expires_at", "recorded_at", "value_version"),
-)
-"""The newest commit of each group, topic and partition that is not deleted."""
+from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 
 _METADATA = ("group_type", "protocol_type", "protocol", "generation", "leader", "members", "state_changed_at")
-GROUP_SCHEMA = table_schema(
-    group_id="string, null",
-    group_type="string, null",
-    protocol_type="string, null",
-    protocol="string, null",
-    generation="int32, null",
-    leader="string, null",
-    members="int32, null",
-    state_changed_at="timestamp, null",
-    partitions="int64, null",
-    first_commit_at="timestamp, null",
-    last_commit_at="timestamp, null",
-    quiet_since="timestamp, null",
-)
-"""One row per group. ``group_type`` is null for a group with commits but without its own record."""
 
 
 def commits() -> Transform:
     """Keep the commits of a scan."""
 
     def keep(scanned: DataFrame) -> DataFrame:
-        return scanned.where("kind = 'commit'").select(*COMMIT_COLUMNS)
+        return scanned.where("kind = 'commit'").select(*COMMIT_SCHEMA.names)
 
     return keep
 
@@ -70,6 +49,6 @@ def groups() -> Transform:
         joined = committed.join(own, "group_id", "full_outer").withColumns(
             {"partitions": F.coalesce("partitions", F.lit(0)), "quiet_since": quiet}
         )
-        return joined.select(*(F.col(field.name).cast(field.dataType) for field in GROUP_SCHEMA))
+        return joined.select(*(F.col(field.name).cast(field.dataType) for field in COMMIT_GROUP_SCHEMA))
 
     return combine

@@ -1,9 +1,9 @@
 """The observations of a cluster's snapshots on storage: made once, by the first job that sees a snapshot.
 
-``observations/snapshot_id=<id>/`` has a snapshot's observations, and ``observation_manifests/<id>.json``, written last
-and only once, describes them. They are used only if everything matches: the format, the snapshot's manifest and the
-sizes of its files, as they were reduced, and the bytes of the observations themselves. Otherwise the snapshot is
-reduced again: observations save time and never decide alone.
+``tables/observations/snapshot_id=<id>/`` has a snapshot's observations, and ``summaries/observations/<id>.json``,
+written last and only once, describes them. They are used only if everything matches: the format, the snapshot's
+manifest and the sizes of its files, as they were reduced, and the bytes of the observations themselves. Otherwise the
+snapshot is reduced again: observations save time and never decide alone.
 
 Jobs may do so at the same time. Each writes to a folder of its own, hidden from readers of the table, and moves the
 files from there to names made of their SHA-256. So whatever a killed job leaves behind is either hidden, or what the
@@ -93,7 +93,7 @@ class ObservationStore:
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._spark = spark
         self._folder = folder
-        self._root = f"{folder}/{paths.OBSERVATIONS}"
+        self._root = f"{folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
         self._storage = Storage(spark, folder)
         if self._storage.is_local:  # a Spark job that lists files pays off only where each listing takes a while
             set_default(spark, PARALLEL_LISTING, 100_000)
@@ -131,7 +131,7 @@ class ObservationStore:
 
         :param history: the snapshots.
         """
-        names = set(self._storage.files(f"{self._folder}/{paths.OBSERVATION_MANIFESTS}"))
+        names = set(self._storage.files(f"{self._folder}/{paths.summaries(paths.TableName.OBSERVATIONS)}"))
         known = [manifest for manifest in history.read if f"{manifest.snapshot_id}.json" in names]
         texts = self._storage.read_texts([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
         sizes = self._storage.files_below(self._root) if known else {}
@@ -250,10 +250,10 @@ class ObservationStore:
                 self._storage.delete_folder(f"{self._root}/{name}")
 
     def _manifest(self, snapshot_id: str) -> str:
-        return f"{self._folder}/{paths.observation_manifest(snapshot_id)}"
+        return f"{self._folder}/{paths.summary(paths.TableName.OBSERVATIONS, snapshot_id)}"
 
     def _file(self, manifest: ObservationManifest) -> str:
-        return f"{self._folder}/{paths.observations(manifest.snapshot_id)}/{manifest.file}"
+        return f"{self._root}/{_PARTITION}={manifest.snapshot_id}/{manifest.file}"
 
 
 def _parse(text: str) -> ObservationManifest | None:

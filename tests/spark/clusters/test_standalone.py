@@ -17,7 +17,8 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.oidc import Provider
 from tests.lab.spark_cluster import SparkCluster
 from tests.spark.clusters.shipping import SECRET, Job, allowed, last_line, oidc_file, summary
-from tests.spark.histories import seen, snapshot_id
+from tests.spark.histories import seen
+from tests.spark.judged import verdict_folder
 from tests.spark.kafka import committed, write_properties
 from tests.spark.lake import CLUSTER, write_snapshot
 from tests.spark.test_archive_backlog import snapshot
@@ -43,7 +44,7 @@ def test_a_ledger_is_judged(job: Job, tmp_path: Path) -> None:
     base = ("--base", tmp_path.as_uri(), "--cluster", CLUSTER)
     said = summary(job("judge_staleness", *base, "--min-idle-seconds", "3600", options=()))
     assert (said["groups"], said["verdicts"]["stale"], said["warnings"]) == (1, 1, [])
-    table = pq.read_table(tmp_path / CLUSTER / "verdicts" / snapshot_id(1))
+    table = pq.read_table(verdict_folder(tmp_path, 1))
     assert table.column("verdict").to_pylist() == ["stale"]
 
 

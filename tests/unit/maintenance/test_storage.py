@@ -48,8 +48,6 @@ def test_every_path_of_the_contract(tmp_path: Path) -> None:
     found = [
         layout.snapshot_data(ID),
         layout.manifest(ID),
-        layout.verdicts(ID),
-        layout.verdict_summary(ID),
         layout.plan(ID),
         layout.backup_data(ID, "0a1b2c3d"),
         layout.backup_manifest(ID),
@@ -58,8 +56,6 @@ def test_every_path_of_the_contract(tmp_path: Path) -> None:
     assert [str(path).removeprefix(f"{tmp_path}/prod/") for path in found] == [
         f"data/{ID}",
         f"manifests/{ID}.json",
-        f"verdicts/{ID}",
-        f"verdicts/{ID}.json",
         f"plans/{ID}.json",
         f"backups/{ID}-0a1b2c3d.parquet",
         f"backups/{ID}.json",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
@@ -98,10 +99,11 @@ def judge(storage: Path, snapshot_id: str, stale: Collection[str], cluster: str 
             }
         )
     summary = {"groups": len(rows), "policy": {"max_gap_seconds": 172_800.0}}
-    folder = layout.root / "verdicts" / snapshot_id
+    path, folder = (layout.root / place for place in verdict_places(snapshot_id)[0])
     folder.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), str(folder / "part-0.parquet"))
-    (layout.root / "verdicts" / f"{snapshot_id}.json").write_bytes(json.dumps(summary).encode())
+    path.write_bytes(json.dumps(summary).encode())
 
 
 def plan(storage: Path, **arguments: Any) -> dict[str, Any]:

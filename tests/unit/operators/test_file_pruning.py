@@ -23,7 +23,7 @@ from tests.fakes.refusing_path import RefusingPath
 from tests.unit.made_once import made_once
 from tests.unit.operators import scene
 
-SNAPSHOT_FOLDERS = ("manifests", "data", "members", "subscriptions", "verdicts")
+SNAPSHOT_FOLDERS = ("manifests", "data", "members", "subscriptions", "tables", "summaries")
 SETS = {"snapshot": 3, "cleanup": 3, "change": 0, "listing": 0}
 
 
@@ -107,15 +107,19 @@ def test_observations_go_with_their_snapshot(years: tuple[Path, list[set[str]]])
     for snapshot in snapshots:
         manifest = {"format": 1, "snapshot_id": snapshot, "cluster": scene.CLUSTER}
         for path, content in (
-            (root / "observation_manifests" / f"{snapshot}.json", json.dumps(manifest)),
-            (root / "observations" / f"snapshot_id={snapshot}" / "part-0a1b2c3d.parquet", "rows"),
+            (root / "summaries" / "observations" / f"{snapshot}.json", json.dumps(manifest)),
+            (root / "tables" / "observations" / f"snapshot_id={snapshot}" / "part-0a1b2c3d.parquet", "rows"),
+            (root / "verdicts" / f"{snapshot}.json", "{}"),  # of an earlier version
+            (root / "verdicts" / snapshot / "part-0a1b2c3d.parquet", "rows"),
         ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
     found = prune(storage)
     assert (found["removed"]["snapshot"], found["foreign"]) == (2, {})
-    assert [path.stem for path in (root / "observation_manifests").iterdir()] == snapshots[2:]
-    assert [path.name for path in (root / "observations").iterdir()] == [f"snapshot_id={snapshots[2]}"]
+    for table in ("observations", "verdicts"):
+        assert [path.stem for path in (root / "summaries" / table).iterdir()] == snapshots[2:]
+        assert [path.name for path in (root / "tables" / table).iterdir()] == [f"snapshot_id={snapshots[2]}"]
+    assert sorted(path.name for path in (root / "verdicts").iterdir()) == [snapshots[2], f"{snapshots[2]}.json"]
 
 
 def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) -> None:
@@ -131,8 +135,9 @@ def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) 
         ("verdicts/{snapshot}/part-0.csv", "mine"),
         ("manifests/{snapshot}.json", '{"format": 1, "snapshot_id": "another", "cluster": "prod"}'),
         ("manifests/{snapshot}.json", "not json"),
-        ("observations/snapshot_id={snapshot}/notes.txt", "mine"),
-        ("observation_manifests/{snapshot}.json", '{"format": 99}'),
+        ("tables/observations/snapshot_id={snapshot}/notes.txt", "mine"),
+        ("tables/verdicts/snapshot_id={snapshot}/part-0.csv", "mine"),
+        ("summaries/observations/{snapshot}.json", '{"format": 99}'),
         ("plans/{plan}.json", '{"format": 1, "plan_id": "{plan}", "cluster": "another"}'),
         ("backups/{plan}.json", '{"format": 99}'),
         ("reports/{plan}.html", "<html>of my own</html>"),

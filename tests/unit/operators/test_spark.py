@@ -306,6 +306,13 @@ def test_the_file_goes_when_the_job_fails(spark_hook: type[FakeSparkHook], monke
     assert (submitted.application, submitted.path.exists()) == ("/my/job.py", False)
 
 
+def test_the_table_of_a_job_is_its_argument(spark_hook: type[FakeSparkHook]) -> None:
+    for table in ("lake.kafka.verdicts", ""):
+        KafkaSparkSubmitOperator(task_id="t", application="lag_report", kafka="off", table=table).execute({})
+    given = [submitted.arguments["application_args"] for submitted in spark_hook.made]
+    assert given == [["lag_report", "--table", "lake.kafka.verdicts"], ["lag_report"]]
+
+
 @pytest.mark.parametrize("by_connection", [True, False])
 def test_a_driver_elsewhere_gets_the_file_shipped(
     spark_hook: type[FakeSparkHook], monkeypatch: pytest.MonkeyPatch, by_connection: bool

@@ -1,0 +1,127 @@
+"""A job's rows in a table of the session's catalogue (``--table catalog.database.name``), whatever its format.
+
+The table has the job's columns and two more: whose rows they are, and which snapshot, run or archive they are of. It is
+partitioned by both. A run replaces its own partitions and no others, so a run that is repeated doubles nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.session import settings_of
+
+OPTION = "--table"
+_NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
+_FORMAT = "kafka_groups.format"
+_DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+
+
+def add_table(parser: argparse.ArgumentParser, what: str, option: str = OPTION) -> None:
+    """Add an option that names a table.
+
+    :param parser: the job's parser.
+    :param what: the rows.
+    :param option: the option. Default ``--table``.
+    """
+    parser.add_argument(
+        option, type=_name, metavar="NAME", help=f"also write {what} to this table of the session's catalogue"
+    )
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the name of a table: give [catalog.][database.]name, of letters, digits, '_' and '-'"
+        )
+    return text
+
+
+class CatalogueTable:
+    """A table of the session's catalogue, created if it does not exist.
+
+    :param spark: the session.
+    :param name: its name.
+    :param columns: the columns of the job's rows.
+    :param keys: the columns that name whose rows they are, and which ones.
+    :param option: the option that named it, for messages.
+
+    Raises ``ArgumentError`` if the table cannot be created, has other columns, or is of another version.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        columns: StructType,
+        keys: tuple[str, str] = ("cluster", "snapshot_id"),
+        option: str = OPTION,
+    ) -> None:
+        self.name, self._spark, self._keys = name, spark, keys
+        self._quoted = ".".join(f"`{part}`" for part in name.split("."))
+        fields = [*(StructField(key, StringType()) for key in keys), *columns]
+        wanted = {field.name: field.dataType.simpleString() for field in fields}
+        described = ", ".join(f"`{column}` {kind}" for column, kind in wanted.items())
+        try:
+            spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {self._quoted} ({described}) PARTITIONED BY ({', '.join(keys)}) "
+                f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"
+            )
+            spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
+            schema = spark.table(self._quoted).schema
+            properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
+        except SPARK_ERRORS as exc:
+            remedy = f"it cannot be created or read ({first_line(exc)}). Create its database, or name another catalogue"
+            raise ArgumentError(option, name, remedy) from exc
+        found = {field.name: field.dataType.simpleString() for field in schema}
+        version = {row["key"]: row["value"] for row in properties}.get(_FORMAT, str(TABLE_FORMAT))
+        if version != str(TABLE_FORMAT):
+            remedy = f"its columns are of version {version}, and this job writes {TABLE_FORMAT}. Name another table"
+            raise ArgumentError(option, name, remedy)
+        if found != wanted:
+            column = min(found.items() ^ wanted.items())[0]
+            remedy = f"its column {column} is {found.get(column, 'missing')}, not {wanted.get(column, 'of this job')}"
+            raise ArgumentError(option, name, f"{remedy}. Change it, or name a table that the job may create")
+        self._columns = schema.names
+
+    def counts(self, owner: str) -> dict[str, int]:
+        """Return the numbers of rows of an owner by the second key.
+
+        :param owner: the value of the first key.
+        """
+        first, second = self._keys
+        rows = self._spark.table(self._quoted).where(F.col(first) == owner).groupBy(second).count()
+        return {row[second]: row["count"] for row in rows.collect()}
+
+    def replace(self, owner: str, rows: DataFrame, expected: Mapping[str, int]) -> None:
+        """Replace partitions, and verify the numbers of their rows.
+
+        :param owner: the value of the first key.
+        :param rows: rows of all partitions to replace; with one partition, they need not have the second key.
+        :param expected: the number of rows by the second key.
+
+        Raises ``JobError`` if the table cannot be written, or has another number of rows afterwards.
+        """
+        first, second = self._keys
+        keyed = rows.withColumn(first, F.lit(owner))
+        if len(expected) == 1:
+            keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
+        try:
+            with settings_of(self._spark, _DYNAMIC):
+                keyed.select(*self._columns).write.insertInto(self._quoted, overwrite=True)
+            found = self.counts(owner)
+        except SPARK_ERRORS as exc:
+            raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
+        for partition, count in expected.items():
+            if found.get(partition, 0) != count:
+                raise JobError(
+                    f"the table {self.name} has {found.get(partition, 0)} rows where {second} is {partition}, and "
+                    f"{count} were written: another program writes there. Run the job again"
+                )

@@ -1,0 +1,100 @@
+"""Many clusters in one run: a cluster that fails is named, and holds no other up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.storage import Storage
+
+ALL = "*"
+"""All clusters of a base folder."""
+
+PLACEHOLDER = "{cluster}"
+"""What a path has in the place of the cluster's name."""
+
+_SHOWN = ("snapshot_id", "groups", "verdicts", "lag", "warnings", "seconds")
+_logger = PySparkLogger.getLogger(__name__)
+
+
+def is_one(asked: Sequence[str]) -> bool:
+    """Return whether one cluster is asked for, by its name."""
+    return len(asked) == 1 and asked[0] != ALL
+
+
+def check_clusters(
+    asked: Sequence[str], *, of_one: Mapping[str, str | None], of_each: Mapping[str, str | None]
+) -> None:
+    """Check the names of clusters, and other arguments that depend on how many they are.
+
+    :param asked: names, or ``ALL``.
+    :param of_one: arguments for one cluster only, by option.
+    :param of_each: paths that differ from cluster to cluster, by option.
+
+    Raises ``ArgumentError``.
+    """
+    for name in asked:
+        if name != ALL and not ids.is_cluster_name(name):
+            raise ArgumentError("--cluster", name, ids.CLUSTER_NAME_RULE)
+    if is_one(asked):
+        return
+    for option, value in of_one.items():
+        if value is not None:
+            raise ArgumentError(option, value, "leave it out with several clusters")
+    for option, value in of_each.items():
+        if value is not None and PLACEHOLDER not in value:
+            raise ArgumentError(option, value, f"write {PLACEHOLDER} where the path has the cluster's name")
+
+
+def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[str]:
+    """Return the clusters that are asked for, each once.
+
+    :param spark: the session.
+    :param base: folder with one folder for each cluster.
+    :param asked: names, or ``ALL`` for every folder that has manifests of snapshots.
+
+    Raises ``ArgumentError`` if there is none.
+    """
+    if ALL not in asked:
+        return list(dict.fromkeys(asked))
+    storage = Storage(spark, base)
+    names = filter(ids.is_cluster_name, storage.folders(base))
+    found = [name for name in names if storage.exists(f"{base}/{name}/{paths.MANIFESTS}")]
+    if not found:
+        raise ArgumentError("--cluster", ALL, f"{base} has no folder with snapshots: check --base")
+    return list(dict.fromkeys([*found, *(name for name in asked if name != ALL)]))
+
+
+def judge_fleet(
+    spark: SparkSession, base: str, asked: Sequence[str], judge: Callable[[str], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Judge one cluster after the other; return their numbers, the sums, and why clusters failed.
+
+    :param spark: the session.
+    :param base: folder with one folder for each cluster.
+    :param asked: the clusters.
+    :param judge: judges one and returns its summary.
+    """
+    judged: dict[str, Mapping[str, Any]] = {}
+    failed: dict[str, str] = {}
+    for cluster in clusters_in(spark, base, asked):
+        try:
+            judged[cluster] = judge(cluster)
+        except Exception as exc:  # noqa: BLE001  # whatever it is, the others are judged
+            failed[cluster] = str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
+            _logger.warning(f"cluster {cluster} failed: {failed[cluster]}")
+    verdicts: Counter[str] = Counter()
+    for summary in judged.values():
+        verdicts.update(summary["verdicts"])
+    return {
+        "clusters": {name: {key: each[key] for key in _SHOWN} for name, each in judged.items()},
+        "failed": failed,
+        **{key: sum(each[key] for each in judged.values()) for key in ("groups", "lag")},
+        "verdicts": dict(verdicts),
+    }

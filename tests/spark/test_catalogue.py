@@ -1,0 +1,193 @@
+"""Tables of the session's catalogue: each output, once for each snapshot or run, however often a job runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from airflow_kafka_groups.spark.schemas import table_schema
+from tests.lab.groups import commit_offsets
+from tests.spark.histories import seen, snapshot_id
+from tests.spark.judged import judge, verdict_summary, write_hour
+from tests.spark.kafka import fill, write_properties
+from tests.spark.lake import CLUSTER, write_snapshot
+from tests.spark.test_archive_backlog import snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+SCHEMA = table_schema(group_id="string", lag="int64, null")
+
+
+@pytest.fixture
+def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    spark.sql(f"CREATE DATABASE akg LOCATION '{tmp_path.as_uri()}/warehouse'")
+    yield "spark_catalog.akg"
+    spark.sql("DROP DATABASE akg CASCADE")
+
+
+def counts(spark: SparkSession, table: str, by: str) -> dict[str, int]:
+    return {row[by]: row["count"] for row in spark.table(table).groupBy(by).count().collect()}
+
+
+def rows_of(spark: SparkSession, *rows: tuple[Any, ...]) -> Any:
+    return spark.createDataFrame(list(rows), SCHEMA)
+
+
+def test_a_partition_is_replaced_and_the_others_stay(spark: SparkSession, database: str) -> None:
+    table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+    table.replace("c", rows_of(spark, ("a", 1), ("b", 2)), {"s1": 2})
+    table.replace("c", rows_of(spark, ("a", 3)), {"s2": 1})
+    table.replace("d", rows_of(spark, ("z", 9)), {"s1": 1})
+    again = CatalogueTable(spark, f"{database}.lags", SCHEMA)  # as another process finds it
+    again.replace("c", rows_of(spark, ("a", 5), ("b", None)), {"s1": 2})
+    found = spark.table("akg.lags").orderBy("cluster", "snapshot_id", "group_id").collect()
+    assert [tuple(row[name] for name in ("cluster", "snapshot_id", "group_id", "lag")) for row in found] == [
+        ("c", "s1", "a", 5),
+        ("c", "s1", "b", None),
+        ("c", "s2", "a", 3),
+        ("d", "s1", "z", 9),
+    ]
+    assert (again.counts("c"), again.counts("nobody")) == ({"s1": 2, "s2": 1}, {})
+    assert str(spark.conf.get("spark.sql.sources.partitionOverwriteMode")).lower() == "static", "as it was"
+
+
+@pytest.mark.safety
+def test_a_table_with_other_rows_than_were_written_fails_the_job(spark: SparkSession, database: str) -> None:
+    table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+    with pytest.raises(JobError, match="has 1 rows where snapshot_id is s1, and 2 were written"):
+        table.replace("c", rows_of(spark, ("a", 1)), {"s1": 2})
+
+
+def test_a_table_that_is_not_the_jobs_is_refused(spark: SparkSession, database: str) -> None:
+    spark.sql("CREATE TABLE akg.other (group_id STRING, lag INT, cluster STRING, snapshot_id STRING) USING parquet")
+    with pytest.raises(ArgumentError, match=r"--table \(got 'akg.other'\): its column lag is int, not bigint"):
+        CatalogueTable(spark, "akg.other", SCHEMA)
+    spark.sql("CREATE TABLE akg.short (cluster STRING, snapshot_id STRING, lag BIGINT) USING parquet")
+    with pytest.raises(ArgumentError, match="its column group_id is missing, not string"):
+        CatalogueTable(spark, "akg.short", SCHEMA)
+    with pytest.raises(ArgumentError, match=r"it cannot be created or read .*Create its database"):
+        CatalogueTable(spark, "nowhere.lags", SCHEMA)
+    CatalogueTable(spark, "akg.newer", SCHEMA)
+    spark.sql(f"ALTER TABLE akg.newer SET TBLPROPERTIES ('kafka_groups.format' = '{TABLE_FORMAT + 1}')")
+    with pytest.raises(ArgumentError, match=f"of version {TABLE_FORMAT + 1}, and this job writes {TABLE_FORMAT}"):
+        CatalogueTable(spark, "akg.newer", SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a;DROP TABLE b", "a.`b`", "a.b.c.d.e", ".a", "a."])
+def test_a_name_that_is_none_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        lag_report.parse_arguments(["--base", "/b", "--cluster", "c", "--table", name])
+    assert "is not the name of a table" in capsys.readouterr().err
+
+
+def test_verdicts_and_observations_of_each_snapshot_are_there_once(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    tables = ("--table", f"{database}.verdicts", "--observations-table", f"{database}.observations")
+    for number in range(3):
+        write_hour(tmp_path, number)
+    judge(spark, tmp_path)  # before anybody asked for tables
+    summary = judge(spark, tmp_path, *tables)
+    assert summary["tables"] == [f"{database}.verdicts", f"{database}.observations"]
+    assert counts(spark, "akg.verdicts", "snapshot_id") == {snapshot_id(2): 3}
+    every = {snapshot_id(0): 2, snapshot_id(1): 2, snapshot_id(2): 3}
+    assert counts(spark, "akg.observations", "snapshot_id") == every
+    write_hour(tmp_path, 3)
+    for _ in range(2):
+        judge(spark, tmp_path, *tables, "--min-idle-seconds", "1")
+    assert counts(spark, "akg.verdicts", "snapshot_id") == {snapshot_id(2): 3, snapshot_id(3): 3}
+    assert counts(spark, "akg.observations", "snapshot_id") == every | {snapshot_id(3): 3}
+    stale = spark.sql(
+        f"SELECT count(*) FROM akg.verdicts WHERE verdict = 'stale' AND snapshot_id = '{snapshot_id(3)}'"
+    ).collect()[0][0]
+    assert stale == judge(spark, tmp_path, "--min-idle-seconds", "1")["verdicts"]["stale"] > 0
+
+
+@pytest.mark.safety
+def test_what_a_killed_run_left_out_is_added_by_the_next(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    table = ("--observations-table", f"{database}.observations")
+    for number in range(2):
+        write_hour(tmp_path, number)
+    judge(spark, tmp_path, *table)
+    (partition,) = (tmp_path / "warehouse" / "observations").glob(f"**/snapshot_id={snapshot_id(0)}")
+    for file in partition.glob("*.parquet"):
+        file.unlink()
+    spark.catalog.refreshTable("akg.observations")
+    assert counts(spark, "akg.observations", "snapshot_id") == {snapshot_id(1): 2}
+    judge(spark, tmp_path, *table)
+    assert counts(spark, "akg.observations", "snapshot_id") == {snapshot_id(0): 2, snapshot_id(1): 2}
+
+
+@pytest.mark.safety
+def test_verdicts_without_their_table_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    write_hour(tmp_path, 0)
+    judge(spark, tmp_path)
+    before = verdict_summary(tmp_path, 0).read_text()
+    with pytest.raises(ArgumentError, match="--table"):
+        judge(spark, tmp_path, "--table", "nowhere.verdicts")
+    assert verdict_summary(tmp_path, 0).read_text() == before, "a wrong argument touches nothing"
+
+
+def test_lag_is_there_once(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    for number in range(2):
+        write_snapshot(tmp_path, number, [*seen(number, group="a"), *seen(number, group="b")])
+    for number in (0, 1, 1):
+        given = ["--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--table", f"{database}.lag"]
+        lag_report.run(spark, lag_report.parse_arguments([*given, "--snapshot-id", snapshot_id(number)]))
+    assert counts(spark, "akg.lag", "snapshot_id") == {snapshot_id(0): 2, snapshot_id(1): 2}
+    assert [row["lag"] for row in spark.sql("SELECT sum(lag) AS lag FROM akg.lag GROUP BY snapshot_id").collect()] == [
+        180,
+        180,
+    ]
+
+
+def test_the_commits_of_each_run_are_there_once(spark: SparkSession, kafka: str, database: str, tmp_path: Path) -> None:
+    fill(kafka, {("ct-t", 0): 1})
+    commit_offsets(kafka, {"ct-g": {("ct-t", 0): 1}})
+    given = ["--kafka-properties", str(write_properties(tmp_path, kafka)), "--output", f"{tmp_path.as_uri()}/out"]
+    given += ["--table", f"{database}.commits", "--groups-table", f"{database}.groups"]
+
+    def read(*more: str) -> dict[str, Any]:
+        return commit_history.run(spark, commit_history.parse_arguments([*given, *more]))
+
+    read("--run-id", "one")
+    again, other = read("--run-id", "one"), read()
+    assert counts(spark, "akg.commits", "run_id") == {"one": again["commits"], other["run_id"]: other["commits"]}
+    assert counts(spark, "akg.groups", "run_id") == {"one": again["groups"], other["run_id"]: other["groups"]}
+    files = spark.read.parquet(f"{tmp_path.as_uri()}/out/commits")
+    assert {row["run_id"] for row in files.select("run_id").distinct().collect()} == {other["run_id"]}
+    (mine,) = spark.table("akg.commits").where("run_id = 'one' AND group_id = 'ct-g'").collect()
+    assert (mine["topic"], mine["committed_offset"], mine["kafka_cluster_id"]) == (
+        *("ct-t", 1),
+        other["kafka_cluster_id"],
+    )
+
+
+def test_an_archive_is_there_once(spark: SparkSession, kafka: str, database: str, tmp_path: Path) -> None:
+    fill(kafka, {("ca-t", 0): 3})
+    commit_offsets(kafka, {"ca-g": {("ca-t", 0): 1}})
+    taken = snapshot(kafka, tmp_path, "ca-g")
+    given = ["--kafka-properties", str(write_properties(tmp_path, kafka)), "--base", tmp_path.as_uri()]
+    given += ["--cluster", "c", "--group", "ca-g", "--table", f"{database}.archives"]
+    archive_backlog.run(spark, archive_backlog.parse_arguments(given))
+    shutil.rmtree(tmp_path / "c" / "summaries" / "archives")  # as if it had been killed before its end
+    archive_backlog.run(spark, archive_backlog.parse_arguments(given))
+    name = archive_backlog.archive_name(taken, ["ca-g"])
+    assert counts(spark, "akg.archives", "archive_id") == {name: 2}
+    assert sorted(bytes(row["value"]) for row in spark.table("akg.archives").collect()) == [b"ca-t-0-1", b"ca-t-0-2"]
+
+
+def test_every_job_names_its_tables_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for job in (archive_backlog, commit_history, judge_staleness, lag_report):
+        with pytest.raises(SystemExit):
+            job.parse_arguments(["--help"])
+        assert "--table NAME" in capsys.readouterr().out

@@ -1,0 +1,125 @@
+"""Many clusters in one run: each is judged as if it were alone, and one that fails is named and holds no other up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import ArgumentError, SnapshotError
+from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
+from airflow_kafka_groups.spark.ledger.fleet import clusters_in, judge_fleet
+from airflow_kafka_groups.spark.program import PARTLY_FAILED
+from tests.spark.histories import HOUR, seen, snapshot_id
+from tests.spark.lake import CLUSTER, write_snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def write_cluster(base: Path, name: str, *groups: str, **manifest: Any) -> None:
+    """Write two snapshots of a cluster, in which the groups stand still."""
+    for number in (0, 1):
+        rows = [row | {"cluster": name} for group in groups for row in seen(number, group=group)]
+        write_snapshot(base / "made", number, rows, **({"cluster": name} | manifest))
+    shutil.move(base / "made" / CLUSTER, base / name)
+    shutil.rmtree(base / "made")
+
+
+def given(base: Path, *clusters: str) -> list[str]:
+    named = [word for cluster in clusters for word in ("--cluster", cluster)]
+    return ["--base", base.as_uri(), *named, "--min-idle-seconds", str(HOUR)]
+
+
+@pytest.mark.safety
+def test_a_cluster_that_fails_is_named_and_the_others_are_judged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
+    write_cluster(tmp_path, "a", "x")
+    write_cluster(tmp_path, "b", "x", complete=False)
+    write_cluster(tmp_path, "d", "x", "y")
+    (tmp_path / "_journal").mkdir()
+    (tmp_path / "notes").mkdir()
+    assert main(given(tmp_path, "*")) == PARTLY_FAILED
+    said = capsys.readouterr()
+    summary = json.loads(said.out.splitlines()[-1])
+    assert {name: each["verdicts"]["stale"] for name, each in summary["clusters"].items()} == {"a": 1, "d": 2}
+    assert list(summary["failed"]) == ["b"]
+    assert "is not complete" in summary["failed"]["b"]
+    assert (summary["groups"], summary["verdicts"]["stale"], summary["lag"]) == (3, 3, 270)
+    assert said.err.splitlines()[-1] == "judge_staleness: error: failed for b: see above"
+    for name, groups in (("a", 1), ("d", 2)):
+        folder = tmp_path / name / "tables" / "verdicts" / f"snapshot_id={snapshot_id(1)}"
+        assert pq.read_table(folder).num_rows == groups
+        own = json.loads((tmp_path / name / "summaries" / "verdicts" / f"{snapshot_id(1)}.json").read_text())
+        assert (own["cluster"], own["groups"]) == (name, groups)
+    assert not (tmp_path / "b" / "summaries" / "verdicts").exists()
+
+
+def test_named_clusters_go_into_one_table(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("a", "b", "d"):
+        write_cluster(tmp_path, name, "x")
+    spark.sql(f"CREATE DATABASE fleet LOCATION '{tmp_path.as_uri()}/warehouse'")
+    try:
+        arguments = [*given(tmp_path, "d", "a", "a"), "--table", "fleet.verdicts"]
+        found = [run(spark, parse_arguments(arguments)) for _ in range(2)]
+        assert [(list(each["clusters"]), each["failed"]) for each in found] == [(["d", "a"], {})] * 2
+        rows = spark.table("fleet.verdicts").collect()
+        assert sorted((row["cluster"], row["group_id"]) for row in rows) == [("a", "x"), ("d", "x")]
+    finally:
+        spark.sql("DROP DATABASE fleet CASCADE")
+
+
+def test_each_cluster_has_its_own_commits(spark: SparkSession, tmp_path: Path) -> None:
+    write_cluster(tmp_path, "a", "x")
+    write_cluster(tmp_path, "b", "x")
+    last = spark.createDataFrame([("x", None)], "group_id string, last_commit_at timestamp")
+    last.write.parquet(f"{tmp_path}/a-commits/groups")
+    (tmp_path / "a-commits" / "summary.json").write_text(json.dumps({"kafka_cluster_id": "kafka-1"}))
+    arguments = [*given(tmp_path, "a", "b"), "--commit-history", f"{tmp_path.as_uri()}/{{cluster}}-commits"]
+    summary = run(spark, parse_arguments(arguments))
+    assert (list(summary["clusters"]), list(summary["failed"])) == (["a"], ["b"])
+    assert "b-commits has no summary of commit_history" in summary["failed"]["b"]
+
+
+def test_an_error_that_nobody_foresaw_holds_no_other_up(spark: SparkSession, tmp_path: Path) -> None:
+    def judge(cluster: str) -> dict[str, Any]:
+        if cluster == "a":
+            raise RuntimeError("out of luck")
+        return {"snapshot_id": "s", "groups": 1, "verdicts": {"stale": 1}, "lag": 2, "warnings": [], "seconds": 0.1}
+
+    found = judge_fleet(spark, tmp_path.as_uri(), ["a", "b"], judge)
+    assert found["failed"] == {"a": "RuntimeError: out of luck"}
+    assert (list(found["clusters"]), found["groups"]) == (["b"], 1)
+
+
+def test_a_folder_without_clusters_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(ArgumentError, match=r"--cluster \(got '\*'\): .* has no folder with snapshots"):
+        clusters_in(spark, tmp_path.as_uri(), ["*"])
+    with pytest.raises(SnapshotError):
+        run(spark, parse_arguments(given(tmp_path, "notes")))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--cluster", "b", "--output", "/o"], "--output (got '/o'): leave it out with several clusters"),
+        (["--cluster", "*", "--summary", "/o"], "--summary (got '/o'): leave it out with several clusters"),
+        (["--cluster", "b", "--snapshot-id", snapshot_id(0)], "leave it out with several clusters"),
+        (["--cluster", "b", "--kafka-properties", "/p"], "write {cluster} where the path has the cluster's name"),
+        (["--cluster", "b", "--commit-history", "/p"], "write {cluster} where the path has the cluster's name"),
+        (["--cluster", "../b"], "--cluster (got '../b'): use 1 to 100 letters"),
+    ],
+)
+def test_what_makes_sense_for_one_cluster_only_is_refused(
+    more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments([*given(tmp_path, "a"), *more])
+    assert said in capsys.readouterr().err
