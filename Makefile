@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn mutants
+.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -85,6 +85,15 @@ test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and pars
 
 test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster mode (66 MB of downloads, 3 minutes)
 	@$(BIN)/python -m pytest tests/spark/clusters/yarn.py
+
+build/spark-4.1/.installed: $(STAMP)
+	@echo "Setting up build/spark-4.1 …"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/spark-4.1
+	@$(BIN)/uv pip install --quiet --python build/spark-4.1/bin/python "pyspark==4.1.4"
+	@touch $@
+
+test-lakes: build/spark-4.1/.installed ## Write the Spark jobs' tables to Delta (Spark 4.2) and Iceberg (Spark 4.1)
+	@$(BIN)/python -m pytest -n 0 tests/spark/clusters/lakes.py
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit

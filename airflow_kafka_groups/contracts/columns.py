@@ -248,3 +248,6 @@ ARCHIVE_COLUMNS = columns(
     }
 )
 """One row for each group and each record that it had not read."""
+
+ROLL_UP_COLUMNS = columns({"snapshot_id": "string", "verdict": "string", "groups": "int64", "lag": "int64"})
+"""One row for each verdict of the last judgement of a day."""

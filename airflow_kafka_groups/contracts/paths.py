@@ -89,6 +89,11 @@ def subscriptions(snapshot_id: str) -> str:
     return f"{SUBSCRIPTIONS}/{snapshot_id}.parquet"
 
 
+def verdict_summary_folders() -> tuple[str, str]:
+    """Return where summaries of verdicts are: as they are written, and as earlier versions did."""
+    return summaries(TableName.VERDICTS), VERDICTS
+
+
 def verdict_places(snapshot_id: str) -> tuple[tuple[str, str], ...]:
     """Return the summary and the folder of a snapshot's verdicts: as they are written, and as earlier versions did."""
     name = TableName.VERDICTS

@@ -21,6 +21,7 @@ JOBS = {
     "commit_history": "find the last commit of each group in __consumer_offsets",
     "process_group_backlog": "process exactly the unread records of a group, then commit",
     "archive_backlog": "archive unread records of groups to be deleted",
+    "roll_up": "roll up the verdicts of all clusters by day",
     "lag_report": "report how far groups lag, in messages and seconds",
 }
 

@@ -22,6 +22,15 @@ COMMONS_POOL_VERSION = "2.13.1"
 # interface has not changed since Spark 4.0.
 TOKEN_PROVIDER_VERSIONS = (SPARK_VERSION, "4.0.0")
 
+LAKES = {
+    "delta": (
+        Artifact("io.delta", "delta-spark_4.2_2.13", "4.4.0", alone=True),
+        Artifact("io.delta", "delta-storage", "4.4.0", alone=True),
+    ),
+    "iceberg": (Artifact("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0", alone=True),),
+}
+"""Table formats: Delta for the Spark that is tested, Iceberg for the newest Spark that it has a runtime for."""
+
 JARS = REPOSITORY / "build" / "spark-jars"
 _HOME = REPOSITORY / "build" / "spark-maven"
 _SPARK = "org.apache.spark"
@@ -46,8 +55,18 @@ def connector_jars() -> list[Path]:
     raise failed or LabError("No version of the token provider is given.")
 
 
+def lake_jars(name: str) -> list[Path]:
+    """Return the jars of a table format, ``delta`` or ``iceberg``, fetching them first when they are not all there.
+
+    Raises LabError as ``connector_jars`` does.
+    """
+    home = REPOSITORY / "build" / f"spark-{name}"
+    pom = render_pom(LAKES[name])
+    return _jars(Download(what=name, pom=pom, libs=home / "jars", home=home, proof=f"{name}-spark-*.jar"))
+
+
 def _jars(download: Download) -> list[Path]:
-    return sorted(download.libs.glob("*.jar"))
+    return sorted(download.fetch().glob("*.jar"))
 
 
 def _download(token_provider_version: str) -> Download:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError, SnapshotError
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
-from airflow_kafka_groups.spark.ledger.fleet import clusters_in, judge_fleet
+from airflow_kafka_groups.spark.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
 from tests.spark.histories import HOUR, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
@@ -93,9 +93,9 @@ def test_an_error_that_nobody_foresaw_holds_no_other_up(spark: SparkSession, tmp
             raise RuntimeError("out of luck")
         return {"snapshot_id": "s", "groups": 1, "verdicts": {"stale": 1}, "lag": 2, "warnings": [], "seconds": 0.1}
 
-    found = judge_fleet(spark, tmp_path.as_uri(), ["a", "b"], judge)
-    assert found["failed"] == {"a": "RuntimeError: out of luck"}
-    assert (list(found["clusters"]), found["groups"]) == (["b"], 1)
+    done, failed = of_each_cluster(spark, tmp_path.as_uri(), ["a", "b"], judge)
+    assert failed == {"a": "RuntimeError: out of luck"}
+    assert (list(done), fleet_summary(done, failed)["groups"]) == (["b"], 1)
 
 
 def test_a_folder_without_clusters_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.contracts.ids import is_id
-from airflow_kafka_groups.contracts.paths import VERDICTS
+from airflow_kafka_groups.contracts.paths import verdict_summary_folders
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_names
@@ -86,11 +86,11 @@ def metrics_of_snapshot(
 
 
 def _newest_judged(layout: Layout) -> str:
-    folder = layout.root / VERDICTS
-    names = (name.removesuffix(".json") for name in list_names(folder) if name.endswith(".json"))
+    folders = [layout.root / folder for folder in verdict_summary_folders()]
+    names = (name.removesuffix(".json") for folder in folders for name in list_names(folder) if name.endswith(".json"))
     newest = max(filter(is_id, names), default=None)
     if newest is None:
-        raise SnapshotError(f"no snapshot is judged: there is no summary in {folder}. Run judge_staleness first")
+        raise SnapshotError(f"no snapshot is judged: there is no summary in {folders[0]}. Run judge_staleness first")
     return newest
 
 

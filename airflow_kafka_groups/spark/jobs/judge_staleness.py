@@ -28,7 +28,14 @@ from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.properties import OPTION
 from airflow_kafka_groups.spark.ledger.catalogue import OPTION as OPTION_TABLE
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
-from airflow_kafka_groups.spark.ledger.fleet import ALL, PLACEHOLDER, check_clusters, is_one, judge_fleet
+from airflow_kafka_groups.spark.ledger.fleet import (
+    ALL,
+    PLACEHOLDER,
+    check_clusters,
+    fleet_summary,
+    is_one,
+    of_each_cluster,
+)
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.offsets_topic.last_commits import (
     LastCommits,
@@ -144,8 +151,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
         if is_one(arguments.cluster):
             return judge_cluster(arguments.cluster[0])
-        each = judge_fleet(spark, arguments.base, arguments.cluster, judge_cluster)
-    return {"job": JOB, **each, "warnings": warnings, "seconds": round(time.monotonic() - started, 1)}
+        judged, failed = of_each_cluster(spark, arguments.base, arguments.cluster, judge_cluster)
+    return {
+        "job": JOB,
+        **fleet_summary(judged, failed),
+        "warnings": warnings,
+        "seconds": round(time.monotonic() - started, 1),
+    }
 
 
 def _judge_cluster(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -19,6 +19,7 @@ ALL = "*"
 PLACEHOLDER = "{cluster}"
 """What a path has in the place of the cluster's name."""
 
+T = TypeVar("T")
 _SHOWN = ("snapshot_id", "groups", "verdicts", "lag", "warnings", "seconds")
 _logger = PySparkLogger.getLogger(__name__)
 
@@ -71,24 +72,33 @@ def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[st
     return list(dict.fromkeys([*found, *(name for name in asked if name != ALL)]))
 
 
-def judge_fleet(
-    spark: SparkSession, base: str, asked: Sequence[str], judge: Callable[[str], Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Judge one cluster after the other; return their numbers, the sums, and why clusters failed.
+def of_each_cluster(
+    spark: SparkSession, base: str, asked: Sequence[str], work: Callable[[str], T]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Do something for one cluster after the other; return the results, and why clusters failed.
 
     :param spark: the session.
     :param base: folder with one folder for each cluster.
     :param asked: the clusters.
-    :param judge: judges one and returns its summary.
+    :param work: gets the name of a cluster.
     """
-    judged: dict[str, Mapping[str, Any]] = {}
+    done: dict[str, T] = {}
     failed: dict[str, str] = {}
     for cluster in clusters_in(spark, base, asked):
         try:
-            judged[cluster] = judge(cluster)
-        except Exception as exc:  # noqa: BLE001  # whatever it is, the others are judged
+            done[cluster] = work(cluster)
+        except Exception as exc:  # noqa: BLE001  # whatever it is, it holds no other up
             failed[cluster] = str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
             _logger.warning(f"cluster {cluster} failed: {failed[cluster]}")
+    return done, failed
+
+
+def fleet_summary(judged: Mapping[str, Mapping[str, Any]], failed: Mapping[str, str]) -> dict[str, Any]:
+    """Return the numbers of each cluster, and their sums.
+
+    :param judged: the summary of each cluster.
+    :param failed: why clusters failed.
+    """
     verdicts: Counter[str] = Counter()
     for summary in judged.values():
         verdicts.update(summary["verdicts"])

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
+from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.metrics.group_metrics import (
     GroupMetrics,
@@ -109,14 +110,17 @@ def test_the_newest_judged_snapshot_counts_whatever_was_taken_after_it(tmp_path:
         metrics_of_snapshot(layout, None, GroupFilter(), 5)
     older, newer = "20260101T000000Z-00000000", "20260102T000000Z-00000000"
     for snapshot_id, lag in ((older, 1), (newer, 2)):
-        folder = layout.verdicts(snapshot_id)
+        # The newest was judged by an earlier version, whose folders these are.
+        places = verdict_places(snapshot_id)[1 if snapshot_id == newer else 0]
+        summary, folder = (layout.root / place for place in places)
         folder.mkdir(parents=True)
+        summary.parent.mkdir(parents=True, exist_ok=True)
         table = Verdicts.of([replace(GROUP, lag=lag)]).table
         place = table.schema.get_field_index("first_seen_at")
         table = table.set_column(place, "first_seen_at", table["observed_at"])
         pq.write_table(table.select([column.name for column in VERDICT_COLUMNS]), str(folder / "part-0.parquet"))
-        layout.verdict_summary(snapshot_id).write_bytes(json.dumps({"groups": 1}).encode())
-    (layout.root / "verdicts" / "20260103T000000Z-00000000").mkdir()  # a job that has not ended
+        summary.write_bytes(json.dumps({"groups": 1}).encode())
+    (layout.root / "tables" / "verdicts" / "snapshot_id=20260103T000000Z-00000000").mkdir()  # a job that has not ended
     found = {wanted: metrics_of_snapshot(layout, wanted, GroupFilter(), 5) for wanted in (None, older)}
     assert {wanted: id_ for wanted, (id_, _) in found.items()} == {None: newer, older: older}
     assert [found[wanted][1].groups["orders"].lag for wanted in (None, older)] == [2, 1]

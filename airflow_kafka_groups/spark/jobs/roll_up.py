@@ -1,0 +1,137 @@
+"""Roll up the verdicts of all clusters by day.
+
+For each cluster and day, the last judgement of the day becomes one row for each verdict, with its groups and lag. Only
+the summaries of the judgements are read. The last line on stdout is the summary as JSON. Exit code 0: written; 1: the
+job failed; 2: invalid argument; 5: some clusters failed, and those that are named are not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.contracts.verdicts import VerdictName
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each_cluster
+from airflow_kafka_groups.spark.preflight import prepare
+from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.schemas import ROLL_UP_SCHEMA
+from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.storage import Storage, require_shared
+
+JOB = "roll_up"
+_KEYS = ("cluster", "day")
+_DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+
+
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line. An error ends the program with exit code 2 and a remedy.
+
+    :param argv: arguments without the program's name. Default: those of the process.
+    """
+    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+    add = parser.add_argument
+    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add("--cluster", action="append", help=f"name of a cluster; repeatable (default '{ALL}': all in BASE)")
+    add("--days", type=int, default=30, help="days to roll up, today included (default 30)")
+    add("--output", help="folder of the table, whose other days stay")
+    add_table(parser, "the rows")
+    arguments = parser.parse_args(argv)
+    arguments.base, arguments.cluster = arguments.base.rstrip("/"), arguments.cluster or [ALL]
+    try:
+        check_clusters(arguments.cluster, of_one={}, of_each={})
+        if arguments.days < 1:
+            raise ArgumentError("--days", arguments.days, "give 1 or more")
+        if not (arguments.output or arguments.table):
+            raise ArgumentError("--output", None, "give a folder, a --table, or both")
+    except ArgumentError as exc:
+        parser.error(str(exc))
+    return arguments
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Write the rows and return the summary.
+
+    :param spark: the session; it is set to UTC.
+    :param arguments: the result of ``parse_arguments``.
+    """
+    started = time.monotonic()
+    warnings = prepare(spark)
+    table = CatalogueTable(spark, arguments.table, ROLL_UP_SCHEMA, _KEYS) if arguments.table else None
+    if arguments.output:
+        require_shared(spark, arguments.output)
+    since = f"{datetime.now(UTC) - timedelta(days=arguments.days - 1):%Y-%m-%d}"
+    storage = Storage(spark, arguments.base)
+    found, failed = of_each_cluster(
+        spark, arguments.base, arguments.cluster, lambda cluster: _days(storage, arguments.base, cluster, since)
+    )
+    for cluster, days in found.items():
+        rows = [(day, *row) for day, of_day in days.items() for row in of_day]
+        made = spark.createDataFrame(rows, f"day string, {_columns()}")
+        if table and days:
+            table.replace(cluster, made, {day: len(of_day) for day, of_day in days.items()})
+    rows = [(cluster, day, *row) for cluster, days in found.items() for day, of_day in days.items() for row in of_day]
+    if arguments.output:
+        made = spark.createDataFrame(rows, f"cluster string, day string, {_columns()}").coalesce(1)
+        with settings_of(spark, _DYNAMIC):
+            made.write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
+    return {
+        "job": JOB,
+        "clusters": {cluster: len(days) for cluster, days in found.items()},
+        "failed": failed,
+        "since": since,
+        "rows": len(rows),
+        "output": arguments.output,
+        "table": arguments.table,
+        "warnings": warnings,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job in its own session and return the exit code.
+
+    :param argv: arguments without the program's name. Default: those of the process.
+    """
+    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was rolled up")
+
+
+def _columns() -> str:
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in ROLL_UP_SCHEMA)
+
+
+def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, list[tuple[str, str, int, int]]]:
+    """Return the rows of the last judgement of each day."""
+    folder = f"{base}/{cluster}"
+    newest: dict[str, tuple[str, str]] = {}
+    for place in reversed(paths.verdict_summary_folders()):  # of two summaries, the newer version's counts
+        for name in storage.files(f"{folder}/{place}"):
+            snapshot_id = name.removesuffix(".json")
+            if not ids.is_id(snapshot_id) or (day := f"{ids.time_of(snapshot_id):%Y-%m-%d}") < since:
+                continue
+            if day not in newest or newest[day][0] <= snapshot_id:
+                newest[day] = snapshot_id, f"{folder}/{place}/{name}"
+    texts = storage.read_texts([path for _, path in newest.values()])
+    return {
+        day: _rows(text, snapshot_id, cluster, path)
+        for (day, (snapshot_id, path)), text in zip(newest.items(), texts, strict=True)
+    }
+
+
+def _rows(text: str, snapshot_id: str, cluster: str, path: str) -> list[tuple[str, str, int, int]]:
+    try:
+        summary = json.loads(text)
+        if (summary["snapshot_id"], summary["cluster"]) != (snapshot_id, cluster):
+            raise JobError(f"{path} is the summary of another snapshot: it was copied or renamed. Move it back")
+        groups, lag = summary["verdicts"], summary["lag_by_verdict"]
+        return [(snapshot_id, str(name), int(groups[name]), int(lag[name])) for name in VerdictName]
+    except (ValueError, KeyError, TypeError) as exc:
+        raise JobError(f"{path} is not a summary of judge_staleness ({type(exc).__name__}): judge again") from exc

@@ -1,0 +1,70 @@
+"""Run the jobs twice on tables of a lake, in a session of its own: ``lake_driver BASE DATABASE SETTINGS``.
+
+``SETTINGS`` is JSON. The last line on stdout has the rows of each table by partition, and the format of each.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
+BY = {
+    "verdicts": "snapshot_id",
+    "observations": "snapshot_id",
+    "lag": "snapshot_id",
+    "days": "day",
+    "commits": "run_id",
+    "groups": "run_id",
+    "archives": "archive_id",
+}
+
+
+def main(base: str, database: str, settings: dict[str, str]) -> None:
+    builder = SparkSession.builder.master("local[1]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {database}")
+    given = ["--base", base, "--cluster", "c"]
+    for _ in range(2):
+        more = ["--observations-table", f"{database}.observations", "--min-idle-seconds", "3600"]
+        asked = [*given, "--table", f"{database}.verdicts", *more]
+        judge_staleness.run(spark, judge_staleness.parse_arguments(asked))
+        lag_report.run(spark, lag_report.parse_arguments([*given, "--table", f"{database}.lag"]))
+        roll_up.run(spark, roll_up.parse_arguments([*given, "--table", f"{database}.days", "--days", "36500"]))
+        keys = ("kafka_cluster_id", "run_id")
+        commit = ("g", "t", 0, 5, None, "", NOW, None, NOW, 3)
+        commits = CatalogueTable(spark, f"{database}.commits", COMMIT_SCHEMA, keys)
+        commits.replace("kafka-1", spark.createDataFrame([commit], COMMIT_SCHEMA), {"r": 1})
+        group = ("g", "classic", "consumer", "range", 3, None, 0, NOW, 1, NOW, NOW, NOW)
+        groups = CatalogueTable(spark, f"{database}.groups", COMMIT_GROUP_SCHEMA, keys)
+        groups.replace("kafka-1", spark.createDataFrame([group], COMMIT_GROUP_SCHEMA), {"r": 1})
+        record = ("g", "t", 0, 7, NOW, 0, b"k", b"v", [("h", b"1"), ("h", None)])
+        archives = CatalogueTable(spark, f"{database}.archives", ARCHIVE_SCHEMA, ("cluster", "archive_id"))
+        archives.replace("c", spark.createDataFrame([record], ARCHIVE_SCHEMA), {"p": 1})
+    found: dict[str, Any] = {}
+    for table, by in BY.items():
+        counts = {row[by]: row["count"] for row in spark.table(f"{database}.{table}").groupBy(by).count().collect()}
+        described = spark.sql(f"DESCRIBE TABLE EXTENDED {database}.{table}").collect()
+        provider = next(row["data_type"] for row in described if row["col_name"] == "Provider")
+        found[table] = {"rows": counts, "format": provider.lower()}
+    (archived,) = spark.table(f"{database}.archives").collect()
+    found["headers"] = [
+        [header["key"], header["value"] and bytes(header["value"]).decode()] for header in archived["headers"]
+    ]
+    spark.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))

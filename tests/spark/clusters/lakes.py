@@ -1,0 +1,72 @@
+"""The jobs' tables in Delta and Iceberg: ``make test-lakes``, apart for its downloads and a second Spark.
+
+Iceberg has no runtime for the Spark that everything else is tested with, so its jobs run on Spark 4.1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.jars import REPOSITORY
+from tests.lab.spark_jars import lake_jars
+from tests.spark.conftest import SETTINGS
+from tests.spark.histories import seen, snapshot_id
+from tests.spark.lake import write_snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.sources.default": "delta",
+}
+ICEBERG = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.lake.type": "hadoop",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "python", "database", "settings"),
+    [
+        ("delta", Path(sys.executable), "spark_catalog.kafka", DELTA),
+        ("iceberg", REPOSITORY / "build" / "spark-4.1" / "bin" / "python", "lake.kafka", ICEBERG),
+    ],
+)
+def test_each_output_is_a_table_of_the_lake_once(
+    name: str, python: Path, database: str, settings: dict[str, str], tmp_path: Path
+) -> None:
+    for number in range(3):
+        write_snapshot(tmp_path, number, [*seen(number, group="a"), *seen(number, group="b")])
+    warehouse = f"{tmp_path}/warehouse"
+    given = {
+        **SETTINGS,
+        **settings,
+        "spark.jars": ",".join(str(jar) for jar in lake_jars(name)),
+        "spark.sql.warehouse.dir": warehouse,
+        "spark.sql.catalog.lake.warehouse": warehouse,
+    }
+    command = [str(python), "-m", "tests.spark.clusters.lake_driver", tmp_path.as_uri(), database, json.dumps(given)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": str(python)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("headers") == [["h", "1"], ["h", None]]
+    assert {table: each["format"] for table, each in found.items()} == dict.fromkeys(found, name)
+    newest = {snapshot_id(2): 2}
+    assert {table: each["rows"] for table, each in found.items()} == {
+        "verdicts": newest,
+        "observations": {snapshot_id(0): 2, snapshot_id(1): 2, snapshot_id(2): 2},
+        "lag": newest,
+        "days": {"2026-01-01": 7},
+        "commits": {"r": 1},
+        "groups": {"r": 1},
+        "archives": {"p": 1},
+    }

@@ -1,0 +1,110 @@
+"""The queries of docs/spark-tables.md, as they are there, on tables that the jobs wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, COMMIT_SCHEMA
+from tests.pages import DOCS
+from tests.spark.histories import HOUR, hour, seen, snapshot_id
+from tests.spark.lake import CLUSTER, write_snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+PAGE = (DOCS / "spark-tables.md").read_text()
+QUERIES = dict(re.findall(r"\n\*\*(.+?)\*\*[^\n]*\n\n```sql\n(.+?)\n```", PAGE, re.DOTALL))
+NOW = datetime.now(UTC)
+
+
+def groups_of(number: int) -> list[dict[str, Any]]:
+    """Return the rows of hour 0, 1, 2 or 26: one group is idle, one wakes up, one goes, one comes, one falls behind."""
+    return [
+        *seen(number, group="idle"),
+        *seen(number, group="wakes", offsets={("t", 0): 50 if number < 26 else 60}),
+        *(seen(number, group="goes") if number < 2 else []),
+        *(seen(number, group="comes", offsets={("u", 0): 100}) if number > 1 else []),
+        *seen(number, group="behind", state="Stable", members=1, log_end=100 + 10 * number),
+    ]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    base = tmp_path_factory.mktemp("queries")
+    spark.sql(f"CREATE DATABASE queries LOCATION '{base.as_uri()}/warehouse'")
+    given = ["--base", base.as_uri(), "--cluster", CLUSTER, "--table"]
+    for number in (0, 1, 2, 26):
+        write_snapshot(base, number, groups_of(number))
+        more = ["--observations-table", "queries.observations", "--min-idle-seconds", str(HOUR)]
+        judge_staleness.run(spark, judge_staleness.parse_arguments([*given, "queries.verdicts", *more]))
+    owners = base / "owners.json"
+    owners.write_text('[{"owner": "team", "prefix": "idle"}]')
+    lag_report.run(spark, lag_report.parse_arguments([*given, "queries.lag", "--owners", str(owners)]))
+    commits = CatalogueTable(spark, "queries.commits", COMMIT_SCHEMA, ("kafka_cluster_id", "run_id"))
+    for run, ages in (("1", {"old": 90, "new": 80}), ("2", {"old": 60, "new": 1})):
+        rows = [("g", topic, 0, 5, None, None, NOW - timedelta(days=age), None, NOW, 3) for topic, age in ages.items()]
+        commits.replace("kafka-1", spark.createDataFrame(rows, COMMIT_SCHEMA), {run: 2})
+    archives = CatalogueTable(spark, "queries.archives", ARCHIVE_SCHEMA, ("cluster", "archive_id"))
+    records: list[Any] = [
+        ("gone", topic, 0, offset, hour(offset), 0, b"k", b"v", []) for topic in "tu" for offset in range(3)
+    ]
+    archives.replace("c", spark.createDataFrame(records[:5], ARCHIVE_SCHEMA), {"plan": 5})
+    yield "queries"
+    spark.sql("DROP DATABASE queries CASCADE")
+
+
+def at(number: float) -> datetime:
+    """Return a time as Spark hands it to Python."""
+    return hour(number).astimezone().replace(tzinfo=None)
+
+
+EXPECTED: dict[str, list[tuple[Any, ...]]] = {
+    "Which groups are stale now?": [("c", "idle", at(0), 90), ("c", "comes", at(2), 0)],
+    "How did the verdicts develop?": [
+        ("c", hour(0).date(), "live", 1, 110),
+        ("c", hour(0).date(), "settling", 1, 0),
+        ("c", hour(0).date(), "stale", 2, 140),
+        ("c", hour(24).date(), "live", 1, 350),
+        ("c", hour(24).date(), "moving", 1, 40),
+        ("c", hour(24).date(), "stale", 2, 90),
+    ],
+    "When did each group become stale?": [
+        ("c", "goes", at(1)),
+        ("c", "idle", at(1)),
+        ("c", "wakes", at(1)),
+        ("c", "comes", at(26)),
+    ],
+    "Which stale groups came back to life?": [("c", "wakes", at(26), 2 / 24)],
+    "Which groups are gone, and since when?": [("c", "goes", at(1))],
+    "How many groups does each cluster gain in a day?": [("c", 4, pytest.approx(0.0))],
+    "Whose lag grows fastest?": [
+        ("c", "behind", pytest.approx(240.0), 350),
+    ],
+    "Which owners are behind, and who lost data?": [("unowned", 390, 0, 0), ("team", 90, 0, 0)],
+    "Which topics has no group committed to for thirty days?": [
+        ("old", (NOW - timedelta(days=60)).astimezone().replace(tzinfo=None), 1)
+    ],
+    "What did deleted groups never read?": [
+        ("plan", "gone", "t", 3, at(0), at(2)),
+        ("plan", "gone", "u", 2, at(0), at(1)),
+    ],
+}
+
+
+def test_there_are_ten_queries_and_each_is_tested() -> None:
+    assert list(QUERIES) == list(EXPECTED)
+    assert len(QUERIES) == 10
+
+
+@pytest.mark.parametrize("question", EXPECTED)
+def test_a_query_of_the_page_answers_its_question(spark: SparkSession, tables: str, question: str) -> None:
+    found: list[Row] = spark.sql(QUERIES[question].replace("lake.kafka.", f"{tables}.")).collect()
+    assert [tuple(row) for row in found] == EXPECTED[question]
+    assert snapshot_id(26) > snapshot_id(2)

@@ -1,0 +1,110 @@
+"""The roll-up over clusters and days: the last judgement of each day, of any version, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.contracts.verdicts import VerdictName
+from airflow_kafka_groups.spark.jobs.roll_up import main, parse_arguments, run
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0)
+
+
+def judged(
+    base: Path,
+    cluster: str,
+    days_ago: int,
+    hour: int,
+    *,
+    stale: int,
+    earlier: bool = False,
+    changes: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """Write the summary of a judgement; manifests make a folder a cluster."""
+    at = TODAY - timedelta(days=days_ago) + timedelta(hours=hour)
+    snapshot_id = f"{at:%Y%m%dT%H%M%SZ}-0123abcd"
+    counts = {name.value: 0 for name in VerdictName}
+    summary = {
+        "snapshot_id": snapshot_id,
+        "cluster": cluster,
+        "verdicts": {**counts, "stale": stale},
+        "lag_by_verdict": {**counts, "stale": 10 * stale},
+        **changes,
+    }
+    folder = base / cluster / ("verdicts" if earlier else "summaries/verdicts")
+    for each in (folder, base / cluster / "manifests"):
+        each.mkdir(parents=True, exist_ok=True)
+    (folder / f"{snapshot_id}.json").write_text(json.dumps(summary))
+    return snapshot_id
+
+
+def day(days_ago: int) -> str:
+    return f"{TODAY - timedelta(days=days_ago):%Y-%m-%d}"
+
+
+def stale(rows: Any) -> list[tuple[Any, ...]]:
+    names = ("cluster", "day", "snapshot_id", "groups", "lag")
+    return sorted(tuple(str(row[name]) for name in names) for row in rows.where("verdict = 'stale'").collect())
+
+
+def test_the_last_judgement_of_each_day_counts_and_is_there_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the session belongs to all tests
+    base = tmp_path / "base"
+    judged(base, "a", 2, 1, stale=1)
+    late = judged(base, "a", 2, 23, stale=2)
+    first = judged(base, "a", 0, 0, stale=3)
+    judged(base, "b", 1, 5, stale=7, earlier=True)
+    judged(base, "b", 1, 5, stale=5)  # the same snapshot, judged again by this version
+    older = judged(base, "b", 1, 6, stale=4, earlier=True)
+    judged(base, "b", 30, 6, stale=9)
+    judged(base, "torn", 0, 0, stale=1, changes={"verdicts": "none"})
+    judged(base, "copied", 0, 0, stale=1, changes={"cluster": "other"})
+    spark.sql(f"CREATE DATABASE rolled LOCATION '{tmp_path.as_uri()}/warehouse'")
+    try:
+        given = ["--base", base.as_uri(), "--output", f"{tmp_path.as_uri()}/out", "--table", "rolled.days"]
+        for _ in range(2):
+            assert main(given) == 5
+        said = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (said["clusters"], said["rows"]) == ({"a": 2, "b": 1}, 3 * len(VerdictName))
+        assert "is not a summary of judge_staleness" in said["failed"]["torn"]
+        assert "is the summary of another snapshot" in said["failed"]["copied"]
+        expected = [
+            ("a", day(2), late, "2", "20"),
+            ("a", day(0), first, "3", "30"),
+            ("b", day(1), older, "4", "40"),
+        ]
+        assert stale(spark.table("rolled.days")) == expected
+        assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected
+        newer = judged(base, "a", 0, 1, stale=8)
+        run(spark, parse_arguments([*given, "--cluster", "a", "--days", "1"]))
+        expected[1] = ("a", day(0), newer, "8", "80")
+        assert stale(spark.table("rolled.days")) == expected
+        assert stale(spark.read.parquet(f"{tmp_path.as_uri()}/out")) == expected
+    finally:
+        spark.sql("DROP DATABASE rolled CASCADE")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "--output (got None): give a folder, a --table, or both"),
+        (["--output", "/o", "--days", "0"], "--days (got 0): give 1 or more"),
+        (["--output", "/o", "--cluster", ".."], "--cluster (got '..'): use 1 to 100 letters"),
+    ],
+)
+def test_bad_arguments_are_named(more: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments(["--base", "/b", *more])
+    assert said in capsys.readouterr().err
