@@ -74,9 +74,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         spark, arguments.base, arguments.cluster, lambda cluster: _days(storage, arguments.base, cluster, since)
     )
     for cluster, days in found.items():
-        rows = [(day, *row) for day, of_day in days.items() for row in of_day]
-        made = spark.createDataFrame(rows, f"day string, {_columns()}")
         if table and days:
+            of_cluster = [(day, *row) for day, of_day in days.items() for row in of_day]
+            made = spark.createDataFrame(of_cluster, f"day string, {_columns()}")
             table.replace(cluster, made, {day: len(of_day) for day, of_day in days.items()})
     rows = [(cluster, day, *row) for cluster, days in found.items() for day, of_day in days.items() for row in of_day]
     if arguments.output:

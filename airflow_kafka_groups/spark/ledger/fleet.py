@@ -75,12 +75,12 @@ def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[st
 def of_each_cluster(
     spark: SparkSession, base: str, asked: Sequence[str], work: Callable[[str], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Do something for one cluster after the other; return the results, and why clusters failed.
+    """Call a function for one cluster after the other; return the results, and why clusters failed.
 
     :param spark: the session.
     :param base: folder with one folder for each cluster.
     :param asked: the clusters.
-    :param work: gets the name of a cluster.
+    :param work: the function; it is called with the name of a cluster.
     """
     done: dict[str, T] = {}
     failed: dict[str, str] = {}
