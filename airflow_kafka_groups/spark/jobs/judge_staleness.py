@@ -20,7 +20,6 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import ids, paths
-from airflow_kafka_groups.contracts.durations import read_duration
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
@@ -48,7 +47,7 @@ from airflow_kafka_groups.spark.program import run_program, write_summary
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.judging import judged_history
 from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.spark.staleness.transforms import judge
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
@@ -74,28 +73,12 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         action="append",
         help=f"name of the cluster, as the snapshots have it; repeatable, '{ALL}' for all in BASE",
     )
-    add(
-        *("--min-idle", "--min-idle-seconds"),
-        dest="min_idle_seconds",
-        metavar="TIME",
-        required=True,
-        type=_duration("seconds"),
-        help="idle time a stale group must have, such as 7d, or seconds; exactly is enough",
-    )
-    add("--min-observations", type=_count, default=2, help="observations within the idle time (default 2)")
-    add("--max-snapshots", type=_count, default=5000, help="complete snapshots to use (default 5000)")
-    add("--max-days", type=_duration("days"), default=0.0, help="days of history to use (default 0: no limit)")
-    add(
-        *("--max-gap", "--max-gap-seconds"),
-        dest="max_gap_seconds",
-        metavar="TIME",
-        type=_duration("seconds"),
-        default=0.0,
-        help="a longer gap restarts the idle time (default 0: no limit)",
-    )
+    add_policy(parser)
+    add("--max-snapshots", type=count, default=5000, help="complete snapshots to use (default 5000)")
+    add("--max-days", type=duration("days"), default=0.0, help="days of history to use (default 0: no limit)")
     add(
         "--offsets-retention-minutes",
-        type=_count,
+        type=count,
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: not known)",
     )
@@ -143,7 +126,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside:
         # The verdicts' columns take more than a thousand calls to the JVM: built while the state is computed.
-        decided = aside.submit(judge, _policy(arguments), arguments.offsets_retention_minutes)
+        decided = aside.submit(judge, policy_of(arguments), arguments.offsets_retention_minutes)
 
         def judge_cluster(cluster: str) -> dict[str, Any]:
             with ExitStack() as stack:
@@ -178,7 +161,7 @@ def _judge_cluster(
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    judged_by = judged_history(spark, history, _policy(arguments))
+    judged_by = judged_history(spark, history, policy_of(arguments))
     groups, snapshot_id = judged_by.extent.groups, history.judged.snapshot_id
     places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
     output = arguments.output or places[1]
@@ -247,35 +230,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_program(JOB, run, arguments, failed="Nothing was judged")
 
 
-def _duration(unit: str) -> Callable[[str], float]:
-    """Return a reader of durations for argparse, in a unit."""
-
-    def read(text: str) -> float:
-        try:
-            return read_duration(text, unit)
-        except ValueError as exc:
-            raise argparse.ArgumentTypeError(str(exc)) from None
-
-    return read
-
-
-def _count(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number: give e.g. 2") from None
-
-
-def _policy(arguments: argparse.Namespace) -> StalenessPolicy:
-    return StalenessPolicy(
-        min_idle_seconds=arguments.min_idle_seconds,
-        min_observations=arguments.min_observations,
-        max_gap_seconds=arguments.max_gap_seconds,
-    )
-
-
 def _check(arguments: argparse.Namespace) -> None:
-    _policy(arguments)
+    policy_of(arguments)
     arguments.base = arguments.base.rstrip("/")
     if not arguments.base or re.search(r"[*?\[\]{}\\]", arguments.base):
         raise ArgumentError("--base", arguments.base, "give a folder or URI without any of * ? [ ] { } \\")
