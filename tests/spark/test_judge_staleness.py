@@ -189,13 +189,13 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (["--min-idle-seconds", "soon"], "argument --min-idle-seconds: 'soon' is not a number"),
-        (["--min-idle-seconds", "0"], "--min-idle-seconds (got 0.0): give the idle time as seconds"),
+        (["--min-idle-seconds", "soon"], "argument --min-idle/--min-idle-seconds: 'soon' is no duration"),
+        (["--min-idle-seconds", "0"], "--min-idle (got 0.0): give the idle time"),
         (["--min-observations", "1.5"], "argument --min-observations: '1.5' is not a whole number"),
         (["--min-observations", "1"], "--min-observations (got 1): give 2 or more"),
         (["--max-snapshots", "0"], "--max-snapshots (got 0): give 1 or more"),
         (["--max-days", "nan"], "--max-days (got nan): give 0"),
-        (["--max-gap-seconds", "-1"], "--max-gap-seconds (got -1.0): give 0"),
+        (["--max-gap-seconds", "-1"], "--max-gap (got -1.0): give 0"),
         (["--offsets-retention-minutes", "2147483647"], "(got 2147483647): give what the brokers'"),
         (["--commit-log", "required"], "--commit-log (got 'required'): give --kafka-properties too"),
         (["--commit-log", "auto", "--commit-history", "/c"], "--commit-log (got 'auto'): leave it out"),
