@@ -111,12 +111,23 @@ def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolic
 
 
 def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_idle_seconds: float) -> str:
-    """Return the snapshot to plan from. Raises ``SnapshotError`` that says how it is judged, if it is not."""
+    """Return the snapshot to plan from: the given one, or the newest complete one that is judged.
+
+    Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` that says how a
+    snapshot is judged, if it is not.
+    """
     from airflow_kafka_groups.exceptions import SnapshotError
-    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
+    from airflow_kafka_groups.maintenance.durable_files import list_names
+    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
-    if not layout.verdict_summary(snapshot_id).exists():
+    judged = set(list_names(layout.verdict_summary(snapshot_id).parent))
+    if args.snapshot_id is None and f"{snapshot_id}.json" not in judged:
+        older = [before for before in snapshot_ids(layout) if f"{before}.json" in judged]
+        if older:
+            say(f"Snapshot {snapshot_id} is not judged: planning from {older[-1]}, the newest that is.")
+            return older[-1]
+    if f"{snapshot_id}.json" not in judged:
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
             f"python -m airflow_kafka_groups.spark judge_staleness --base {base} --cluster {layout.cluster} "
