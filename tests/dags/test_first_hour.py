@@ -58,6 +58,7 @@ def test_the_commands_lead_to_a_connection_that_is_tested_and_examined(ran: list
     found = {line[:18].strip(): line.split()[-1] for line in examined.splitlines()}
     assert "3 brokers, with the APIs of Kafka 4.1." in examined
     assert "Traceback" not in examined
+    assert "warning  ]" not in examined, "Airflow logs nothing between a newcomer and the findings"
     assert {"brokers", "storage", "Airflow", "Java", "pyspark"} <= found.keys()
 
 
