@@ -121,6 +121,27 @@ def _require_folder(exc: FileNotFoundError) -> None:
         raise StorageError(f"{exc}: check the name of the bucket") from exc
 
 
+def require_writable(folder: StoragePath) -> None:
+    """Raise ``StorageError`` if files cannot be created in a folder on a disk, or one that is yet to be made.
+
+    Nothing is written. A call asks this before work that would be lost. What object stores allow only a write shows.
+
+    :param folder: the folder.
+    """
+    local = local_path(folder)
+    if local is None:
+        return
+    with _translated("examined", folder):
+        existing = next(path for path in (local, *local.parents) if path.exists())
+        if not existing.is_dir():
+            raise StorageError(f"{folder} cannot be written: {existing} is not a folder; choose another storage path")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise StorageError(
+                f"{folder} cannot be written: this user may create nothing in {existing}; give it write access, or "
+                "choose another storage path"
+            )
+
+
 def local_path(path: StoragePath) -> Path | None:
     """Return the path on a local disk, ``None`` for an object store."""
     if isinstance(path, Path):

@@ -57,10 +57,10 @@ def _report(report: NamedReport) -> Response:
 
 def _nothing() -> Response:
     text = (
-        "<p>No task of this run has written a consumer groups report yet. "
-        "The plan, approve and report tasks write one.</p>"
+        "<p>Clean-ups have a report: their plan, approve and report tasks write it, and none of this run's tasks has "
+        "yet. Runs of other DAGs, such as snapshots, have none.</p>"
     )
-    return _page("No report", text, 404)
+    return _page("No report in this run", text, 404)
 
 
 def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:

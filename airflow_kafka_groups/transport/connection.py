@@ -146,7 +146,7 @@ async def open_connection(
             address, f"no Kafka broker answered within {timeout:g} s (wrong port, firewall, or TLS where none is?)"
         ) from error
     except (KafkaError, OSError, AssertionError) as error:
-        raise ConnectionFailedError(address, _why(error)) from error
+        raise ConnectionFailedError(address, _why(error, tls=security.protocol.endswith("SSL"))) from error
     finally:
         if not connection.connected():
             connection.close()
@@ -168,8 +168,13 @@ async def _answers_http(host: str, port: int) -> bool:
         return False
 
 
-def _why(error: BaseException) -> str:
+def _why(error: BaseException, *, tls: bool) -> str:
     cause = error.__cause__
+    if tls and isinstance(error, ConnectionResetError):  # a handshake that a TLS server refuses ends with an alert
+        return (
+            "the server closed the connection instead of a TLS handshake; is this listener without TLS? "
+            f"({type(error).__name__})"
+        )
     if isinstance(error, KafkaConnectionError) and isinstance(cause, asyncio.IncompleteReadError):
         # The length of a frame is read first: of "HTTP/1.1 400" that leaves "/1.1 400" as what could be read of it.
         if cause.partial.startswith((b"/1.", b"/2")):

@@ -133,4 +133,4 @@ def test_groups_that_sleep_are_kept_alive_by_a_form(page: Page, scene: Scene) ->
 
 def test_a_run_without_a_report_says_so_in_its_tab(page: Page, scene: Scene) -> None:
     page.goto(f"/dags/snapshot_group_offsets/runs/{scene.snapshot_run}/plugin/kafka-groups-report")
-    assert pages.report_in_tab(page).locator("h1").inner_text() == "No report"
+    assert pages.report_in_tab(page).locator("h1").inner_text() == "No report in this run"

@@ -111,11 +111,21 @@ def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolic
 
 
 def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_idle_seconds: float) -> str:
-    """Return the snapshot to plan from. Raises ``SnapshotError`` that says how it is judged, if it is not."""
+    """Return the snapshot to plan from: the given one, or the newest complete one that is judged.
+
+    Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` that says how a
+    snapshot is judged, if it is not.
+    """
+    from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.exceptions import SnapshotError
-    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
+    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
+    if args.snapshot_id is None and not layout.judged(snapshot_id):
+        older = next((id_ for id_ in reversed(snapshot_ids(layout)) if is_id(id_) and layout.judged(id_)), None)
+        if older is not None:
+            say(f"Snapshot {snapshot_id} is not judged: planning from {older}, the newest that is.")
+            return older
     if not layout.judged(snapshot_id):
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "

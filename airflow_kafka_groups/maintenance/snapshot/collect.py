@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
+from airflow_kafka_groups.maintenance.durable_files import require_writable
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_facts import gather_facts
@@ -76,6 +77,7 @@ async def take_snapshot(
     wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
     started_at = now()
+    await asyncio.to_thread(require_writable, layout.root)
     await asyncio.to_thread(require_after_the_newest, layout, started_at)
     snapshot_id = new_id(started_at)
     kafka_cluster_id = await admin.cluster_id()

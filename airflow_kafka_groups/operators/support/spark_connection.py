@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.contracts.spark_versions import OLDEST_JAVA
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 LOCAL = "local[*]"
@@ -23,7 +26,7 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     :param arguments: arguments of ``SparkSubmitHook``.
     :param application_args: the job's own arguments.
 
-    Raises ``ConfigurationError`` if Airflow's Spark provider is not installed.
+    Raises ``ConfigurationError`` if Airflow's Spark provider is not installed, or this machine needs Java and has none.
     """
     try:
         from airflow.providers.apache.spark.hooks import spark_submit
@@ -38,8 +41,18 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
             _conn_id(arguments),
             LOCAL,
         )
+        _require_java({**os.environ, **(arguments.get("env_vars") or {})})
         hook = _on_this_machine(hook)
     return hook(**arguments, application_args=application_args)
+
+
+def _require_java(environment: Mapping[str, str]) -> None:
+    home = environment.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
+    if found is None or not Path(found).exists():
+        where = f"JAVA_HOME is {home!r}, without a java in it" if home else "there is none on the PATH"
+        remedy = f"Spark needs Java {OLDEST_JAVA} or newer on this machine, and {where}: install it, or set JAVA_HOME"
+        raise ConfigurationError("Java", None, remedy)
 
 
 def deploy_mode(arguments: Mapping[str, Any]) -> str:

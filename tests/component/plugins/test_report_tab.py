@@ -190,7 +190,7 @@ def test_a_run_without_a_report_says_so(server: Any, report: Path) -> None:
     name_in_xcom([str(report)], run_id="another", key=REPORT_XCOM)
     answer = get(server)
     assert answer.status_code == 404
-    assert "No task of this run has written a consumer groups report" in answer.text
+    assert "such as snapshots, have none" in answer.text
     assert answer.headers["content-security-policy"].endswith("sandbox")
 
 

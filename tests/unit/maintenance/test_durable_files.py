@@ -12,7 +12,13 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file, sync_file
+from airflow_kafka_groups.maintenance.durable_files import (
+    create_file,
+    list_names,
+    read_file,
+    require_writable,
+    sync_file,
+)
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 
@@ -190,3 +196,22 @@ def test_a_storage_that_returns_other_bytes_is_found_out(monkeypatch: pytest.Mon
     monkeypatch.setattr(Store, "cat_file", lambda self, key: b"other")
     with pytest.raises(StorageError, match="does not hold what was written"):
         create_file(folder / "x", b"mine")
+
+
+def test_a_folder_that_is_yet_to_be_made_can_be_written(tmp_path: Path) -> None:
+    require_writable(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == [], "nothing is made"
+
+
+def test_a_file_in_the_way_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"file is not a folder; choose another storage path"):
+        require_writable(tmp_path / "file" / "prod")
+
+
+def test_a_folder_in_which_this_user_may_create_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != tmp_path)  # root may create files everywhere
+    with pytest.raises(StorageError, match=rf"this user may create nothing in {tmp_path};"):
+        require_writable(tmp_path / "prod")

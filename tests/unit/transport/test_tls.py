@@ -7,8 +7,9 @@ import ssl
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.transport import tls
+from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.security import Pem, SecurityConfig, TlsConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 
@@ -64,3 +65,17 @@ async def test_one_who_gives_up_leaves_nothing_behind_and_the_others_get_theirs(
     first.cancel()
     assert await second in made
     assert asyncio.all_tasks() == before
+
+
+async def test_a_listener_without_tls_is_named_as_one() -> None:
+    """A Kafka listener without TLS takes the handshake for a request that is too large, and hangs up."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(5)
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ConnectionFailedError, match=r"instead of a TLS handshake; is this listener without TLS\?"):
+            await open_connection("127.0.0.1", port, security=TLS, client_id="x", timeout=5)

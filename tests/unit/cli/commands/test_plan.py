@@ -72,6 +72,16 @@ def test_without_verdicts_it_says_how_to_get_them(admin: FakeAdmin, stored: Cli,
     assert f"judge_staleness --base {tmp_path} --cluster {CLUSTER}" in said
 
 
+def test_a_newer_snapshot_that_nobody_judged_is_in_nobodys_way(judged: str, stored: Cli, tmp_path: Path) -> None:
+    newer = scene.take_snapshot(tmp_path)
+    code, found, said = stored("plan")
+    assert (code, found["snapshot_id"]) == (0, judged)
+    assert f"Snapshot {newer} is not judged: planning from {judged}, the newest that is." in said
+    code, found, said = stored("plan", "--snapshot-id", newer)
+    assert (code, found) == (1, None)
+    assert f"snapshot {newer} is not judged" in said
+
+
 @pytest.mark.parametrize(
     "words", [("--max-share", "2"), ("--min-observations", "1"), ("--max-groups", "0"), ("--min-idle", "week")]
 )

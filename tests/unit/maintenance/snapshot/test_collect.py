@@ -311,3 +311,12 @@ async def test_a_snapshot_that_the_storage_does_not_hand_out_is_not_one_that_is_
     base: Any = RefusingPath(tmp_path, refused)
     with pytest.raises(StorageError, match="BotoError"):
         SnapshotReader(Layout(base, "prod"), summary.snapshot_id)
+
+
+async def test_a_storage_that_cannot_be_written_is_known_before_the_cluster_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 5))
+    with pytest.raises(StorageError, match=r"prod cannot be written: .*file is not a folder"):
+        await take_snapshot(admin, layout_in(tmp_path / "file"), now=Ticking())
+    assert admin.calls == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.support.spark_connection import connection_extra, deploy_mode, submit_hook
 
 
@@ -45,3 +47,18 @@ def test_a_connection_decides(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     assert deploy_mode({"conn_id": "mine"}) == "cluster"
     assert deploy_mode({"conn_id": "mine", "deploy_mode": "client"}) == "client"
     assert "no Spark connection" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("home", "why"), [("/nowhere", "JAVA_HOME is '/nowhere', without a java in it"), (None, "PATH")]
+)
+def test_a_machine_without_java_is_named_before_spark_is_started(
+    home: str | None, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    arguments = {"env_vars": {"JAVA_HOME": home}} if home else {}
+    with pytest.raises(ConfigurationError, match=rf"Spark needs Java 17 or newer on this machine.*{why}"):
+        submit_hook(arguments, [])
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "spark://m"}')
+    assert submit_hook(arguments, []), "elsewhere, Java is not this machine's"
