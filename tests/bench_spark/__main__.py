@@ -125,11 +125,29 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
             yield found
 
 
+def stream(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure the stream of changes on one broker: 50 groups with 150 commits, and as many as a task reads at most."""
+    with KafkaCluster(brokers=1, full_jit=True, heap_mb=768) as cluster:
+        for groups in (50,) if quick else (50, 10_000):
+            taken = _program(
+                *("streaming", cluster.bootstrap, f"stream{groups}-"),
+                *("--groups", str(groups), "--repeat", str(repeat)),
+            )
+            rows = f"stream.{groups * 3}_rows"
+            yield {
+                f"{rows}.seconds": taken["first"][0],
+                f"{rows}.moved_seconds": statistics.median(taken["moved"]),
+                f"{rows}.empty_seconds": statistics.median(taken["empty"]),
+                f"{rows}.empty_cpu_seconds": statistics.median(taken["empty_cpu"]),
+            }
+
+
 PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "decoding": decoding,
     "growth": growth,
     "source": source,
     "staleness": staleness,
+    "stream": stream,
 }
 
 

@@ -93,6 +93,9 @@ def test_filters_on_group_and_topic_are_taken_over(spark: SparkSession, seeded: 
     )
     plan_text = wanted._jdf.queryExecution().toString()
     assert "Filter (isnotnull(group_id" not in plan_text.split("== Physical Plan ==")[1].replace("isnotnull(topic", "")
+    metadata = [line for line in plan_text.splitlines() if "PushedFilters" in line]
+    assert "StringStartsWith(group_id,sparksource-app-0)" in metadata[0]
+    assert "EqualTo(topic,sparksource-b)" in metadata[0]
     rows = wanted.collect()
     assert {(r.group_id, r.topic, r.log_end, r.lag) for r in rows} == {
         (group, "sparksource-b", None, None) for group in GROUPS[:10]

@@ -24,6 +24,7 @@ SECRET = "s3cr3t-w0rd"
         ({**BROKERS, "inclde": "a"}, "inclde: no such option: use kafka.*, include, exclude"),
         ({**BROKERS, "groups.per.partition": "many"}, "groups.per.partition (got 'many'): give a whole number from 1"),
         ({**BROKERS, "groups.per.partition": "0"}, "groups.per.partition (got '0'): give a whole number from 1"),
+        ({**BROKERS, "min.interval.seconds": "-1"}, "min.interval.seconds (got '-1'): give a whole number from 0"),
         ({**BROKERS, "with.lag": "1"}, "with.lag (got '1'): give true or false"),
         ({**BROKERS, "failures": "skip"}, "failures (got 'skip'): give fail or report"),
         ({**BROKERS, "include": "a,,b"}, "include (got ''): remove the empty pattern"),

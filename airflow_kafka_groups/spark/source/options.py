@@ -21,10 +21,11 @@ from airflow_kafka_groups.spark.source.logins import executor_token_source, expo
 
 KAFKA_PREFIX = "kafka."
 GROUPS_PER_PARTITION = 10_000
+MIN_INTERVAL_SECONDS = 5
 _SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem")
 _NAMES = (
     *("include", "exclude", "with.lag", "failures", "groups.per.partition", "config.file", "config.env"),
-    "state.path",
+    *("state.path", "min.interval.seconds"),
 )
 
 
@@ -41,6 +42,7 @@ class SourceOptions:
     :param failures: ``fail`` the read when a group cannot be read (default), or ``report`` it in the column ``error``.
     :param groups_per_partition: groups that one Spark task reads, at most. Default 10,000.
     :param state_path: for streams only: folder of what the last micro-batches saw.
+    :param min_interval_seconds: for streams only: seconds between two readings, at least. Default 5.
     """
 
     settings: Mapping[str, str]
@@ -52,6 +54,7 @@ class SourceOptions:
     failures: Literal["fail", "report"] = "fail"
     groups_per_partition: int = GROUPS_PER_PARTITION
     state_path: str | None = None
+    min_interval_seconds: int = MIN_INTERVAL_SECONDS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -82,8 +85,9 @@ class SourceOptions:
             exclude=_patterns("exclude", given.get("exclude"), ()),
             with_lag=_flag("with.lag", given.get("with.lag", "true")),
             failures="report" if failures == "report" else "fail",
-            groups_per_partition=_count("groups.per.partition", given.get("groups.per.partition")),
+            groups_per_partition=_count("groups.per.partition", given, 1, 1_000_000, GROUPS_PER_PARTITION),
             state_path=given.get("state.path"),
+            min_interval_seconds=_count("min.interval.seconds", given, 0, 86_400, MIN_INTERVAL_SECONDS),
         )
 
     def client_config(self) -> ClientConfig:
@@ -132,11 +136,10 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def _count(name: str, text: str | None) -> int:
-    if text is None:
-        return GROUPS_PER_PARTITION
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1_000_000):
-        raise ConfigurationError(name, text, "give a whole number from 1 to 1000000")
+def _count(name: str, given: Mapping[str, str], least: int, most: int, default: int) -> int:
+    text = given.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise ConfigurationError(name, text, f"give a whole number from {least} to {most}")
     return int(text)
 
 

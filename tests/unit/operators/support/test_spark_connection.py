@@ -9,6 +9,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_kafka_groups.operators.support.spark_connection import connection_extra, deploy_mode, submit_hook
 
+BAR = "[Stage 3:=======================>                       (120 + 2) / 200]"
+
 
 @pytest.fixture(autouse=True)
 def _no_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,3 +47,13 @@ def test_a_connection_decides(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     assert deploy_mode({"conn_id": "mine"}) == "cluster"
     assert deploy_mode({"conn_id": "mine", "deploy_mode": "client"}) == "client"
     assert "no Spark connection" not in caplog.text
+
+
+def test_a_bar_of_the_stages_is_a_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    hook: SparkSubmitHook = submit_hook({}, [])
+    capsys.readouterr()
+    # Spark ends a bar with a carriage return, and overwrites it with blanks.
+    hook._process_spark_submit_log(iter(["began\n", "\n", f"{BAR}\n", "\n", f"{' ' * 79}\n", "ended\n"]))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert BAR in lines[1]
