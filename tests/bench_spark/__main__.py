@@ -114,7 +114,7 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
             taken = _program("reading", *arguments)
             found: Results = {}
             suffix = "" if cores == 2 else ".local1"
-            for name, key in (("source", ""), ("core", "core_"), ("idle", "spark_")):
+            for name, key in (("source", ""), ("same", "same_columns_"), ("core", "core_"), ("idle", "spark_")):
                 seconds, used = zip(*taken[name], strict=True)
                 found[f"source.{groups}.{key}seconds{suffix}"] = statistics.median(seconds)
                 found[f"source.{groups}.{key}cpu_seconds{suffix}"] = statistics.median(used)
@@ -122,6 +122,8 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
             read, core, idle = (found[f"source.{groups}.{key}seconds{suffix}"] for key in ("", "core_", "spark_"))
             found[f"source.{groups}.ratio_core{suffix}"] = round(read / core, 2)
             found[f"source.{groups}.ratio_core_after_spark{suffix}"] = round((read - idle) / core, 2)
+            same = found[f"source.{groups}.same_columns_seconds{suffix}"]
+            found[f"source.{groups}.ratio_core_same_columns{suffix}"] = round(same / core, 2)
             yield found
 
 

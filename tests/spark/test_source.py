@@ -105,6 +105,17 @@ def test_filters_on_group_and_topic_are_taken_over(spark: SparkSession, seeded: 
     assert read(spark, seeded).where("group_id = 'sparksource-none'").count() == 0
 
 
+def test_only_the_columns_of_the_option_are_read(spark: SparkSession, seeded: str) -> None:
+    register(spark)
+    rows = read(spark, seeded, columns="lag, group_id,topic").where(F.col("group_id").isin(GROUPS[0], GROUPS[1]))
+    assert rows.columns == ["lag", "group_id", "topic"]
+    whole = read(spark, seeded).where(F.col("group_id").isin(GROUPS[0], GROUPS[1])).select(*rows.columns)
+    found = sorted(map(tuple, rows.collect()), key=str)
+    assert len(found) == 8
+    assert found == sorted(map(tuple, whole.collect()), key=str)
+    assert read(spark, seeded, columns="group_id").where("group_id = 'sparksource-other'").count() == 1
+
+
 def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
     reader = FilteringReader(SourceOptions.parse({"kafka.bootstrap.servers": seeded}))
     left = GreaterThan(("lag",), 0)
