@@ -1,7 +1,7 @@
 """Measure the stream of changes: ``python -m tests.bench_spark.streaming BOOTSTRAP PREFIX --groups N``.
 
 The groups are committed to in three partitions each. Prints JSON: the seconds of the first micro-batch, in which all
-commits are new and Python starts; of batches without a change; and of batches in which all commits have moved.
+commits are new and Python starts; of triggers that find no change; and of batches in which all commits have moved.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -24,39 +23,43 @@ from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics
 
 _PARTITIONS = 3
+_EMPTY = 5
 _PATIENCE_SECONDS = 300
 
 
-class Batches:
-    """The micro-batches of a query as they come: rows and seconds.
+class Triggers:
+    """The triggers of a query as they come: rows and seconds.
 
     :param query: the query.
     """
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
-        self._seen = -1
+        self._seen: set[tuple[int, str]] = set()
 
     def next(self) -> tuple[int, float]:
-        """Wait for the next batch."""
+        """Wait for the next trigger, which may be without a batch."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < deadline:
             if (failed := self._query.exception()) is not None:
                 raise RuntimeError(str(failed))
             for progress in self._query.recentProgress:
-                if progress["batchId"] > self._seen and "addBatch" in progress["durationMs"]:
-                    self._seen = int(progress["batchId"])
+                key = (progress["batchId"], progress["timestamp"])
+                if key not in self._seen:
+                    self._seen.add(key)
                     return int(progress["numInputRows"]), progress["durationMs"]["triggerExecution"] / 1000
             time.sleep(0.05)
-        raise TimeoutError("no micro-batch")
+        raise TimeoutError("no trigger")
 
     def of(self, rows: int) -> float:
-        """Return the seconds of the next batch with any rows; these must be all."""
-        while True:
+        """Return the seconds of the batches that have these rows: commits under way come in two."""
+        total = 0.0
+        while rows > 0:
             found, seconds = self.next()
-            if found:
-                assert found == rows, f"{found} rows, instead of {rows}"
-                return seconds
+            total += seconds if found else 0
+            rows -= found
+        assert rows == 0, "a change came twice"
+        return round(total, 3)
 
 
 def main() -> None:
@@ -95,33 +98,20 @@ def main() -> None:
         changed = spark.readStream.format("kafka_groups").options(**options).load()
         writer = changed.writeStream.format("parquet").option("path", f"{folder}/changes")
         query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
-        batches, rows = Batches(query), size.groups * _PARTITIONS
-        found: Mapping[str, Any] = {"first": [batches.of(rows)], "empty": [], "moved": [], "empty_cpu": []}
+        triggers, rows = Triggers(query), size.groups * _PARTITIONS
+        found: dict[str, list[float]] = {"first": [triggers.of(rows)], "empty": [], "moved": [], "empty_cpu": []}
         for number in range(size.repeat):
-            batches.next()
             used = cpu_seconds()
-            for _ in range(3):
-                none, seconds = batches.next()
+            for _ in range(_EMPTY):
+                none, seconds = triggers.next()
                 assert none == 0
                 found["empty"].append(seconds)
-            found["empty_cpu"].append(round((cpu_seconds() - used) / 3, 3))
+            found["empty_cpu"].append(round((cpu_seconds() - used) / _EMPTY, 3))
             commit(number + 2)
-            # A batch may begin while commits are under way: then those of the second are missing in the first.
-            found["moved"].append(moved(batches, rows))
+            found["moved"].append(triggers.of(rows))
         query.stop()
     spark.stop()
     print(json.dumps(found))
-
-
-def moved(batches: Batches, rows: int) -> float:
-    """Return the seconds of the batches that see these rows move."""
-    total = 0.0
-    while rows > 0:
-        found, seconds = batches.next()
-        total += seconds if found else 0
-        rows -= found
-    assert rows == 0, "a change came twice"
-    return round(total, 3)
 
 
 if __name__ == "__main__":

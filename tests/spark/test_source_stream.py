@@ -185,6 +185,7 @@ async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses
         for at_most, count in ((100, 1), (10, 4), (3, 16), (7, 8), (40, 1)):
             given = options | {"groups.per.partition": str(at_most), "min.interval.seconds": "0"}
             reader = ChangesReader(SourceOptions.parse(given))
+            ChangeState(str(tmp_path)).save(0, position["batch"] + 1, look(("of a driver that died", 0, 1, None, "")))
             end = await asyncio.to_thread(reader.latestOffset, position, None)
             assert end == {"batch": position["batch"] + 1, "buckets": count}
             buckets = await asyncio.to_thread(reader.partitions, position, end)
@@ -192,19 +193,48 @@ async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses
             assert {group_id for bucket in buckets for group_id in bucket.chunk.groups.ids} == group_ids
             read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
             seen.append(sorted(row["change"] for part in read for rows in part for row in rows.to_pylist()))
-            position, offset = end, offset + (end["batch"] == 2)
-        assert seen == [["new"] * 40, [], ["moved"] * 40, [], []]
+            position, offset = end, offset + (end["batch"] in (2, 4))
+        assert seen == [["new"] * 40, [], ["moved"] * 40, [], ["moved"] * 40]
+
+
+async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_no_batch(tmp_path: Path) -> None:
+    offset, asked = 1, 0
+
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return answers.offset_fetch(version, {"g": ErrorCode.none}, {("t", 0): (offset, ErrorCode.none)})
+
+    async with FakeCluster(groups={"g"}) as cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "0"}))
+        ChangeState(str(tmp_path)).save(0, 1, look(("of a driver that died", 0, 1, None, "")))
+        first = await asyncio.to_thread(reader.latestOffset, {"batch": 0}, None)
+        (bucket,) = await asyncio.to_thread(reader.partitions, {"batch": 0}, first)
+        for _ in range(2):
+            (new,) = await asyncio.to_thread(reader.read, bucket)
+            assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "g")]
+        assert asked == 1, "the task finds what the driver observed"
+        assert await asyncio.to_thread(reader.latestOffset, first, None) == first
+        offset = 2
+        second = await asyncio.to_thread(reader.latestOffset, first, None)
+        assert second == {"batch": 2, "buckets": 1}
+        (bucket,) = await asyncio.to_thread(reader.partitions, first, second)
+        (moved,) = await asyncio.to_thread(reader.read, bucket)
+        assert [(row["change"], row["previous_offset"]) for row in moved.to_pylist()] == [("moved", 1)]
 
 
 async def test_groups_are_not_read_more_often_than_the_interval(tmp_path: Path) -> None:
     async with FakeCluster(groups={"g"}) as cluster:
         options = {"kafka.bootstrap.servers": cluster.bootstrap, "state.path": str(tmp_path)}
         reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "1"}))
-        assert reader.initialOffset() == {"batch": 0}
+        start = reader.initialOffset()
+        assert start == {"batch": 0}
         first = await asyncio.to_thread(reader.latestOffset)
         assert first == {"batch": 1, "buckets": 1}
         began, asked = time.monotonic(), 0
-        while await asyncio.to_thread(reader.latestOffset, first, None) == first:
+        while await asyncio.to_thread(reader.latestOffset, start, None) == start:
             asked += 1
         assert time.monotonic() - began >= 0.9
         assert asked <= 4, "Spark asks again at once: the source waits"

@@ -75,6 +75,11 @@ class ChangeState:
         pq.write_table(seen, aside, filesystem=system)
         system.move(aside, path)
 
+    def drop(self, batch: int) -> None:
+        """Remove the observations of a batch."""
+        system, root = self._place()
+        system.delete_dir_contents(f"{root}/batch-{batch}", missing_dir_ok=True)
+
     def forget(self, below: int) -> None:
         """Remove the observations of batches with a lower number."""
         from pyarrow import fs

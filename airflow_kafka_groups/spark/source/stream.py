@@ -86,7 +86,11 @@ class ChangesReader(DataSourceStreamReader):
         return {"batch": 0}
 
     def latestOffset(self, *position: Any) -> dict[str, int]:
-        """List the groups for a further batch; return the offset itself if the last reading is too recent."""
+        """List the groups for a further batch; return the offset itself if there is none.
+
+        That is so if the last reading is too recent. Groups that fit into one task are read here: if nothing changed,
+        Spark is spared the batch, and otherwise its task finds what was observed.
+        """
         start = position[0] if position and position[0] else self.initialOffset()
         wait = self._read_at + self.options.min_interval_seconds - time.monotonic()
         if wait > 0:
@@ -95,9 +99,19 @@ class ChangesReader(DataSourceStreamReader):
             return dict(start)
         self._read_at = time.monotonic()
         batch = int(start["batch"]) + 1
-        groups = self._list(batch)[1]
+        self._listed = None
+        self.state.drop(batch)  # of a batch that was never begun
+        cluster_id, groups = self._list(batch)
         tasks = -(-len(groups) // self.options.groups_per_partition)
-        return {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length()}
+        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length()}
+        if end["buckets"] == 1:
+            only = Bucket(0, start, end, self._token, Chunk(cluster_id, groups))
+            before = self._before(only)
+            now = self._look(only, before, "driver")
+            if not changes(before, now):
+                return dict(start)
+            self.state.save(0, batch, now)
+        return end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
         """Assign the groups to buckets, on the driver."""
@@ -121,7 +135,7 @@ class ChangesReader(DataSourceStreamReader):
         number, batch = partition.number, partition.end["batch"]
         now = self.state.load(number, batch)
         if now is None:
-            now = self._look(partition, before)
+            now = self._look(partition, before, "executor")
             self.state.save(number, batch, now)
         return iter(changes(before, now))
 
@@ -157,13 +171,13 @@ class ChangesReader(DataSourceStreamReader):
             tables.append(found)
         return pa.concat_tables(tables)
 
-    def _look(self, partition: Bucket, before: Any) -> Any:
+    def _look(self, partition: Bucket, before: Any, where: str) -> Any:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if not partition.chunk.groups:
             return _nothing()
-        batches = run(fetch(self.options, PushedFilters(), partition.chunk), "executor")
+        batches = run(fetch(self.options, PushedFilters(), partition.chunk), where)
         seen = pa.Table.from_batches(batches, schema=arrow_schema())
         unread = pc.unique(seen.filter(pc.is_valid(seen["error"]))["group_id"])
         read = seen.filter(pc.and_(pc.is_valid(seen["topic"]), pc.invert(pc.is_in(seen["group_id"], unread))))
