@@ -97,16 +97,16 @@ def main() -> None:
         }
         changed = spark.readStream.format("kafka_groups").options(**options).load()
         writer = changed.writeStream.format("parquet").option("path", f"{folder}/changes")
+        used = cpu_seconds()
         query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
         triggers, rows = Triggers(query), size.groups * _PARTITIONS
-        found: dict[str, list[float]] = {"first": [triggers.of(rows)], "empty": [], "moved": [], "empty_cpu": []}
+        found: dict[str, list[float]] = {"first": [triggers.of(rows)], "empty": [], "moved": []}
+        found["first_cpu"] = [round(cpu_seconds() - used, 3)]
         for number in range(size.repeat):
-            used = cpu_seconds()
             for _ in range(_EMPTY):
                 none, seconds = triggers.next()
                 assert none == 0
                 found["empty"].append(seconds)
-            found["empty_cpu"].append(round((cpu_seconds() - used) / _EMPTY, 3))
             commit(number + 2)
             found["moved"].append(triggers.of(rows))
         query.stop()

@@ -203,7 +203,8 @@ async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_
     def answer(broker_id: int, version: int, request: Any) -> Any:
         nonlocal asked
         asked += 1
-        return answers.offset_fetch(version, {"g": ErrorCode.none}, {("t", 0): (offset, ErrorCode.none)})
+        groups = {group.group_id: ErrorCode.none for group in request.groups}
+        return answers.offset_fetch(version, groups, {("t", 0): (offset, ErrorCode.none)})
 
     async with FakeCluster(groups={"g"}) as cluster:
         cluster.control(OFFSET_FETCH, answer)
@@ -217,11 +218,13 @@ async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_
             assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "g")]
         assert asked == 1, "the task finds what the driver observed"
         assert await asyncio.to_thread(reader.latestOffset, first, None) == first
+        cluster.groups.add("h")
         offset = 2
         second = await asyncio.to_thread(reader.latestOffset, first, None)
         assert second == {"batch": 2, "buckets": 1}
         (bucket,) = await asyncio.to_thread(reader.partitions, first, second)
-        (moved,) = await asyncio.to_thread(reader.read, bucket)
+        new, moved = await asyncio.to_thread(reader.read, bucket)
+        assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "h")]
         assert [(row["change"], row["previous_offset"]) for row in moved.to_pylist()] == [("moved", 1)]
 
 
