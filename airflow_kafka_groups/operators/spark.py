@@ -21,7 +21,12 @@ from airflow_kafka_groups.hooks.arguments import (
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf
-from airflow_kafka_groups.operators.support.spark_connection import connection_extra, deploy_mode, submit_hook
+from airflow_kafka_groups.operators.support.spark_connection import (
+    PROGRESS,
+    connection_extra,
+    deploy_mode,
+    submit_hook,
+)
 from airflow_kafka_groups.transport.private_folder import private_folder
 
 if TYPE_CHECKING:
@@ -105,6 +110,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         rows: its ``--table``. Default: none (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
+    While the job runs, the log shows a bar of its stages, a line every ten seconds at most (deploy mode ``client``).
+
     Without a Spark connection the job runs on this machine, unless YARN is configured (``HADOOP_CONF_DIR``).
 
     Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
@@ -146,7 +153,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
             job, application = [application], str(_SPARK / "application.py")
         arguments = dict(self.spark or {})
         # A task is retried by Airflow; YARN would start a second driver that this task does not see.
-        arguments["conf"] = {_YARN_ATTEMPTS: "1", **(arguments.get("conf") or {})}
+        arguments["conf"] = {_YARN_ATTEMPTS: "1", **PROGRESS, **(arguments.get("conf") or {})}
         given = [*job, *map(str, self.application_args), *(("--table", self.table) if self.table else ())]
         arguments.setdefault("name", self.task_id)
         with private_folder() as folder:

@@ -114,7 +114,7 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
             taken = _program("reading", *arguments)
             found: Results = {}
             suffix = "" if cores == 2 else ".local1"
-            for name, key in (("source", ""), ("core", "core_"), ("idle", "spark_")):
+            for name, key in (("source", ""), ("same", "same_columns_"), ("core", "core_"), ("idle", "spark_")):
                 seconds, used = zip(*taken[name], strict=True)
                 found[f"source.{groups}.{key}seconds{suffix}"] = statistics.median(seconds)
                 found[f"source.{groups}.{key}cpu_seconds{suffix}"] = statistics.median(used)
@@ -122,7 +122,26 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
             read, core, idle = (found[f"source.{groups}.{key}seconds{suffix}"] for key in ("", "core_", "spark_"))
             found[f"source.{groups}.ratio_core{suffix}"] = round(read / core, 2)
             found[f"source.{groups}.ratio_core_after_spark{suffix}"] = round((read - idle) / core, 2)
+            same = found[f"source.{groups}.same_columns_seconds{suffix}"]
+            found[f"source.{groups}.ratio_core_same_columns{suffix}"] = round(same / core, 2)
             yield found
+
+
+def stream(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure the stream of changes on one broker: 50 groups with 150 commits, and as many as a task reads at most."""
+    with KafkaCluster(brokers=1, full_jit=True, heap_mb=768) as cluster:
+        for groups in (50,) if quick else (50, 10_000):
+            taken = _program(
+                *("streaming", cluster.bootstrap, f"stream{groups}-"),
+                *("--groups", str(groups), "--repeat", str(repeat)),
+            )
+            rows = f"stream.{groups * 3}_rows"
+            yield {
+                f"{rows}.seconds": taken["first"][0],
+                f"{rows}.cpu_seconds": taken["first_cpu"][0],
+                f"{rows}.moved_seconds": statistics.median(taken["moved"]),
+                f"{rows}.empty_seconds": statistics.median(taken["empty"]),
+            }
 
 
 PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
@@ -130,6 +149,7 @@ PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "growth": growth,
     "source": source,
     "staleness": staleness,
+    "stream": stream,
 }
 
 

@@ -25,6 +25,9 @@ from airflow_kafka_groups.spark.source import register
 from tests.bench_spark.idle import IdleSource
 from tests.bench_spark.processes import cpu_seconds
 
+CORE_COLUMNS = "group_id,topic,partition,committed_offset,leader_epoch,metadata"
+"""The columns that the core's Arrow table has, too."""
+
 
 async def core(bootstrap: str, prefix: str) -> int:
     """Read with the core alone, connecting included, as each task of the source does; give the rows."""
@@ -36,8 +39,9 @@ async def core(bootstrap: str, prefix: str) -> int:
         return int(to_arrow(results.succeeded.values()).num_rows)
 
 
-def frame(spark: SparkSession, bootstrap: str, include: str) -> DataFrame:
+def frame(spark: SparkSession, bootstrap: str, include: str, columns: str | None = None) -> DataFrame:
     options = {"kafka.bootstrap.servers": bootstrap, "include": include, "with.lag": "false"}
+    options |= {} if columns is None else {"columns": columns}
     return spark.read.format("kafka_groups").options(**options).load()
 
 
@@ -75,6 +79,7 @@ def main() -> None:
     work: dict[str, Callable[[], object]] = {
         "core": lambda: asyncio.run(core(size.bootstrap, size.prefix)),
         "source": lambda: consume(frame(spark, size.bootstrap, f"{size.prefix}*")),
+        "same": lambda: consume(frame(spark, size.bootstrap, f"{size.prefix}*", CORE_COLUMNS)),
         "idle": lambda: consume(spark.read.format("idle").option("tasks", str(tasks)).load()),
     }
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in work}

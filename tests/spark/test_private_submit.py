@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,13 +40,16 @@ done.with_suffix(".new").write_text(json.dumps(seen))
 done.with_suffix(".new").rename(done)
 while not done.with_name("go").exists():
     time.sleep(0.05)
+if not kafka:
+    spark.sparkContext.parallelize(range(3), 3).foreach(lambda _: time.sleep(0.7))
 """
 
 TASK = """
 import sys
 from pathlib import Path
 kind, job, done, secret = sys.argv[1], sys.argv[2], sys.argv[3], sys.stdin.readline().strip()
-conf = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.from.both": "the task"}
+often = {"spark.ui.consoleProgress.update.interval": "100"}
+conf = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.from.both": "the task", **often}
 binary = {"conf": conf, "spark_binary": str(Path(sys.executable).with_name("spark-submit"))}
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 task = KafkaSparkSubmitOperator(task_id="t", application=job, application_args=[done], spark=binary, kafka=kind)
@@ -168,6 +172,9 @@ def test_no_secret_is_on_a_command_line_and_the_job_has_them(task: Task, request
     assert list(task.temporary.glob(f"{PREFIX}*")) == []
     assert OF_CONF not in task.written()
     assert OF_KAFKA not in task.written()
+    if "off]" in request.node.name:
+        assert re.search(r"\[Stage 0:=*>? *\(2 \+ 1\) / 3\]", task.written()), "a bar of the running stages"
+        assert not re.search(r"\[info +\] +\[airflow", task.written()), "a blank line"
 
 
 def test_kill_9_leaves_no_secret(task: Task) -> None:

@@ -86,13 +86,19 @@ async def test_a_read_gives_what_the_admin_client_gives_with_the_ends_of_the_log
     assert len({r.coordinator for r in rows}) == 3
 
 
-def test_filters_on_group_and_topic_are_taken_over(spark: SparkSession, seeded: str) -> None:
+def test_filters_on_group_and_topic_are_taken_over(
+    spark: SparkSession, seeded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     register(spark)
     wanted = read(spark, seeded, with_lag="false").where(
         F.col("group_id").startswith("sparksource-app-0") & (F.col("topic") == "sparksource-b")
     )
     plan_text = wanted._jdf.queryExecution().toString()
     assert "Filter (isnotnull(group_id" not in plan_text.split("== Physical Plan ==")[1].replace("isnotnull(topic", "")
+    wanted.explain("formatted")
+    (pushed,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("PushedFilters: ")]
+    assert "StringStartsWith(group_id,sparksource-app-0)" in pushed
+    assert "EqualTo(topic,sparksource-b)" in pushed
     rows = wanted.collect()
     assert {(r.group_id, r.topic, r.log_end, r.lag) for r in rows} == {
         (group, "sparksource-b", None, None) for group in GROUPS[:10]
@@ -100,6 +106,17 @@ def test_filters_on_group_and_topic_are_taken_over(spark: SparkSession, seeded: 
     named = read(spark, seeded).where(F.col("group_id").isin("sparksource-other", "sparksource-gone"))
     assert [(r.topic, r.partition, r.lag) for r in named.collect()] == [("sparksource-a", 3, 9)]
     assert read(spark, seeded).where("group_id = 'sparksource-none'").count() == 0
+
+
+def test_only_the_columns_of_the_option_are_read(spark: SparkSession, seeded: str) -> None:
+    register(spark)
+    rows = read(spark, seeded, columns="lag, group_id,topic").where(F.col("group_id").isin(GROUPS[0], GROUPS[1]))
+    assert rows.columns == ["lag", "group_id", "topic"]
+    whole = read(spark, seeded).where(F.col("group_id").isin(GROUPS[0], GROUPS[1])).select(*rows.columns)
+    found = sorted(map(tuple, rows.collect()), key=str)
+    assert len(found) == 8
+    assert found == sorted(map(tuple, whole.collect()), key=str)
+    assert read(spark, seeded, columns="group_id").where("group_id = 'sparksource-other'").count() == 1
 
 
 def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:

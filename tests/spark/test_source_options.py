@@ -24,6 +24,11 @@ SECRET = "s3cr3t-w0rd"
         ({**BROKERS, "inclde": "a"}, "inclde: no such option: use kafka.*, include, exclude"),
         ({**BROKERS, "groups.per.partition": "many"}, "groups.per.partition (got 'many'): give a whole number from 1"),
         ({**BROKERS, "groups.per.partition": "0"}, "groups.per.partition (got '0'): give a whole number from 1"),
+        ({**BROKERS, "min.interval.seconds": "-1"}, "min.interval.seconds (got '-1'): give a whole number from 0"),
+        ({**BROKERS, "columns": "group_id,toppic"}, "columns (got 'toppic'): no such column: use cluster_id, obser"),
+        ({**BROKERS, "columns": "topic,topic"}, "columns (got 'topic,topic'): name each column once"),
+        ({**BROKERS, "columns": "topic", "failures": "report"}, "columns (got 'topic'): add error"),
+        ({**BROKERS, "columns": "topic", "state.path": "/s"}, "columns (got 'topic'): a stream has all columns"),
         ({**BROKERS, "with.lag": "1"}, "with.lag (got '1'): give true or false"),
         ({**BROKERS, "failures": "skip"}, "failures (got 'skip'): give fail or report"),
         ({**BROKERS, "include": "a,,b"}, "include (got ''): remove the empty pattern"),
@@ -49,6 +54,14 @@ def test_names_may_be_of_any_case_and_patterns_are_one_or_many_or_json() -> None
     assert (options.include, options.exclude) == (("a-*", "b-*"), ("re:x{1,2}",))
     assert (options.with_lag, options.failures) == (False, "report")
     assert SourceOptions.parse({**BROKERS, "include": "re:a{1,2}"}).include == ("re:a{1,2}",)
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [({}, True), ({"with.lag": "false"}, False), ({"columns": "lag"}, True), ({"columns": "group_id,topic"}, False)],
+)
+def test_the_ends_of_the_logs_are_requested_for_their_columns_only(options: dict[str, str], needed: bool) -> None:
+    assert SourceOptions.parse({**BROKERS, **options}).needs_log_ends is needed
 
 
 @pytest.mark.parametrize("form", ["json", "properties", "environment"])

@@ -23,7 +23,8 @@ from airflow_kafka_groups.spark.source.groups import ListedGroups
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk
 from airflow_kafka_groups.spark.source.rows import arrow_schema
-from airflow_kafka_groups.spark.source.stream import BUCKETS, Bucket, ChangesReader, changes
+from airflow_kafka_groups.spark.source.state import ChangeState
+from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, changes
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.lab.cluster import KafkaCluster
@@ -144,7 +145,7 @@ async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_a
 
         async def batch(start: int) -> list[tuple[Any, ...]]:
             buckets = await asyncio.to_thread(reader.partitions, {"batch": start}, {"batch": start + 1})
-            assert len(buckets) == BUCKETS
+            assert len(buckets) == 16, "as it was for offsets that do not say it"
             read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
             rows = [row for part in read for rows_of in part for row in rows_of.to_pylist()]
             found = [(row["change"], row["previous_offset"], row["committed_offset"]) for row in rows]
@@ -161,16 +162,101 @@ async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_a
         one = ErrorCode.none
         assert await batch(3) == [("moved", 5, 8)]
         reader.commit({"batch": 4})
-        assert sorted(os.listdir(tmp_path)) == ["batch-3", "batch-4"]
+        assert sorted(os.listdir(tmp_path)) == ["batch-3", "batch-4", "driver"]
+        lost = Bucket(0, {"batch": 1}, {"batch": 2}, (tmp_path / "driver").read_text(), Chunk("c", ListedGroups()))
         with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: restart the query"):
-            await asyncio.to_thread(reader.read, Bucket(0, 1, 2, Chunk("c", ListedGroups())))
+            await asyncio.to_thread(reader.read, lost)
 
 
-def test_the_next_batch_is_always_one_more() -> None:
-    reader = ChangesReader(SourceOptions.parse({"kafka.bootstrap.servers": "b", "state.path": "/s"}))
-    assert reader.initialOffset() == {"batch": 0}
-    assert reader.latestOffset({"batch": 4}, None) == {"batch": 5}
-    assert reader.latestOffset() == {"batch": 1}
+async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses_a_group(tmp_path: Path) -> None:
+    group_ids = {f"g-{number}" for number in range(40)}
+    cluster = FakeCluster(groups=set(group_ids))
+    offset = 1
+
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        asked = {group.group_id: ErrorCode.none for group in request.groups}
+        return answers.offset_fetch(version, asked, {("t", 0): (offset, ErrorCode.none)})
+
+    async with cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        position: dict[str, int] = {"batch": 0}
+        seen = []
+        for at_most, count in ((100, 1), (10, 4), (3, 16), (7, 8), (40, 1)):
+            given = options | {"groups.per.partition": str(at_most), "min.interval.seconds": "0"}
+            reader = ChangesReader(SourceOptions.parse(given))
+            ChangeState(str(tmp_path)).save(0, position["batch"] + 1, look(("of a driver that died", 0, 1, None, "")))
+            end = await asyncio.to_thread(reader.latestOffset, position, None)
+            assert end == {"batch": position["batch"] + 1, "buckets": count}
+            buckets = await asyncio.to_thread(reader.partitions, position, end)
+            assert len(buckets) == count
+            assert {group_id for bucket in buckets for group_id in bucket.chunk.groups.ids} == group_ids
+            read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
+            seen.append(sorted(row["change"] for part in read for rows in part for row in rows.to_pylist()))
+            position, offset = end, offset + (end["batch"] in (2, 4))
+        assert seen == [["new"] * 40, [], ["moved"] * 40, [], ["moved"] * 40]
+
+
+async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_no_batch(tmp_path: Path) -> None:
+    offset, asked = 1, 0
+
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        groups = {group.group_id: ErrorCode.none for group in request.groups}
+        return answers.offset_fetch(version, groups, {("t", 0): (offset, ErrorCode.none)})
+
+    async with FakeCluster(groups={"g"}) as cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "0"}))
+        ChangeState(str(tmp_path)).save(0, 1, look(("of a driver that died", 0, 1, None, "")))
+        first = await asyncio.to_thread(reader.latestOffset, {"batch": 0}, None)
+        (bucket,) = await asyncio.to_thread(reader.partitions, {"batch": 0}, first)
+        for _ in range(2):
+            (new,) = await asyncio.to_thread(reader.read, bucket)
+            assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "g")]
+        assert asked == 1, "the task finds what the driver observed"
+        assert await asyncio.to_thread(reader.latestOffset, first, None) == first
+        cluster.groups.add("h")
+        offset = 2
+        second = await asyncio.to_thread(reader.latestOffset, first, None)
+        assert second == {"batch": 2, "buckets": 1}
+        (bucket,) = await asyncio.to_thread(reader.partitions, first, second)
+        new, moved = await asyncio.to_thread(reader.read, bucket)
+        assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "h")]
+        assert [(row["change"], row["previous_offset"]) for row in moved.to_pylist()] == [("moved", 1)]
+
+
+async def test_groups_are_not_read_more_often_than_the_interval(tmp_path: Path) -> None:
+    async with FakeCluster(groups={"g"}) as cluster:
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "state.path": str(tmp_path)}
+        reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "1"}))
+        start = reader.initialOffset()
+        assert start == {"batch": 0}
+        first = await asyncio.to_thread(reader.latestOffset)
+        assert first == {"batch": 1, "buckets": 1}
+        began, asked = time.monotonic(), 0
+        while await asyncio.to_thread(reader.latestOffset, start, None) == start:
+            asked += 1
+        assert time.monotonic() - began >= 0.9
+        assert asked <= 4, "Spark asks again at once: the source waits"
+
+
+def test_a_folder_that_an_executor_does_not_share_is_refused(tmp_path: Path) -> None:
+    token = ChangeState(str(tmp_path / "driver's")).mark()
+    ChangeState(str(tmp_path / "driver's")).require_shared(token)
+    elsewhere = ChangeState(str(tmp_path / "executor's"))
+    with pytest.raises(ConfigurationError, match=r"state\.path .*not see what the driver writes there: give a sto"):
+        elsewhere.require_shared(token)
+    elsewhere.mark()
+    with pytest.raises(ConfigurationError, match=r"state\.path .*or another query uses this folder: give each its own"):
+        elsewhere.require_shared(token)
+    bucket = Bucket(0, {"batch": 0}, {"batch": 1, "buckets": 1}, token, Chunk("c", ListedGroups()))
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "state.path": str(tmp_path / "executor's")}
+    with pytest.raises(ConfigurationError, match=r"does not see what the driver writes"):
+        ChangesReader(SourceOptions.parse(options)).read(bucket)
+    assert os.listdir(tmp_path / "executor's") == ["driver"]
 
 
 def test_a_stream_needs_a_folder_and_a_batch_must_not_have_one(spark: SparkSession) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,12 @@ from airflow_kafka_groups.contracts.spark_versions import OLDEST_JAVA
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 LOCAL = "local[*]"
+PROGRESS = {
+    "spark.ui.showConsoleProgress": "true",
+    "spark.ui.consoleProgress.update.interval": "10000",
+}
+"""Properties by which Spark writes a bar of the running stages to the log, every ten seconds while they proceed."""
+
 _YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _logger = logging.getLogger(__name__)
 
@@ -33,7 +39,7 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     except ImportError as exc:
         remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]"'
         raise ConfigurationError("spark", None, remedy) from exc
-    hook = spark_submit.SparkSubmitHook
+    hook = _with_progress(spark_submit.SparkSubmitHook)
     if _connection(arguments) is None and not any(os.environ.get(name) for name in _YARN):
         _logger.warning(
             "There is no Spark connection %r, so the job runs on this machine (%s). Create the connection to run it "
@@ -78,6 +84,16 @@ def _connection(arguments: Mapping[str, Any]) -> Any:
         return BaseHook.get_connection(_conn_id(arguments))
     except AirflowNotFoundException:
         return None
+
+
+def _with_progress(hook: Any) -> Any:
+    class ProgressHook(hook):  # type: ignore[misc]  # Airflow's hook is only known when it is imported
+        """Airflow's hook without the blank lines by which Spark overwrites its bar on a terminal."""
+
+        def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+            super()._process_spark_submit_log(line for line in itr if line.strip())
+
+    return ProgressHook
 
 
 def _on_this_machine(hook: Any) -> Any:

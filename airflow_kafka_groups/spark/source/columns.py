@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.spark.source.groups import ListedGroups
-from airflow_kafka_groups.spark.source.rows import arrow_schema
+from airflow_kafka_groups.spark.source.rows import SOURCE_NAMES, arrow_schema
 
 _ROWS_PER_BATCH = 65_536
 
@@ -20,10 +20,12 @@ class ChunkRows:
     """The rows of the groups of a chunk.
 
     :param groups: the groups; they are added by their places among these.
+    :param names: the columns to return. Default: all.
     """
 
-    def __init__(self, groups: ListedGroups) -> None:
+    def __init__(self, groups: ListedGroups, names: Sequence[str] = SOURCE_NAMES) -> None:
         self._groups = groups
+        self._names = names
         self._places = array("i")
         self._rows = GroupRows()
 
@@ -65,7 +67,7 @@ class ChunkRows:
         groups["coordinator"] = pa.array([each.coordinator for each in kinds], pa.int32()).take(kind)
         groups["group_id"] = pa.array(self._groups.ids, pa.string()).take(place)
         groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
-        schema = arrow_schema()
+        schema = arrow_schema(self._names)
         for named in rows.chunks(groups, log_ends, _ROWS_PER_BATCH):
             named["lag"] = _lag(named["committed_offset"], named["log_start"], named["log_end"])
             named["cluster_id"] = pa.repeat(pa.scalar(cluster_id, pa.string()), len(named["group_id"]))

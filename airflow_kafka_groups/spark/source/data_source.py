@@ -9,9 +9,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.spark.schemas import schema_of
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import FilteringReader, GroupsReader
-from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA
+from airflow_kafka_groups.spark.source.rows import chosen
 from airflow_kafka_groups.spark.source.stream import CHANGE_SCHEMA, ChangesReader
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -36,8 +37,8 @@ class KafkaGroupsDataSource(DataSource):
         return "kafka_groups"
 
     def schema(self) -> StructType:
-        """Return the columns; a stream has two more."""
-        return CHANGE_SCHEMA if self.parsed.state_path else SOURCE_SCHEMA
+        """Return the columns of the option, by default all; a stream has two more."""
+        return CHANGE_SCHEMA if self.parsed.state_path else schema_of(chosen(self.parsed.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
@@ -54,7 +55,7 @@ class KafkaGroupsDataSource(DataSource):
 
     def _checked(self, schema: StructType) -> SourceOptions:
         if schema.fieldNames() != self.schema().fieldNames():
-            raise ConfigurationError("schema", schema.fieldNames(), "give none; choose columns by select()")
+            raise ConfigurationError("schema", schema.fieldNames(), "give none; choose columns by the option columns")
         return self.parsed
 
 

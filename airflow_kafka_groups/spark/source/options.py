@@ -18,13 +18,15 @@ from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns
 from airflow_kafka_groups.spark.source.logins import executor_token_source, export_keytab
+from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_NAMES
 
 KAFKA_PREFIX = "kafka."
 GROUPS_PER_PARTITION = 10_000
+MIN_INTERVAL_SECONDS = 5
 _SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem")
 _NAMES = (
     *("include", "exclude", "with.lag", "failures", "groups.per.partition", "config.file", "config.env"),
-    "state.path",
+    *("columns", "state.path", "min.interval.seconds"),
 )
 
 
@@ -40,7 +42,9 @@ class SourceOptions:
     :param with_lag: whether the ends of the logs are asked for. Default true.
     :param failures: ``fail`` the read when a group cannot be read (default), or ``report`` it in the column ``error``.
     :param groups_per_partition: groups that one Spark task reads, at most. Default 10,000.
+    :param columns: the columns of a batch. Default all.
     :param state_path: for streams only: folder of what the last micro-batches saw.
+    :param min_interval_seconds: for streams only: seconds between two readings, at least. Default 5.
     """
 
     settings: Mapping[str, str]
@@ -51,7 +55,9 @@ class SourceOptions:
     with_lag: bool = True
     failures: Literal["fail", "report"] = "fail"
     groups_per_partition: int = GROUPS_PER_PARTITION
+    columns: tuple[str, ...] = SOURCE_NAMES
     state_path: str | None = None
+    min_interval_seconds: int = MIN_INTERVAL_SECONDS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -82,9 +88,16 @@ class SourceOptions:
             exclude=_patterns("exclude", given.get("exclude"), ()),
             with_lag=_flag("with.lag", given.get("with.lag", "true")),
             failures="report" if failures == "report" else "fail",
-            groups_per_partition=_count("groups.per.partition", given.get("groups.per.partition")),
+            groups_per_partition=_count("groups.per.partition", given, 1, 1_000_000, GROUPS_PER_PARTITION),
+            columns=_columns(given.get("columns"), failures, given.get("state.path")),
             state_path=given.get("state.path"),
+            min_interval_seconds=_count("min.interval.seconds", given, 0, 86_400, MIN_INTERVAL_SECONDS),
         )
+
+    @property
+    def needs_log_ends(self) -> bool:
+        """Whether the ends of the logs are requested: for the columns that have them, unless ``with_lag`` is false."""
+        return self.with_lag and not LOG_END_NAMES.isdisjoint(self.columns)
 
     def client_config(self) -> ClientConfig:
         """Read the settings on this machine and return the client's configuration; ``kafka.*`` options win.
@@ -132,11 +145,26 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def _count(name: str, text: str | None) -> int:
+def _columns(text: str | None, failures: str, state_path: str | None) -> tuple[str, ...]:
+    """Parse names of columns: Spark sends a Python source no selection, so a query would read all of them."""
     if text is None:
-        return GROUPS_PER_PARTITION
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1_000_000):
-        raise ConfigurationError(name, text, "give a whole number from 1 to 1000000")
+        return SOURCE_NAMES
+    if state_path is not None:
+        raise ConfigurationError("columns", text, "a stream has all columns: leave it out, and use select()")
+    names = tuple(part.strip() for part in text.split(","))
+    if unknown := [name for name in names if name not in SOURCE_NAMES]:
+        raise ConfigurationError("columns", unknown[0], f"no such column: use {', '.join(SOURCE_NAMES)}")
+    if len(set(names)) != len(names):
+        raise ConfigurationError("columns", text, "name each column once")
+    if failures == "report" and "error" not in names:
+        raise ConfigurationError("columns", text, "add error: with failures=report, it tells a group that was not read")
+    return names
+
+
+def _count(name: str, given: Mapping[str, str], least: int, most: int, default: int) -> int:
+    text = given.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise ConfigurationError(name, text, f"give a whole number from {least} to {most}")
     return int(text)
 
 

@@ -122,7 +122,7 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
     All responses have arrived when this returns: the consumer of the batches may be slow, and no broker waits for it.
     """
     groups = chunk.groups
-    rows = ChunkRows(groups)
+    rows = ChunkRows(groups, options.columns)
     place = {group_id: number for number, group_id in enumerate(groups.ids)}
     others = [keeps_progress_elsewhere(kind.group_type, kind.protocol_type) for kind in groups.kinds]
     for number, code in enumerate(groups.codes):
@@ -136,7 +136,7 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
                 _add(rows, place[result.group_id], result, options, filters)
         gathered = rows.end()
         log_ends = None
-        if options.with_lag:
+        if options.needs_log_ends:
             log_ends = await asyncio.gather(
                 list_log_offsets(admin, gathered.partitions, OffsetSpec.earliest()),
                 list_log_offsets(admin, gathered.partitions, OffsetSpec.latest()),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from airflow_kafka_groups.contracts.columns import columns
+from airflow_kafka_groups.contracts.columns import Columns, columns
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
 from airflow_kafka_groups.spark.schemas import schema_of
 
@@ -30,9 +31,24 @@ SOURCE_COLUMNS = columns(
 )
 """Columns named as in a snapshot; ``cluster_id`` is Kafka's own id of the cluster."""
 
+SOURCE_NAMES = tuple(column.name for column in SOURCE_COLUMNS)
+LOG_END_NAMES = frozenset({"log_start", "log_end", "lag"})
+"""The columns for which the ends of the logs are requested."""
+
 SOURCE_SCHEMA = schema_of(SOURCE_COLUMNS)
 
 
-def arrow_schema() -> Any:
-    """Return the columns as Arrow's; Spark compares them strictly, nullability included."""
-    return arrow.arrow_schema(SOURCE_COLUMNS)
+def chosen(names: Sequence[str]) -> Columns:
+    """Return some of the columns, in the order of their names.
+
+    :param names: names of ``SOURCE_COLUMNS``.
+    """
+    return tuple(SOURCE_COLUMNS[SOURCE_NAMES.index(name)] for name in names)
+
+
+def arrow_schema(names: Sequence[str] = SOURCE_NAMES) -> Any:
+    """Return the columns as Arrow's; Spark compares them strictly, nullability included.
+
+    :param names: the columns to return. Default: all.
+    """
+    return arrow.arrow_schema(chosen(names))

@@ -8,12 +8,14 @@ observations of a batch are stored below ``state.path``, one file per bucket and
 - The first batch of a query returns every existing commit as ``new``.
 - A group that cannot be read fails the batch; with ``failures`` = ``report`` its last observation is kept.
 
-The stream's own offset is the number of the batch, so it stays small for any number of groups.
+The stream's own offset is the number of the batch and of its buckets, so it stays small for any number of groups. There
+are as many buckets as the groups need tasks: each costs a task and a file. The number is a power of two, so that every
+bucket of one batch finds its groups in few buckets of another.
 """
 
 from __future__ import annotations
 
-import uuid
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,26 +28,37 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
 from airflow_kafka_groups.spark.schemas import schema_of
 from airflow_kafka_groups.spark.source.filters import PushedFilters
+from airflow_kafka_groups.spark.source.groups import ListedGroups
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
 from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS, arrow_schema
+from airflow_kafka_groups.spark.source.state import ChangeState
 
 CHANGE_COLUMNS = (*columns({"change": "string", "previous_offset": "int64, null"}), *SOURCE_COLUMNS)
 """``change`` is ``new``, ``moved`` or ``removed``; a removed commit has its last observed columns."""
 
 CHANGE_SCHEMA = schema_of(CHANGE_COLUMNS)
-BUCKETS = 16
+_OLD_BUCKETS = 16  # of offsets that do not say it
+_WAIT_SECONDS = 0.5
 _KEYS = ["group_id", "topic", "partition"]
 _VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
 
 
 @dataclass(frozen=True)
 class Bucket(InputPartition):
-    """The groups of one bucket in one batch."""
+    """The groups of one bucket in one batch.
+
+    :param number: the bucket.
+    :param start: the offset of the batch before.
+    :param end: the offset of this batch.
+    :param token: the content of the folder's token, as the driver wrote it.
+    :param chunk: the groups.
+    """
 
     number: int
-    before: int
-    batch: int
+    start: dict[str, int]
+    end: dict[str, int]
+    token: str
     chunk: Chunk
 
 
@@ -64,24 +77,52 @@ class ChangesReader(DataSourceStreamReader):
             )
         self.options = options
         self.state = ChangeState(options.state_path)
+        self._read_at = -float("inf")
+        self._token = ""
+        self._listed: tuple[int, str | None, ListedGroups] | None = None
 
     def initialOffset(self) -> dict[str, int]:
         """Return the offset before the first batch."""
         return {"batch": 0}
 
     def latestOffset(self, *position: Any) -> dict[str, int]:
-        """Return the next batch: a further observation is always possible."""
+        """List the groups for a further batch; return the offset itself if there is none.
+
+        That is so if the last reading is too recent. Groups that fit into one task are read here: if nothing changed,
+        Spark is spared the batch, and otherwise its task finds what was observed.
+        """
         start = position[0] if position and position[0] else self.initialOffset()
-        return {"batch": int(start["batch"]) + 1}
+        wait = self._read_at + self.options.min_interval_seconds - time.monotonic()
+        if wait > 0:
+            # Spark asks again at once, and stops the query between two calls only.
+            time.sleep(min(wait, _WAIT_SECONDS))
+            return dict(start)
+        self._read_at = time.monotonic()
+        batch = int(start["batch"]) + 1
+        self._listed = None
+        self.state.drop(batch)  # of a batch that was never begun
+        cluster_id, groups = self._list(batch)
+        tasks = -(-len(groups) // self.options.groups_per_partition)
+        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length()}
+        if end["buckets"] == 1:
+            only = Bucket(0, start, end, self._token, Chunk(cluster_id, groups))
+            before = self._before(only)
+            now = self._look(only, before, "driver")
+            if not changes(before, now):
+                return dict(start)
+            self.state.save(0, batch, now)
+        return end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
-        """List the groups and assign them to buckets, on the driver."""
-        cluster_id, groups = run(list_in_scope(self.options, PushedFilters()), "driver")
-        buckets: list[list[int]] = [[] for _ in range(BUCKETS)]
-        for number, bucket in enumerate(offsets_partitions(groups.ids, BUCKETS)):
+        """Assign the groups to buckets, on the driver."""
+        cluster_id, groups = self._list(end["batch"])
+        self._token = self._token or self.state.mark()
+        count = _buckets(end)
+        buckets: list[list[int]] = [[] for _ in range(count)]
+        for number, bucket in enumerate(offsets_partitions(groups.ids, count)):
             buckets[bucket].append(number)
         return [
-            Bucket(number, start["batch"], end["batch"], Chunk(cluster_id, groups.pick(members)))
+            Bucket(number, start, end, self._token, Chunk(cluster_id, groups.pick(members)))
             for number, members in enumerate(buckets)
         ]
 
@@ -89,83 +130,62 @@ class ChangesReader(DataSourceStreamReader):
         """Read the groups of a bucket and compare them, on an executor."""
         if not isinstance(partition, Bucket):
             raise TypeError(f"{partition!r} is no bucket")
-        before = self.state.load(partition.number, partition.before) if partition.before else _nothing()
-        if before is None:
-            raise ConfigurationError(
-                "state.path",
-                self.options.state_path,
-                f"what batch {partition.before} saw is gone: restart the query with an empty checkpoint and folder",
-            )
-        now = self.state.load(partition.number, partition.batch)
+        self.state.require_shared(partition.token)
+        before = self._before(partition)
+        number, batch = partition.number, partition.end["batch"]
+        now = self.state.load(number, batch)
         if now is None:
-            now = self._look(partition, before)
-            self.state.save(partition.number, partition.batch, now)
+            now = self._look(partition, before, "executor")
+            self.state.save(number, batch, now)
         return iter(changes(before, now))
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove the observations of earlier batches, which are no longer needed."""
         self.state.forget(end["batch"] - 1)
 
-    def _look(self, partition: Bucket, before: Any) -> Any:
+    def _list(self, batch: int) -> tuple[str | None, ListedGroups]:
+        """List the groups once for a batch."""
+        if self._listed is None or self._listed[0] != batch:
+            self._listed = (batch, *run(list_in_scope(self.options, PushedFilters()), "driver"))
+        return self._listed[1:]
+
+    def _before(self, partition: Bucket) -> Any:
+        """Return the previous observations of a bucket's groups, which may be in other buckets."""
+        import pyarrow as pa
+
+        batch, had, has = partition.start["batch"], _buckets(partition.start), _buckets(partition.end)
+        if not batch:
+            return _nothing()
+        tables = []
+        for number in range(partition.number % min(had, has), had, has):
+            found = self.state.load(number, batch)
+            if found is None:
+                raise ConfigurationError(
+                    "state.path",
+                    self.options.state_path,
+                    f"what batch {batch} saw is gone: restart the query with an empty checkpoint and folder",
+                )
+            if had < has:
+                group_ids = found["group_id"].to_pylist()
+                found = found.filter(pa.array([at == partition.number for at in offsets_partitions(group_ids, has)]))
+            tables.append(found)
+        return pa.concat_tables(tables)
+
+    def _look(self, partition: Bucket, before: Any, where: str) -> Any:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if not partition.chunk.groups:
             return _nothing()
-        batches = run(fetch(self.options, PushedFilters(), partition.chunk), "executor")
+        batches = run(fetch(self.options, PushedFilters(), partition.chunk), where)
         seen = pa.Table.from_batches(batches, schema=arrow_schema())
         unread = pc.unique(seen.filter(pc.is_valid(seen["error"]))["group_id"])
         read = seen.filter(pc.and_(pc.is_valid(seen["topic"]), pc.invert(pc.is_in(seen["group_id"], unread))))
         return pa.concat_tables([read, before.filter(pc.is_in(before["group_id"], unread))])
 
 
-class ChangeState:
-    """The observations of batches: ``<folder>/batch-<number>/bucket-<number>.parquet``.
-
-    :param folder: path or URI, as supported by pyarrow's file systems.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def load(self, bucket: int, batch: int) -> Any:
-        """Return a batch's observations of a bucket; ``None`` if there are none."""
-        import pyarrow.parquet as pq
-
-        system, root = self._place()
-        path = f"{root}/batch-{batch}/bucket-{bucket}.parquet"
-        if not system.get_file_info(path).is_file:
-            return None
-        return pq.read_table(path, filesystem=system, schema=arrow_schema())
-
-    def save(self, bucket: int, batch: int, seen: Any) -> None:
-        """Store a batch's observations by a temporary file and a rename, so that they are complete or absent."""
-        import pyarrow.parquet as pq
-
-        system, root = self._place()
-        system.create_dir(f"{root}/batch-{batch}", recursive=True)
-        path = f"{root}/batch-{batch}/bucket-{bucket}.parquet"
-        aside = f"{path}.{uuid.uuid4().hex}"
-        pq.write_table(seen, aside, filesystem=system)
-        system.move(aside, path)
-
-    def forget(self, below: int) -> None:
-        """Remove the observations of batches with a lower number."""
-        from pyarrow import fs
-
-        system, root = self._place()
-        for info in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
-            number = info.base_name.removeprefix("batch-")
-            if number != info.base_name and number.isdigit() and int(number) < below:
-                system.delete_dir(info.path)
-
-    def _place(self) -> tuple[Any, str]:
-        from pyarrow import fs
-
-        if "://" in self._folder:
-            system, root = fs.FileSystem.from_uri(self._folder)
-            return system, str(root)
-        return fs.LocalFileSystem(), self._folder
+def _buckets(offset: dict[str, int]) -> int:
+    return offset.get("buckets", _OLD_BUCKETS)
 
 
 def changes(before: Any, now: Any) -> list[Any]:

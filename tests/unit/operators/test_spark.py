@@ -261,7 +261,10 @@ def test_the_secret_is_in_a_file_of_its_own_while_the_job_runs(spark_hook: type[
     given = ["process_group_backlog", "--group", "g", "--kafka-properties", str(submitted.path)]
     assert submitted.arguments["application_args"] == given
     assert submitted.arguments["conf"] == {}
-    assert submitted.properties == "spark.app.from defaults\n\n\na=b\nspark.yarn.maxAppAttempts=1\n"
+    assert submitted.properties == (
+        "spark.app.from defaults\n\n\na=b\nspark.ui.consoleProgress.update.interval=10000\n"
+        "spark.ui.showConsoleProgress=true\nspark.yarn.maxAppAttempts=1\n"
+    )
     assert submitted.application.endswith("spark/application.py")
     operator.on_kill()
     assert submitted.killed

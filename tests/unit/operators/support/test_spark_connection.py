@@ -11,6 +11,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.support.spark_connection import connection_extra, deploy_mode, submit_hook
 
+BAR = "[Stage 3:=======================>                       (120 + 2) / 200]"
+
 
 @pytest.fixture(autouse=True)
 def _no_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +64,13 @@ def test_a_machine_without_java_is_named_before_spark_is_started(
         submit_hook(arguments, [])
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "spark://m"}')
     assert submit_hook(arguments, []), "elsewhere, Java is not this machine's"
+
+
+def test_a_bar_of_the_stages_is_a_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    hook: SparkSubmitHook = submit_hook({}, [])
+    capsys.readouterr()
+    # Spark ends a bar with a carriage return, and overwrites it with blanks.
+    hook._process_spark_submit_log(iter(["began\n", "\n", f"{BAR}\n", "\n", f"{' ' * 79}\n", "ended\n"]))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert BAR in lines[1]

@@ -1,0 +1,118 @@
+"""Measure the stream of changes: ``python -m tests.bench_spark.streaming BOOTSTRAP PREFIX --groups N``.
+
+The groups are committed to in three partitions each. Prints JSON: the seconds of the first micro-batch, in which all
+commits are new and Python starts; of triggers that find no change; and of batches in which all commits have moved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from airflow_kafka_groups.spark.source import register
+from tests.bench_spark.processes import cpu_seconds
+from tests.lab.groups import seed_groups
+from tests.lab.topics import create_topics
+
+_PARTITIONS = 3
+_EMPTY = 5
+_PATIENCE_SECONDS = 300
+
+
+class Triggers:
+    """The triggers of a query as they come: rows and seconds.
+
+    :param query: the query.
+    """
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._seen: set[tuple[int, str]] = set()
+
+    def next(self) -> tuple[int, float]:
+        """Wait for the next trigger, which may be without a batch."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            if (failed := self._query.exception()) is not None:
+                raise RuntimeError(str(failed))
+            for progress in self._query.recentProgress:
+                key = (progress["batchId"], progress["timestamp"])
+                if key not in self._seen:
+                    self._seen.add(key)
+                    return int(progress["numInputRows"]), progress["durationMs"]["triggerExecution"] / 1000
+            time.sleep(0.05)
+        raise TimeoutError("no trigger")
+
+    def of(self, rows: int) -> float:
+        """Return the seconds of the batches that have these rows: commits under way come in two."""
+        total = 0.0
+        while rows > 0:
+            found, seconds = self.next()
+            total += seconds if found else 0
+            rows -= found
+        assert rows == 0, "a change came twice"
+        return round(total, 3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("prefix")
+    parser.add_argument("--groups", type=int, default=50)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    size = parser.parse_args()
+    topic = f"{size.prefix}topic"
+    names = [f"{size.prefix}{number:06d}" for number in range(size.groups)]
+    create_topics(size.bootstrap, {topic: _PARTITIONS})
+
+    def commit(offset: int) -> None:
+        seed_groups(size.bootstrap, names, {(topic, partition): offset for partition in range(_PARTITIONS)})
+
+    commit(1)
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    settings: dict[str, Any] = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+    }
+    spark = SparkSession.builder.master(f"local[{size.cores}]").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {
+            "kafka.bootstrap.servers": size.bootstrap,
+            "include": f"{size.prefix}*",
+            "with.lag": "false",
+            "state.path": f"{folder}/state",
+            "min.interval.seconds": "0",
+        }
+        changed = spark.readStream.format("kafka_groups").options(**options).load()
+        writer = changed.writeStream.format("parquet").option("path", f"{folder}/changes")
+        used = cpu_seconds()
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        triggers, rows = Triggers(query), size.groups * _PARTITIONS
+        found: dict[str, list[float]] = {"first": [triggers.of(rows)], "empty": [], "moved": []}
+        found["first_cpu"] = [round(cpu_seconds() - used, 3)]
+        for number in range(size.repeat):
+            for _ in range(_EMPTY):
+                none, seconds = triggers.next()
+                assert none == 0
+                found["empty"].append(seconds)
+            commit(number + 2)
+            found["moved"].append(triggers.of(rows))
+        query.stop()
+    spark.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
