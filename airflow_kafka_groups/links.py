@@ -48,6 +48,19 @@ def report_url_of(context: Context) -> str | None:
     return report_url(task.dag_id, task.run_id)
 
 
+def absolute_report_url_of(context: Context) -> str | None:
+    """Return the URL of the current run's report tab with its host, for messages that are read outside of Airflow.
+
+    :param context: the context of a task.
+
+    It is ``None`` without a tab or a run, and where Airflow does not know its own address (``[api] base_url``).
+    """
+    from airflow.sdk.configuration import conf
+
+    base, path = urlsplit(conf.get("api", "base_url", fallback="") or ""), report_url_of(context)
+    return f"{base.scheme}://{base.netloc}{path}" if path and base.scheme and base.netloc else None
+
+
 def push_report_path(context: Context, path: str) -> None:
     """Push the path of a report for the report tab."""
     if (task := context.get("ti")) is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_flag, read_text
-from airflow_kafka_groups.links import report_url_of
+from airflow_kafka_groups.links import absolute_report_url_of
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class NotifyOwnersOperator(StoredOperator):
                 # Rendering changes a notifier for good, and the context: each message has its own.
                 copy.copy(notifier)({**context, "notice": notice.to_context()})
 
-        report = report_url_of(context) or str(layout.report(plan.plan_id))
+        report = absolute_report_url_of(context) or str(layout.report(plan.plan_id))
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
         self.log.info("Plan %s: %d groups newly marked, owners notified: %s", plan.plan_id, done.marked, done.notified)
         if done.without_contact:

@@ -19,6 +19,8 @@ from tests.demo.mailbox import Mailbox
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.workload import DemoWorkload
 from tests.lab.cluster import KafkaCluster
+from tests.lab.errors import LabError
+from tests.lab.groups import list_groups
 from tests.lab.spark_archive import quick_options
 from tests.ui.airflow_server import ROOT, AirflowServer
 
@@ -77,6 +79,8 @@ def ui_scene(home: Path, storage: Path, say: Callable[[str], None] = lambda text
             say("Running the first clean-up by the policy: it marks stale groups, and mails their owners …")
             notice = airflow.run_dag(DAGS[1], _IN_EARNEST)
             airflow.wait_for_run(DAGS[1], notice)
+            if gone := workload.stale - list_groups(cluster.bootstrap).keys():
+                raise LabError(f"{len(gone)} groups are gone without a notice, first {min(gone)!r}.")
             time.sleep(NOTICE_SECONDS)
             airflow.request("PATCH", f"/dags/{DAGS[2]}", {"is_paused": False})
             try:

@@ -6,12 +6,14 @@ import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import BaseNotifier
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
+from airflow_kafka_groups.links import absolute_report_url_of
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from tests.fakes.admin import FakeAdmin
@@ -159,3 +161,22 @@ def test_a_notifier_whose_failure_nobody_sees_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=why):
         notify(tmp_path, planned, notifiers=kind())
+
+
+@pytest.mark.parametrize(
+    ("base_url", "url"),
+    [
+        ("https://airflow.example.com", "https://airflow.example.com/dags/d/runs/r/plugin/kafka-groups-report"),
+        ("https://example.com/airflow/", "https://example.com/airflow/dags/d/runs/r/plugin/kafka-groups-report"),
+        ("/airflow", None),
+        ("", None),
+    ],
+)
+def test_a_message_has_the_address_of_airflow_or_no_link(
+    base_url: str, url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+    context: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r")}
+    assert absolute_report_url_of(context) == url
+    nowhere: Any = {}
+    assert absolute_report_url_of(nowhere) is None
