@@ -21,6 +21,10 @@ BACKLOG_RECORDS = "_backlog_records"
 ARCHIVES = "archives"
 LAG = "lag"
 LISTINGS = "listings"
+TREND = "trend.json"
+TREND_PAGE = "trend.html"
+"""In the folder of reports: the runs of the cluster in numbers, and the page that shows them."""
+
 STOP = "STOP"
 """A file in the cluster's folder: as long as it exists, nothing is deleted."""
 
