@@ -11,6 +11,7 @@ import pytest
 
 from airflow_kafka_groups.maintenance.report.explorer.rows import MOST_BYTES
 from airflow_kafka_groups.plugins.report_files import MAX_BYTES
+from tests.lab.chromium import headless_browser
 from tests.ui.report_scene import group_ids, large_report, large_trend
 
 if TYPE_CHECKING:
@@ -63,12 +64,8 @@ def pages(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 @pytest.fixture(scope="module")
 def plain_browser(chromium: str) -> Iterator[Browser]:
     """Start a browser without a cluster and an Airflow."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=["--disable-dev-shm-usage"])
+    with headless_browser(chromium) as running:
         yield running
-        running.close()
 
 
 @pytest.fixture
