@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 REPORT_XCOM = "kafka_groups_report"
 TAB_ROUTE = "kafka-groups-report"
-"""The route of the tab in the UI's URLs."""
+TREND_ROUTE = "kafka-groups-trend"
+"""The routes of the tabs in the UI's URLs."""
 
 
 def has_report_tab() -> bool:

@@ -24,7 +24,7 @@ from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL
 from airflow_kafka_groups.maintenance.keep_alive.records import TAG as KEEP_ALIVE_TAG
-from airflow_kafka_groups.maintenance.report.html import HEAD
+from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 

@@ -1,13 +1,12 @@
-"""The web app of the report tab, mounted into Airflow's API server.
+"""The web app of the report tabs, mounted into Airflow's API server.
 
 Airflow mounts such apps without authentication, so each route requires the permission that Airflow requires for a DAG's
-XComs. The pages' Content-Security-Policy forbids scripts, loading and sending, whatever a group's name contains.
+XComs. The pages' Content-Security-Policy forbids loading and sending, and every script but this package's own, whatever
+a group's name contains; the sandbox gives that script no origin, so that it reaches neither cookies nor Airflow's API.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from html import escape
 from urllib.parse import quote
@@ -17,18 +16,29 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Response
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.report.style import STYLE
-from airflow_kafka_groups.plugins.report_files import NamedReport, named_reports, read_report
+from airflow_kafka_groups.maintenance.report.html import TREND_LINK
+from airflow_kafka_groups.maintenance.report.page import content_policy, render_page
+from airflow_kafka_groups.plugins.report_files import (
+    NamedReport,
+    cluster_of,
+    named_reports,
+    newest_by_cluster,
+    read_report,
+    read_trend,
+)
 
+_TREND_TAB = "The trend over all runs is a tab of the DAG"
 _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)
 
 
 def make_app() -> FastAPI:
-    """Build the app: two routes, no documentation pages."""
+    """Build the app: the reports of a run, the trends of a DAG, no documentation pages."""
     app = FastAPI(title="Kafka consumer groups: report", docs_url=None, redoc_url=None, openapi_url=None)
     may_read = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
     app.add_api_route("/{dag_id}/{run_id}", show_run, dependencies=may_read)
     app.add_api_route("/{dag_id}/{run_id}/{task_id}/{map_index}", show_task, dependencies=may_read)
+    app.add_api_route("/{dag_id}", show_trend, dependencies=may_read)
+    app.add_api_route("/{dag_id}/trend/{cluster}", show_trend_of, dependencies=may_read)
     return app
 
 
@@ -48,16 +58,44 @@ def show_task(dag_id: str, run_id: str, task_id: str, map_index: int) -> Respons
     return _nothing()
 
 
+def show_trend(dag_id: str) -> Response:
+    """Return the trend of the DAG's cluster, or a list if its runs were on several."""
+    reports = newest_by_cluster(dag_id)
+    if len(reports) > 1:
+        items = "".join(
+            f'<li><a href="./{quote(dag_id, safe="")}/trend/{quote(name, safe="")}">{escape(name)}</a></li>'
+            for name in (cluster_of(report) for report in reports)
+        )
+        return _page("Trends of this DAG's clusters", f"<p>DAG {escape(dag_id)}</p><ul>{items}</ul>", 200)
+    return _trend(reports[0]) if reports else _nothing("this DAG")
+
+
+def show_trend_of(dag_id: str, cluster: str) -> Response:
+    """Return the trend of one of the DAG's clusters."""
+    for report in newest_by_cluster(dag_id):
+        if cluster_of(report) == cluster:
+            return _trend(report)
+    return _nothing("this DAG")
+
+
+def _trend(report: NamedReport) -> Response:
+    try:
+        return _response(read_trend(report), 200)
+    except MaintenanceError as exc:
+        return _page("The trend cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
+
+
 def _report(report: NamedReport) -> Response:
     try:
-        return _response(read_report(report), 200)
+        # A link to a file beside the report leads nowhere here.
+        return _response(read_report(report).replace(TREND_LINK.encode(), _TREND_TAB.encode(), 1), 200)
     except MaintenanceError as exc:
         return _page("The report cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
 
 
-def _nothing() -> Response:
+def _nothing(of: str = "this run") -> Response:
     text = (
-        "<p>Clean-ups have a report: their plan, approve and report tasks write it, and none of this run's tasks has "
+        f"<p>Clean-ups have a report: their plan, approve and report tasks write it, and no task of {of} has "
         "yet. Runs of other DAGs, such as snapshots, have none.</p>"
     )
     return _page("No report in this run", text, 404)
@@ -83,21 +121,15 @@ def _task_name(report: NamedReport) -> str:
 
 
 def _page(title: str, body: str, status: int) -> Response:
-    page = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{STYLE}</style></head><body><main><h1>{escape(title)}</h1>{body}</main></body></html>\n"
-    )
+    page = render_page(title, f"<h1>{escape(title)}</h1>{body}")
     return _response(page.encode("utf-8", "replace"), status)
 
 
 def _response(page: bytes, status: int) -> Response:
     style = _STYLE_ELEMENT.search(page)
-    digest = base64.b64encode(hashlib.sha256(style[1]).digest()).decode() if style else ""
+    rules = content_policy("" if style is None else style[1].decode("utf-8", "replace"))
     headers = {
-        "Content-Security-Policy": (
-            f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
-            "frame-ancestors 'self'; sandbox"
-        ),
+        "Content-Security-Policy": f"{rules}; frame-ancestors 'self'; sandbox allow-scripts",
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.contracts.paths import REPORTS
+from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.links import REPORT_XCOM
-from airflow_kafka_groups.maintenance.report.html import HEAD
+from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import check_id
 
 if TYPE_CHECKING:
@@ -35,15 +35,20 @@ class NamedReport:
     path: str
 
 
-def named_reports(dag_id: str, run_id: str) -> list[NamedReport]:
-    """Return the reports named by tasks of a run, each file once (for the last task that named it)."""
+def named_reports(dag_id: str, run_id: str | None = None) -> list[NamedReport]:
+    """Return the reports named by tasks of a run, each file once (for the last task that named it).
+
+    :param dag_id: the DAG.
+    :param run_id: the run. Default: the newest of any run.
+    """
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
+    of_run = () if run_id is None else (XComModel.run_id == run_id,)
     query = (
         select(XComModel.task_id, XComModel.map_index, XComModel.value)
-        .where(XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == REPORT_XCOM)
+        .where(XComModel.dag_id == dag_id, XComModel.key == REPORT_XCOM, *of_run)
         .order_by(XComModel.timestamp.desc())
         .limit(MAX_REPORTS)
     )
@@ -57,17 +62,47 @@ def read_report(named: NamedReport) -> bytes:
 
     Raises ``MaintenanceError`` if the file is not a report or cannot be read.
     """
+    return _read(named.path, named.path)
+
+
+def read_trend(named: NamedReport) -> bytes:
+    """Read the trend page beside a report.
+
+    Raises ``MaintenanceError`` if the file is not such a page or cannot be read.
+    """
+    return _read(named.path, str(named.path).rpartition("/")[0] + f"/{TREND_PAGE}")
+
+
+def newest_by_cluster(dag_id: str) -> list[NamedReport]:
+    """Return the newest report of each cluster that runs of a DAG were on, sorted by cluster."""
+    found: dict[str, NamedReport] = {}
+    for report in named_reports(dag_id):
+        try:
+            check_place(report.path)
+        except ConfigurationError:
+            continue
+        found.setdefault(cluster_of(report), report)
+    return [found[name] for name in sorted(found)]
+
+
+def cluster_of(report: NamedReport) -> str:
+    """Return the name of a report's cluster: the folder above that of the reports."""
+    return PurePosixPath(report.path).parent.parent.name
+
+
+def _read(report: str, place: str) -> bytes:
+    """Read a page. A task names a report; where that may lie, the other page may lie, too."""
     try:
-        check_place(named.path)
-        with open_path("report", named.path).open("rb") as file:
+        check_place(report)
+        with open_path("report", place).open("rb") as file:
             content: bytes = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         remedy = "It was removed, or is on a worker's disk that the API server cannot read"
-        raise MaintenanceError(f"There is no file {named.path}. {remedy}") from None
+        raise MaintenanceError(f"There is no file {place}. {remedy}") from None
     except (OSError, ValueError, ConfigurationError) as exc:
-        raise MaintenanceError(f"The report {named.path} cannot be read: {exc}") from exc
+        raise MaintenanceError(f"The report {place} cannot be read: {exc}") from exc
     if not content.startswith(HEAD.encode()) or len(content) > MAX_BYTES:
-        raise MaintenanceError(f"{named.path} is not a report of this package")
+        raise MaintenanceError(f"{place} is not a report of this package")
     return content
 
 

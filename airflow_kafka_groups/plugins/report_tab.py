@@ -1,4 +1,4 @@
-"""The Airflow plugin that shows a run's report as a tab of the DAG run.
+"""The Airflow plugin that shows a run's report as a tab of the DAG run, and the trend over runs as a tab of the DAG.
 
 Every Airflow process imports this module, so it imports very little; the web app is built when the API server requests
 it. ``[kafka_groups] report_tab = False`` removes tab, app and links.
@@ -10,13 +10,13 @@ from typing import Any
 
 from airflow.sdk.plugins_manager import AirflowPlugin
 
-from airflow_kafka_groups.links import TAB_ROUTE, base_path, has_report_tab
+from airflow_kafka_groups.links import TAB_ROUTE, TREND_ROUTE, base_path, has_report_tab
 
 APP_PREFIX = "/kafka-groups-report"
 
 
 class ReportTabPlugin(AirflowPlugin):
-    """The plugin that adds the report tab to DAG runs."""
+    """The plugin that adds the report tab to DAG runs, and the trend to DAGs."""
 
     name = "kafka_groups_report"
 
@@ -31,7 +31,7 @@ class ReportTabPlugin(AirflowPlugin):
 
     @property
     def external_views(self) -> list[Any]:  # type: ignore[override]
-        """The tab."""
+        """The tabs."""
         if not has_report_tab():
             return []
         return [
@@ -40,5 +40,11 @@ class ReportTabPlugin(AirflowPlugin):
                 "href": f"{base_path()}{APP_PREFIX}/{{DAG_ID}}/{{RUN_ID}}",
                 "destination": "dag_run",
                 "url_route": TAB_ROUTE,
-            }
+            },
+            {
+                "name": "Consumer groups over time",
+                "href": f"{base_path()}{APP_PREFIX}/{{DAG_ID}}",
+                "destination": "dag",
+                "url_route": TREND_ROUTE,
+            },
         ]

@@ -53,6 +53,7 @@ ELSEWHERE = {
     "maintenance/policy/": "unit/maintenance/policy/test_policy_file.py",
     "maintenance/prune_topics/": "unit/maintenance/prune_topics/test_service.py",
     "maintenance/report/": "unit/maintenance/report/test_html.py",
+    "maintenance/report/trend/page.py": "unit/maintenance/report/trend/test_points.py",
     "maintenance/report/write.py": "unit/operators/test_report.py",
     "maintenance/restore/drill.py": "unit/operators/test_drill.py",
     "maintenance/restore/recorded.py": "unit/operators/test_restore.py",

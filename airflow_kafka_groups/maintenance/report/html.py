@@ -6,41 +6,42 @@ Everything from the cluster is escaped, because a group id can be any string.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from airflow_kafka_groups.contracts.paths import REPORTS
+from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
-from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
+from airflow_kafka_groups.maintenance.report.charts import figures
+from airflow_kafka_groups.maintenance.report.explorer.rows import groups_json
+from airflow_kafka_groups.maintenance.report.facts import ReportFacts
+from airflow_kafka_groups.maintenance.report.groups import (
+    done_section,
+    kept_section,
+    not_done_section,
+    restore_command,
+    restore_section,
+)
+from airflow_kafka_groups.maintenance.report.keep_alive import keep_alive_section
 from airflow_kafka_groups.maintenance.report.merging import KEPT_BEFORE_RECHECK, merge_outcomes, verified_gone
+from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import (
-    SHOWN,
-    counted,
-    duration,
+    extra_section,
     group_name,
     link,
-    pill,
     section,
     shown_time,
     table,
     text,
 )
 from airflow_kafka_groups.maintenance.report.policy import families_section, owners_section, policy_section
-from airflow_kafka_groups.maintenance.report.style import STYLE
 from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
 
-HEAD = (
-    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    '<meta name="generator" content="airflow-kafka-groups">'
-)
-"""The beginning of every report, by which a report is recognized."""
-
-_ORDER = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
+TREND_LINK = f'<a href="{TREND_PAGE}">The trend over all runs</a>'
+"""The link to the second page, which lies beside the report."""
 
 
 def render_report(
@@ -49,6 +50,7 @@ def render_report(
     *,
     files: Mapping[str, str] | None = None,
     last: Mapping[str, LastMembers] | None = None,
+    facts: ReportFacts | None = None,
     now: datetime,
 ) -> str:
     """Render the page.
@@ -57,35 +59,36 @@ def render_report(
     :param records: the audit records of its runs, oldest first. Dry runs count only if there is no other run.
     :param files: names and places of files for the reader.
     :param last: the members that groups were last seen with. Default: not known.
+    :param facts: what else is known. Default: nothing.
     :param now: the time of rendering.
     """
+    known = facts or ReportFacts()
     real = [record for record in records if not record["dry_run"]]
     used = real or list(records)
     outcomes = merge_outcomes(used)
     verified = len(verified_gone(used))
     found = [record["verification"] for record in used if record["verification"]]
     present = {group_id: state for item in found for group_id, state in item["present"].items()}
+    restore = restore_command(plan, outcomes, known.storage)
     body = [
-        _header(plan, used, now),
-        _banners(plan, used, dry_run=not real, present=present),
+        _header(plan, used, now, trend=bool(known.trend)),
+        _banners(plan, used, dry_run=not real, present=present, notes=known.notes),
         _headline(plan, outcomes, verified),
         families_section(plan),
         owners_section(plan),
-        _not_done(plan, outcomes, dry_run=not real),
-        _done(plan, outcomes, last or {}),
-        _kept_by_plan(plan),
+        _charts(plan, known, now),
+        keep_alive_section(plan, known.kept_alive, now),
+        *map(extra_section, known.more),
+        not_done_section(plan, outcomes, dry_run=not real),
+        done_section(plan, outcomes, last or {}),
+        restore_section(plan, restore),
+        kept_section(plan),
         policy_section(plan),
         _runs(used),
         _files(files or {}),
-        _restore(plan)
-        if any(item["outcome"] in (Outcome.DELETED, Outcome.UNKNOWN) for item in outcomes.values())
-        else "",
     ]
-    title = escape(f"Consumer groups of {plan.cluster}")
-    return (
-        f'{HEAD}<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body><main>{''.join(body)}</main></body></html>\n"
-    )
+    data = groups_json(plan, outcomes, known.judged, restore)
+    return render_page(f"Consumer groups of {plan.cluster}", "".join(body), data)
 
 
 def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
@@ -94,19 +97,50 @@ def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
     return write_file(layout.root / REPORTS, path.name, html.encode("utf-8", "replace"))
 
 
-def _header(plan: DeletionPlan, records: Sequence[Mapping[str, Any]], now: datetime) -> str:
+def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> str:
+    planned = set(plan.group_ids)
+    shown = [figures.verdicts_over_time(facts.trend)] if facts.trend else []
+    shown.append(figures.idle_ages(_idle(plan, facts, planned)))
+    if facts.judged:
+        judged = facts.judged
+        shown.append(figures.expiry_ahead((_time(each.expires_at) for each in judged.values()), now))
+        shown.append(figures.lag_ahead((id_, each.lag, each.lag_trend) for id_, each in judged.items()))
+    if plan.families:
+        shown.append(figures.family_growth(plan.families))
+    return f'<section><h2>At a glance</h2><div class="charts">{"".join(shown)}</div></section>'
+
+
+def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator[tuple[float | None, bool]]:
+    """Yield each group's idle time and whether it is planned; without verdicts, of the planned groups only."""
+    if not facts.judged:
+        yield from ((seconds, True) for seconds in plan.planned.column("idle_seconds"))
+    for group_id, each in facts.judged.items():
+        yield each.idle_seconds, group_id in planned
+
+
+def _time(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _header(plan: DeletionPlan, records: Sequence[Mapping[str, Any]], now: datetime, *, trend: bool) -> str:
     finished = records[-1]["finished_at"] if records else None
     parts = [
         f"plan <code>{escape(plan.plan_id)}</code> of {shown_time(plan.created_at)}",
         f"Kafka cluster <code>{escape(plan.kafka_cluster_id)}</code>",
         f"last run {shown_time(datetime.fromisoformat(finished))}" if finished else "not run yet",
         f"page made {shown_time(now)}",
+        *([TREND_LINK] if trend else []),
     ]
     return f"<header><h1>Consumer groups of {text(plan.cluster)}</h1><p>{' · '.join(parts)}</p></header>"
 
 
 def _banners(
-    plan: DeletionPlan, records: Sequence[Mapping[str, Any]], *, dry_run: bool, present: Mapping[str, str]
+    plan: DeletionPlan,
+    records: Sequence[Mapping[str, Any]],
+    *,
+    dry_run: bool,
+    present: Mapping[str, str],
+    notes: Sequence[str],
 ) -> str:
     banners = []
     if not records:
@@ -118,6 +152,7 @@ def _banners(
         banners.append(("bad", f"{len(present)} group(s) that should be gone still exist: {shown}"))
     warnings = [*plan.warnings, *(warning for record in records for warning in record["warnings"])]
     banners += [("warn", text(warning)) for warning in dict.fromkeys(warnings)]
+    banners += [("plain", text(note)) for note in notes]
     return "".join(f'<p class="banner {kind}">{text}</p>' for kind, text in banners)
 
 
@@ -150,72 +185,6 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
     return f'<section class="cards">{cards}</section>'
 
 
-def _done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], last: Mapping[str, LastMembers]) -> str:
-    wanted = (Outcome.DELETED, Outcome.WOULD_DELETE)
-    if not outcomes:
-        return _groups_table("Planned", plan.planned, last)
-    done = [n for n, id_ in enumerate(plan.group_ids) if outcomes.get(id_, {}).get("outcome") in wanted]
-    dry = any(item["outcome"] == Outcome.WOULD_DELETE for item in outcomes.values())
-    return _groups_table("Would be deleted" if dry else "Deleted", plan.planned.take(done), last)
-
-
-def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMembers]) -> str:
-    shown = groups[:SHOWN]
-    who = [last[group.group_id].sentence() if group.group_id in last else "-" for group in shown] if last else []
-    told, cells = forecast_columns(shown)
-    rows = [
-        [
-            group_name(group.group_id),
-            text(group.group_type),
-            f"{group.partitions:,}",
-            lag_cell(group),
-            *forecast,
-            duration(group.idle_seconds),
-            text(group.reason),
-        ]
-        for group, forecast in zip(shown, cells, strict=True)
-    ]
-    partitions, lag = groups.total("partitions"), groups.total("lag")
-    note = f"{partitions:,} committed offsets, {lag:,} records unread" if groups else ""
-    heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
-    numeric = range(2, len(heads) - 1)
-    if who:
-        heads, rows = (
-            [*heads, "Last members"],
-            [[*row, f"<bdi>{text(of)}</bdi>"] for row, of in zip(rows, who, strict=True)],
-        )
-    return section(title, len(groups), table(heads, rows, numeric=numeric), note, "No group.")
-
-
-def _not_done(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:
-    if not outcomes:
-        return ""
-    items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
-    unasked = [group_id for group_id in plan.group_ids if group_id not in outcomes]
-    items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
-    rows = [[group_name(item["group_id"]), pill(item["outcome"]), text(item["reason"])] for item in items]
-    rows += [[group_name(group_id), pill("kept"), "the run did not reach it"] for group_id in unasked]
-    codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
-    shown_table = table(["Group", "Outcome", "Why"], rows[:SHOWN])
-    title = "Planned but would be kept" if dry_run else "Planned but not deleted"
-    everything = "Every planned group would be deleted." if dry_run else "Every planned group was deleted."
-    return section(title, len(rows), shown_table, counted(codes), everything)
-
-
-def _kept_by_plan(plan: DeletionPlan) -> str:
-    verdicts = plan.all_kept.column("verdict")
-    by_verdict = Counter(verdicts)
-    # Groups kept by a decision come first: a live group needs no explanation.
-    order = ["over_cap", "doubt", "excluded", "protected", "unreadable", "no_offsets", "settling", "moving"]
-    places = {name: place for place, name in enumerate(order)}
-    # They are sorted by id already, and sorting keeps that order.
-    numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(order)))
-    kept = plan.all_kept.take(numbers[:SHOWN])
-    rows = [[group_name(group.group_id), pill(group.verdict), text(group.reason)] for group in kept]
-    shown_table = table(["Group", "Verdict", "Why"], rows)
-    return section("Kept by the plan", len(verdicts), shown_table, counted(by_verdict), "No group.")
-
-
 def _runs(records: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for record in records:
@@ -246,9 +215,3 @@ def _lease(lease: Mapping[str, Any] | None) -> str:
 def _files(files: Mapping[str, str]) -> str:
     rows = [[text(name), link(place)] for name, place in files.items()]
     return section("Files", None, table(["What", "Where"], rows), "", "") if rows else ""
-
-
-def _restore(plan: DeletionPlan) -> str:
-    conf = escape(f'{{"plan_id": "{plan.plan_id}", "dry_run": false}}')
-    text = f"To restore the deleted groups, trigger the DAG restore_group_offsets with <code>{conf}</code>."
-    return f"<section><h2>Restore</h2><p>{text}</p></section>"

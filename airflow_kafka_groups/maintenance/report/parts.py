@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
+from typing import NamedTuple
 
 from airflow_kafka_groups.maintenance.report.shown import shortened
 
@@ -13,13 +14,46 @@ SHOWN = 200
 _LONGEST_TEXT = 1_000
 
 
-def section(title: str, count: int | None, table: str, note: str, nothing: str) -> str:
-    """Return a section with its heading and table, or a sentence where there is nothing."""
+class ExtraSection(NamedTuple):
+    """A section of another part of the package: a table of strings.
+
+    :param title: the heading.
+    :param heads: the column heads.
+    :param rows: the cells, as strings.
+    :param note: a sentence below the heading. Default: none.
+    :param names: the places of columns with names from the cluster. Default: the first.
+    """
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    names: Sequence[int] = (0,)
+
+
+def extra_section(extra: ExtraSection) -> str:
+    """Return such a section."""
+    rows = [
+        [group_name(cell) if place in extra.names else text(cell) for place, cell in enumerate(row)]
+        for row in extra.rows[:SHOWN]
+    ]
+    return section(extra.title, len(extra.rows), table(extra.heads, rows), extra.note, "Nothing.")
+
+
+def section(title: str, count: int | None, table: str, note: str, nothing: str, *, anchor: str = "") -> str:
+    """Return a section with its heading and table, or a sentence where there is nothing.
+
+    :param count: the number of rows there are; of more than are shown the section says so.
+    :param note: a sentence below the heading.
+    :param nothing: the sentence for none.
+    :param anchor: the section's id in the page. Default: none.
+    """
     number = "" if count is None else f' <span class="count">{count:,}</span>'
     more = f'<p class="more">The first {SHOWN} are shown; all are in the files.</p>' if (count or 0) > SHOWN else ""
     content = f'<p class="none">{escape(nothing)}</p>' if count == 0 else f"{table}{more}"
     below = f'<p class="note">{text(note)}</p>' if note and count != 0 else ""
-    return f"<section><h2>{escape(title)}{number}</h2>{below}{content}</section>"
+    opened = f'<section id="{anchor}">' if anchor else "<section>"
+    return f"{opened}<h2>{escape(title)}{number}</h2>{below}{content}</section>"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> str:
@@ -32,7 +66,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence
         "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for cell, kind in zip(row, kinds, strict=True)) + "</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    # It can be scrolled with the keyboard, too.
+    said = escape(f"Table: {', '.join(filter(None, heads))}")
+    return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{said}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def counted(counts: Mapping[str, int]) -> str:
@@ -51,9 +90,13 @@ def group_name(value: str) -> str:
     return f"<code><bdi>{escape(shortened(value)) or '(empty id)'}</bdi></code>"
 
 
-def pill(value: str) -> str:
-    """Return a verdict or an outcome as a label."""
-    return f'<span class="pill {escape(value)}">{escape(value.replace("_", " "))}</span>'
+def pill(value: str, kind: str | None = None) -> str:
+    """Return a verdict or an outcome as a label.
+
+    :param value: its name.
+    :param kind: the class of its colour. Default: the name.
+    """
+    return f'<span class="pill {escape(value if kind is None else kind)}">{escape(value.replace("_", " "))}</span>'
 
 
 def link(place: str) -> str:

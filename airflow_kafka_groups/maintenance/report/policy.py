@@ -37,7 +37,8 @@ def families_section(plan: DeletionPlan) -> str:
     ]
     heads = ["Family", "Groups", "Planned", "New a day", "Newest", "Owners"]
     note = f"{sum(family['planned'] for family in plan.families):,} of {len(plan.groups):,} planned groups"
-    return section("Families", len(plan.families), table(heads, rows, numeric=range(1, 4)), note, "No family.")
+    shown = table(heads, rows, numeric=range(1, 4))
+    return section("Families", len(plan.families), shown, note, "No family.", anchor="families")
 
 
 def owners_section(plan: DeletionPlan) -> str:
@@ -53,7 +54,7 @@ def owners_section(plan: DeletionPlan) -> str:
     ]
     note = f"{planned[None]:,} planned groups have no known owner" if planned[None] else ""
     shown = table(["Owner", "Planned", "Kept", "Contact"], rows, numeric=(1, 2))
-    return section("Owners", len(owners), shown, note, "No owner.")
+    return section("Owners", len(owners), shown, note, "No owner.", anchor="owners")
 
 
 def policy_section(plan: DeletionPlan) -> str:

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
+from airflow_kafka_groups.maintenance.report.facts import gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report, write_report
+from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
+from airflow_kafka_groups.maintenance.report.trend.page import trend_page
+from airflow_kafka_groups.maintenance.report.trend.points import point_of
 from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now, write_file
 
 
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
-    """Write the report of a plan and its runs so far; return its path and the runs' records."""
+    """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records."""
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
+    used = [record for record in records.values() if not record["dry_run"]] or list(records.values())
+    facts = gather_facts(layout, plan, point_of(plan, merge_outcomes(used)))
     files = _files(layout, plan, list(records))
     last = last_members(layout, plan.group_ids)
-    page = render_report(plan, list(records.values()), files=files, last=last, now=utc_now())
+    now = utc_now()
+    page = render_report(plan, list(records.values()), files=files, last=last, facts=facts, now=now)
+    write_file(layout.root / REPORTS, TREND_PAGE, trend_page(plan.cluster, facts.trend, now).encode("utf-8", "replace"))
     return str(write_report(layout, plan.plan_id, page)), list(records.values())
 
 

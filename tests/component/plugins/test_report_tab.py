@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.links import REPORT_XCOM, TAB_ROUTE, CleanupReportLink, report_url
-from airflow_kafka_groups.maintenance.report.html import HEAD
+from airflow_kafka_groups.links import REPORT_XCOM, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
+from airflow_kafka_groups.maintenance.report.html import TREND_LINK
+from airflow_kafka_groups.maintenance.report.page import HEAD, script
 from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
 
 DAG, OTHER = "cleanup", "other_team"
@@ -99,14 +100,25 @@ def test_who_may_read_the_dags_xcoms_sees_the_report(server: Any, report: Path, 
     assert answer.headers["content-type"].startswith("text/html")
 
 
-def test_the_browser_may_run_load_and_send_nothing(server: Any, report: Path) -> None:
+def test_the_browser_may_run_the_packages_script_alone_and_load_and_send_nothing(server: Any, report: Path) -> None:
+    report.write_text(PAGE.replace("208 groups", "<script>alert(1)</script>"))
     name_in_xcom([str(report)])
     policy = dict(
         rule.strip().partition(" ")[::2] for rule in get(server).headers["content-security-policy"].split(";")
     )
     assert policy["default-src"] == "'none'"
-    assert "script-src" not in policy
-    assert policy["sandbox"] == ""
+    ours = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
+    assert policy["script-src"] == f"'sha256-{ours}'", "that of the file does not count"
+    assert policy["sandbox"] == "allow-scripts", "without an origin: no cookie, no request in the reader's name"
+    assert set(policy) == {
+        "default-src",
+        "script-src",
+        "style-src",
+        "base-uri",
+        "form-action",
+        "frame-ancestors",
+        "sandbox",
+    }
     assert policy["frame-ancestors"] == "'self'"
     assert policy["form-action"] == policy["base-uri"] == "'none'"
     digest = base64.b64encode(hashlib.sha256(b"b{color:red}").digest()).decode()
@@ -190,8 +202,9 @@ def test_a_run_without_a_report_says_so(server: Any, report: Path) -> None:
     name_in_xcom([str(report)], run_id="another", key=REPORT_XCOM)
     answer = get(server)
     assert answer.status_code == 404
+    assert "no task of this run has yet" in answer.text
     assert "such as snapshots, have none" in answer.text
-    assert answer.headers["content-security-policy"].endswith("sandbox")
+    assert answer.headers["content-security-policy"].endswith("sandbox allow-scripts")
 
 
 def test_a_report_that_is_gone_is_told_from_none(server: Any, report: Path) -> None:
@@ -220,6 +233,54 @@ def test_several_reports_are_listed_and_lead_to_each(server: Any, report: Path) 
     assert "No report" in get(server, f"/{DAG}/{RUN}/t2/-1").text
 
 
+def test_the_trend_of_a_dag_is_the_page_beside_its_newest_report(server: Any, report: Path) -> None:
+    assert "No task of this DAG" in get(server, f"/{DAG}").text
+    name_in_xcom([str(report)], run_id="yesterday")
+    assert "There is no file" in get(server, f"/{DAG}").text
+    report.with_name("trend.html").write_text(PAGE.replace("208 groups", "90 runs"))
+    assert "90 runs" in get(server, f"/{DAG}").text
+    assert (
+        get(server, f"/{DAG}", user=BOB).status_code == get(server, f"/{DAG}/trend/prod", user=BOB).status_code == 403
+    )
+    assert get(server, f"/{DAG}", user=None).status_code == 401
+
+
+def test_a_trend_is_read_only_where_reports_are_and_begins_as_one(server: Any, report: Path, tmp_path: Path) -> None:
+    report.with_name("trend.html").write_text("root:x:0")
+    name_in_xcom([str(report)])
+    assert "is not a report of this package" in get(server, f"/{DAG}").text
+    name_in_xcom([])
+    for place in ("elsewhere/" + NAME, "reports/../secret/reports/" + NAME, "reports/mine.html"):
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name("trend.html").write_text(PAGE)
+        name_in_xcom([str(path)])
+        assert get(server, f"/{DAG}").status_code == 404
+        assert get(server, f"/{DAG}/trend/{path.parent.parent.name}").status_code == 404
+        name_in_xcom([])
+
+
+def test_the_trends_of_several_clusters_are_listed_and_lead_to_each(server: Any, report: Path) -> None:
+    other = report.parents[2] / "<b>" / "reports" / NAME
+    other.parent.mkdir(parents=True)
+    for path, text in ((report, "first"), (other, "second")):
+        path.with_name("trend.html").write_text(PAGE.replace("208 groups", text))
+    name_in_xcom([str(report), str(other)])
+    page = get(server, f"/{DAG}").text
+    assert (f"./{DAG}/trend/prod" in page, f"./{DAG}/trend/%3Cb%3E" in page, "<b>" in page) == (True, True, False)
+    assert "first" in get(server, f"/{DAG}/trend/prod").text
+    assert "second" in get(server, f"/{DAG}/trend/%3Cb%3E").text
+    assert get(server, f"/{DAG}/trend/staging").status_code == 404
+
+
+def test_a_link_to_the_trends_file_is_a_hint_in_the_tab(server: Any, report: Path) -> None:
+    report.write_text(PAGE.replace("208 groups", TREND_LINK))
+    name_in_xcom([str(report)])
+    text = get(server).text
+    assert "tab of the DAG" in text
+    assert "trend.html" not in text
+
+
 def test_one_setting_takes_tab_app_and_links_away(monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
@@ -230,15 +291,19 @@ def test_one_setting_takes_tab_app_and_links_away(monkeypatch: pytest.MonkeyPatc
     assert (plugin.fastapi_apps, plugin.external_views) == ([], [])
     assert CleanupReportLink().get_link(operator, ti_key=key) == ""
     monkeypatch.delenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB")
-    (view,) = plugin.external_views
-    assert (view["destination"], view["url_route"]) == ("dag_run", TAB_ROUTE)
+    of_run, of_dag = plugin.external_views
+    assert (of_run["destination"], of_run["url_route"]) == ("dag_run", TAB_ROUTE)
+    assert (of_dag["destination"], of_dag["url_route"]) == ("dag", TREND_ROUTE)
     assert CleanupReportLink().get_link(operator, ti_key=key) == report_url(DAG, RUN)
 
 
 def test_addresses_stay_below_the_path_that_airflow_is_served_under(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/airflow/")
-    (view,) = ReportTabPlugin().external_views
-    assert view["href"] == "/airflow/kafka-groups-report/{DAG_ID}/{RUN_ID}"
+    views = ReportTabPlugin().external_views
+    assert [view["href"] for view in views] == [
+        "/airflow/kafka-groups-report/{DAG_ID}/{RUN_ID}",
+        "/airflow/kafka-groups-report/{DAG_ID}",
+    ]
     assert report_url("a/b", RUN) == (
         "/airflow/dags/a%2Fb/runs/manual__2026-11-21T12:00:00+00:00/plugin/kafka-groups-report"
     )

@@ -1,0 +1,107 @@
+"""The rows of the table of all groups, as JSON of bounded size for the page's script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.report.facts import JudgedGroup
+from airflow_kafka_groups.maintenance.report.shown import MOST, shortened
+
+MOST_ROWS = 20_000
+MOST_BYTES = 4_000_000
+"""Whatever the ids are: those that contain the longest are simply fewer."""
+
+_FIRST = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE, Outcome.DELETED, Outcome.WOULD_DELETE, "planned"]
+_FIRST += ["over_cap", "doubt", "notice", "waiting", "excluded", "protected", "by_rule", "reported", "unreadable"]
+_FIRST += ["no_offsets", "settling", "moving", "untouchable", "live"]
+_PLACES = {str(name): place for place, name in enumerate(_FIRST)}
+_RESTORABLE = (Outcome.DELETED, Outcome.UNKNOWN)
+_NOTHING = JudgedGroup(None, None, None, None)
+
+
+class _Row(NamedTuple):
+    status: str
+    group_id: str
+    family: str | None
+    owner: str | None
+    reason: str
+
+
+class _Names:
+    """Names that occur often, each stored once."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+
+    def number(self, name: str | None) -> int:
+        """Return the name's number, -1 for none."""
+        return -1 if name is None else self.names.setdefault(shortened(name), len(self.names))
+
+
+def groups_json(
+    plan: DeletionPlan,
+    outcomes: Mapping[str, Mapping[str, str]],
+    judged: Mapping[str, JudgedGroup],
+    restore: str,
+) -> str:
+    """Return the groups as JSON without ``<``, those that somebody should look at first.
+
+    :param plan: the plan.
+    :param outcomes: the latest outcome of each planned group.
+    :param judged: what is known of each group from its verdict.
+    :param restore: the command that restores the deleted groups; empty for none.
+    """
+    rows = sorted(_rows(plan, outcomes), key=lambda row: _PLACES.get(row.status, len(_PLACES)))
+    statuses, families, owners = _Names(), _Names(), _Names()
+    encoded: list[str] = []
+    cut: list[int] = []
+    size = 0
+    for row in rows[:MOST_ROWS]:
+        known = judged.get(row.group_id, _NOTHING)
+        values = [shortened(row.group_id), statuses.number(row.status), families.number(row.family)]
+        values += [owners.number(row.owner), known.lag, known.idle_seconds, known.expires_at, shortened(row.reason)]
+        line = _encode(values)
+        size += len(line) + len(row.family or "") + len(row.owner or "") + 1
+        if size > MOST_BYTES:
+            break
+        if len(row.group_id) > MOST:
+            cut.append(len(encoded))
+        encoded.append(line)
+    kinds = list(statuses.names)
+    head = {
+        "total": len(rows),
+        "kinds": kinds,
+        "statuses": [kind.replace("_", " ") for kind in kinds],
+        "restorable": [number for kind, number in statuses.names.items() if kind in _RESTORABLE],
+        "families": list(families.names),
+        "owners": list(owners.names),
+        "restore": restore,
+        "cut": cut,
+    }
+    return f'{_encode(head)[:-1]},"rows":[{",".join(encoded)}]}}'
+
+
+def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iterator[_Row]:
+    planned, kept = plan.planned, plan.all_kept
+    for group_id, family, owner, reason in _columns(planned, ("group_id", "family", "owner", "reason")):
+        outcome = outcomes.get(group_id)
+        status = "planned" if outcome is None else outcome["outcome"]
+        why = reason if outcome is None or status in (Outcome.DELETED, Outcome.WOULD_DELETE) else outcome["reason"]
+        yield _Row(status, group_id, family, owner, why)
+    for verdict, group_id, family, owner, reason in _columns(
+        kept, ("verdict", "group_id", "family", "owner", "reason")
+    ):
+        yield _Row(verdict, group_id, family, owner, reason)
+
+
+def _columns(groups: Any, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+    return zip(*(groups.column(name) for name in names), strict=True)
+
+
+def _encode(value: Any) -> str:
+    # A script element ends with "</script", whatever the quotes around it; a comment would begin with "<!--".
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

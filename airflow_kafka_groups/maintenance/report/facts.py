@@ -1,0 +1,121 @@
+"""What a report shows beside the plan and its runs: verdicts, the trend, keep-alive runs.
+
+None of it may fail a report. What cannot be read is left out, and the page says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeVar
+
+from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
+from airflow_kafka_groups.maintenance.arrow_schema import utc_times
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive, last_kept, meant_to_stay
+from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns
+from airflow_kafka_groups.maintenance.report.parts import ExtraSection
+from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint, update_trend
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
+from airflow_kafka_groups.maintenance.storage import Layout
+
+log = logging.getLogger(__name__)
+_Fact = TypeVar("_Fact")
+
+
+class JudgedGroup(NamedTuple):
+    """What the newest verdict says of a group; ``None`` is not known.
+
+    :param lag: unread records.
+    :param idle_seconds: for how long it is idle.
+    :param expires_at: when the brokers will have removed its offsets, in seconds since 1970.
+    :param lag_trend: records a day by which its lag grows.
+    """
+
+    lag: int | None
+    idle_seconds: int | None
+    expires_at: int | None
+    lag_trend: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFacts:
+    """The facts.
+
+    :param judged: what is known of each group of the snapshot; empty if its verdicts are gone.
+    :param trend: the runs of the cluster, oldest first, with this plan's.
+    :param kept_alive: the keep-alive runs of the cluster.
+    :param storage: the folder above all clusters, for the command that restores.
+    :param more: sections of other parts of the package.
+    :param notes: what could not be read.
+    """
+
+    judged: Mapping[str, JudgedGroup] = field(default_factory=dict)
+    trend: Sequence[TrendPoint] = ()
+    kept_alive: KeepAliveRuns = NO_KEEP_ALIVE
+    storage: str = ""
+    more: Sequence[ExtraSection] = ()
+    notes: Sequence[str] = ()
+
+
+def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> ReportFacts:
+    """Read the facts of a plan, and put its entry into the trend.
+
+    :param layout: the paths of the cluster's files.
+    :param plan: the plan.
+    :param point: its entry.
+    """
+    notes: list[str] = []
+
+    def read(what: str, fact: Callable[[], _Fact], otherwise: _Fact) -> _Fact:
+        try:
+            return fact()
+        except (MaintenanceError, OSError) as exc:
+            log.warning("the report does not show %s: %s", what, exc)
+            notes.append(f"Without {what}: {exc}")
+            return otherwise
+
+    named = plan.snapshot_id == NAMED_BY_HAND
+    return ReportFacts(
+        judged={} if named else read("idle times and lag of all groups", lambda: _judged(layout, plan), {}),
+        trend=read("the trend", lambda: update_trend(layout, point), [point]),
+        kept_alive=read("keep-alive runs", lambda: _kept_alive(layout, plan), NO_KEEP_ALIVE),
+        storage=str(layout.base),
+        notes=notes,
+    )
+
+
+def _judged(layout: Layout, plan: DeletionPlan) -> dict[str, JudgedGroup]:
+    table: Any = load_verdicts(layout, plan.snapshot_id).table
+    names = ("group_id", "lag", "idle_seconds", "lag_trend")
+    group_ids, lags, idle, trends = (table[name].to_pylist() for name in names)
+    expires = utc_times(table["offsets_expire_by"])
+    return {
+        group_id: JudgedGroup(
+            lag,
+            None if seconds is None else round(seconds),
+            None if at is None else round(at.timestamp()),
+            trend,
+        )
+        for group_id, lag, seconds, at, trend in zip(group_ids, lags, idle, expires, trends, strict=True)
+    }
+
+
+def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:
+    meant: Mapping[str, KeptAlive] = meant_to_stay(layout, plan.kafka_cluster_id)
+    if not meant:
+        return NO_KEEP_ALIVE
+    oldest = min(each.at for each in meant.values())
+    minutes = None if plan.snapshot_id == NAMED_BY_HAND else _retention_minutes(layout, plan)
+    retention = None if minutes is None else timedelta(minutes=minutes)
+    return KeepAliveRuns(meant, last_kept(layout, oldest, plan.kafka_cluster_id), retention)
+
+
+def _retention_minutes(layout: Layout, plan: DeletionPlan) -> int | None:
+    try:
+        return load_manifest(layout, plan.snapshot_id).offsets_retention_minutes
+    except SnapshotError:  # it was pruned: the records of the runs have theirs
+        return None

@@ -1,0 +1,121 @@
+"""The tables of a plan's groups: what was deleted, what was not and why, and what the plan keeps."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
+from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
+from airflow_kafka_groups.maintenance.report.parts import (
+    SHOWN,
+    counted,
+    duration,
+    group_name,
+    pill,
+    section,
+    table,
+    text,
+)
+from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
+
+_ORDER = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
+
+
+def done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], last: Mapping[str, LastMembers]) -> str:
+    """Return the groups that were deleted, or would be; before a run the planned ones."""
+    wanted = (Outcome.DELETED, Outcome.WOULD_DELETE)
+    if not outcomes:
+        return _groups_table("Planned", plan.planned, last)
+    done = [n for n, id_ in enumerate(plan.group_ids) if outcomes.get(id_, {}).get("outcome") in wanted]
+    dry = any(item["outcome"] == Outcome.WOULD_DELETE for item in outcomes.values())
+    return _groups_table("Would be deleted" if dry else "Deleted", plan.planned.take(done), last)
+
+
+def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMembers]) -> str:
+    shown = groups[:SHOWN]
+    who = [last[group.group_id].sentence() if group.group_id in last else "-" for group in shown] if last else []
+    told, cells = forecast_columns(shown)
+    rows = [
+        [
+            group_name(group.group_id),
+            text(group.group_type),
+            f"{group.partitions:,}",
+            lag_cell(group),
+            *forecast,
+            duration(group.idle_seconds),
+            text(group.reason),
+        ]
+        for group, forecast in zip(shown, cells, strict=True)
+    ]
+    partitions, lag = groups.total("partitions"), groups.total("lag")
+    note = f"{partitions:,} committed offsets, {lag:,} records unread" if groups else ""
+    heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
+    numeric = range(2, len(heads) - 1)
+    if who:
+        heads, rows = (
+            [*heads, "Last members"],
+            [[*row, f"<bdi>{text(of)}</bdi>"] for row, of in zip(rows, who, strict=True)],
+        )
+    return section(title, len(groups), table(heads, rows, numeric=numeric), note, "No group.")
+
+
+def not_done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:
+    """Return the planned groups that were not deleted, and why."""
+    if not outcomes:
+        return ""
+    items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
+    unasked = [group_id for group_id in plan.group_ids if group_id not in outcomes]
+    items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
+    rows = [[group_name(item["group_id"]), pill(item["outcome"]), text(item["reason"])] for item in items]
+    rows += [[group_name(group_id), pill("kept"), "the run did not reach it"] for group_id in unasked]
+    codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
+    shown_table = table(["Group", "Outcome", "Why"], rows[:SHOWN])
+    title = "Planned but would be kept" if dry_run else "Planned but not deleted"
+    everything = "Every planned group would be deleted." if dry_run else "Every planned group was deleted."
+    return section(title, len(rows), shown_table, counted(codes), everything)
+
+
+def kept_section(plan: DeletionPlan) -> str:
+    """Return the groups that the plan keeps. The page's script makes it a table of all groups."""
+    verdicts = plan.all_kept.column("verdict")
+    by_verdict = Counter(verdicts)
+    # Groups kept by a decision come first: a live group needs no explanation.
+    order = ["over_cap", "doubt", "excluded", "protected", "unreadable", "no_offsets", "settling", "moving"]
+    places = {name: place for place, name in enumerate(order)}
+    # They are sorted by id already, and sorting keeps that order.
+    numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(order)))
+    kept = plan.all_kept.take(numbers[:SHOWN])
+    rows = [[group_name(group.group_id), pill(group.verdict), text(group.reason)] for group in kept]
+    shown_table = table(["Group", "Verdict", "Why"], rows)
+    return section("Kept by the plan", len(verdicts), shown_table, counted(by_verdict), "No group.", anchor="explorer")
+
+
+def restore_command(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, Any]], storage: str) -> str:
+    """Return the command that restores the deleted groups; empty if none was deleted.
+
+    :param storage: the folder above all clusters; left out where it is not known.
+    """
+    if not any(item["outcome"] in (Outcome.DELETED, Outcome.UNKNOWN) for item in outcomes.values()):
+        return ""
+    words = ["airflow-kafka-groups", "restore", "--conn-id", "CONNECTION", "--cluster", plan.cluster]
+    words += ["--storage-path", storage] if storage else []
+    return shlex.join([*words, "--yes", plan.plan_id])  # group ids have to follow the plan at once
+
+
+def restore_section(plan: DeletionPlan, command: str) -> str:
+    """Return how the deleted groups are restored; nothing without a command."""
+    if not command:
+        return ""
+    conf = escape(f'{{"plan_id": "{plan.plan_id}", "dry_run": false}}')
+    return (
+        "<section><h2>Restore</h2><p>To restore the deleted groups with the offsets that they had, name the connection "
+        f'and run this. It is a dry run without <code>--yes</code>.</p><pre tabindex="0">{text(command)}</pre>'
+        "<p>Group ids at the end restore only these. In Airflow, trigger the DAG restore_group_offsets with "
+        f"<code>{conf}</code>.</p></section>"
+    )

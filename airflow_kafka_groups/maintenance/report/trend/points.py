@@ -1,0 +1,139 @@
+"""The runs of a cluster in numbers: ``reports/trend.json``.
+
+Each report puts the entry of its plan there, and the newest runs stay. Where the file is missing or damaged it is made
+again from the headers of the plans, without the outcomes of their runs. Nothing is decided by it, and an entry that
+two runs at once lose is written with the plan's next report.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT
+from airflow_kafka_groups.contracts.ids import is_id, parse_time
+from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.report.shown import shortened
+from airflow_kafka_groups.maintenance.storage import Layout, read_json, write_json
+
+log = logging.getLogger(__name__)
+
+MOST_RUNS = 90
+"""The number of runs that the trend has, the newest."""
+_MOST_FAMILIES = 20
+_REBUILT_RUNS = 30
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """One plan and its runs in numbers.
+
+    :param counts: those of the plan.
+    :param outcomes: the number of planned groups by outcome; empty before a run.
+    :param dry_run: whether all its runs so far were dry ones; ``None`` before a run.
+    :param families: the number of groups of the largest families.
+    """
+
+    plan_id: str
+    created_at: datetime
+    counts: Mapping[str, int]
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    dry_run: bool | None = None
+    families: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as the file has it."""
+        return {
+            "plan_id": self.plan_id,
+            "created_at": self.created_at.isoformat(),
+            "counts": dict(self.counts),
+            "outcomes": dict(self.outcomes),
+            "dry_run": self.dry_run,
+            "families": dict(self.families),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrendPoint:
+        """Read an entry. Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError``."""
+        numbers = {
+            name: {str(key): int(value) for key, value in data[name].items()}
+            for name in ("counts", "outcomes", "families")
+        }
+        if not is_id(data["plan_id"]):
+            raise ValueError(f"{data['plan_id']!r} is not the id of a plan")
+        return cls(
+            plan_id=data["plan_id"], created_at=parse_time(data["created_at"]), dry_run=data["dry_run"], **numbers
+        )
+
+
+def point_of(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> TrendPoint:
+    """Return the entry of a plan.
+
+    :param plan: the plan.
+    :param outcomes: the latest outcome of each group, as ``merge_outcomes`` returns it.
+    """
+    found = Counter(item["outcome"] for item in outcomes.values())
+    return TrendPoint(
+        plan_id=plan.plan_id,
+        created_at=plan.created_at,
+        counts=plan.counts,
+        outcomes=dict(sorted(found.items())),
+        dry_run=Outcome.WOULD_DELETE in found if found else None,
+        families=_largest(plan.families),
+    )
+
+
+def update_trend(layout: Layout, point: TrendPoint) -> list[TrendPoint]:
+    """Put an entry into the file, and return all of them, oldest first.
+
+    :param layout: the paths of the cluster's files.
+    :param point: the entry; it replaces an earlier one of the same plan.
+
+    Raises ``MaintenanceError`` and ``StorageError``.
+    """
+    known = {each.plan_id: each for each in _stored(layout)} | {point.plan_id: point}
+    points = sorted(known.values(), key=lambda each: (each.created_at, each.plan_id))[-MOST_RUNS:]
+    content = {"format": FORMAT, "cluster": layout.cluster, "runs": [each.to_json() for each in points]}
+    write_json(layout.root / REPORTS, TREND, content)
+    return points
+
+
+def _stored(layout: Layout) -> Sequence[TrendPoint]:
+    path = layout.root / REPORTS / TREND
+    try:
+        if path.exists():
+            data = read_json(path, "the trend", MaintenanceError)
+            return [TrendPoint.from_json(item) for item in data["runs"]]
+    except (MaintenanceError, KeyError, TypeError, ValueError, AttributeError) as exc:
+        log.warning("%s is made again from the plans: %s", path, exc)
+    return _from_plans(layout)
+
+
+def _from_plans(layout: Layout) -> list[TrendPoint]:
+    names = list_names(layout.root / PLANS)
+    ids = [name.removesuffix(".json") for name in names if name.endswith(".json") and is_id(name[: -len(".json")])]
+    found = []
+    for plan_id in ids[-_REBUILT_RUNS:]:
+        try:
+            # An older format may have all groups in the header: it is not worth its bytes.
+            header = read_json(layout.plan(plan_id), "the plan", MaintenanceError, formats=(2, PLAN_FORMAT))
+            entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
+            entry |= {"created_at": header["created_at"], "counts": header["counts"]}
+            found.append(TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))}))
+        except (MaintenanceError, KeyError, TypeError, ValueError, AttributeError) as exc:
+            log.warning("plan %s is not in the trend: %s", plan_id, exc)
+    return found
+
+
+def _largest(families: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    largest = sorted(families, key=lambda family: (-family["groups"], family["name"]))[:_MOST_FAMILIES]
+    return {shortened(family["name"], _LONGEST_NAME): family["groups"] for family in largest}

@@ -1,0 +1,80 @@
+"""The forecast of groups that are kept alive."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.maintenance.report.keep_alive import KeepAliveRuns, forecast, keep_alive_section
+from tests.ui.report_scene import NOW, plan_of
+
+DAY = timedelta(days=1)
+RETENTION = 6 * DAY
+
+
+def plan_with(*kept: tuple[str, str, str | None], rules: tuple[Rule, ...] = ()) -> DeletionPlan:
+    """Return a plan that keeps these groups: id, verdict and rule."""
+    groups = [KeptGroup(group_id=id_, verdict=verdict, reason="r", rule=rule, owner="o") for id_, verdict, rule in kept]
+    made = plan_of(["other"])[0]
+    names = ("plan_id", "cluster", "kafka_cluster_id", "snapshot_id", "created_at", "expires_at", "counts", "warnings")
+    values: dict[str, Any] = {name: getattr(made, name) for name in names}
+    policy = PlanPolicy(min_idle_seconds=604_800, rules=rules)
+    return DeletionPlan(**values, policy=policy, groups=(), kept=groups)
+
+
+def runs(**days_ago: float) -> KeepAliveRuns:
+    meant = {name: KeptAlive(NOW - days * DAY, NOW - days * DAY + RETENTION) for name, days in days_ago.items()}
+    return KeepAliveRuns(meant, {name: each.at for name, each in meant.items()})
+
+
+def statuses(plan: DeletionPlan, known: KeepAliveRuns) -> dict[str, str]:
+    return {each.group_id: each.status for each in forecast(plan, known, NOW)}
+
+
+def test_a_group_is_safe_then_due_then_late() -> None:
+    names = ("safe", "due", "late", "in_use", "other")
+    plan = plan_with(*((name, "live" if name == "in_use" else "settling", None) for name in names))
+    known = runs(safe=3.9, due=4.1, late=6.1, in_use=9, gone=1)
+    assert statuses(plan, known) == {"late": "late", "due": "due", "safe": "safe", "in_use": "in use", "gone": "gone"}
+    safe = next(each for each in forecast(plan, known, NOW) if each.group_id == "safe")
+    assert (safe.until, safe.due_at) == (NOW + 2.1 * DAY, NOW + 0.1 * DAY)
+
+
+def test_an_interrupted_run_proves_nothing() -> None:
+    known = runs(a=1)
+    plan = plan_with(("a", "settling", None))
+    assert statuses(plan, KeepAliveRuns(known.meant, {})) == {"a": "not kept alive yet"}
+    assert statuses(plan, KeepAliveRuns(known.meant, {"a": NOW - 7 * DAY})) == {"a": "late"}, "the last verified one"
+
+
+def test_a_retention_that_was_shortened_since_counts() -> None:
+    plan, known = plan_with(("a", "settling", None)), runs(a=2)
+    assert statuses(plan, known) == {"a": "safe"}
+    assert statuses(plan, known._replace(retention=DAY)) == {"a": "late"}
+    assert statuses(plan, known._replace(retention=90 * DAY)) == {"a": "safe"}
+    assert forecast(plan, known._replace(retention=90 * DAY), NOW)[0].until == NOW + 4 * DAY
+
+
+def test_groups_of_a_rule_are_forecast_before_their_first_run() -> None:
+    rule = Rule(name="sleepers", action=RuleAction.KEEP_ALIVE, min_idle_seconds=1, min_observations=2)
+    plan = plan_with(("a", "by_rule", "sleepers"), ("b", "by_rule", "other"), rules=(rule,))
+    assert statuses(plan, runs()) == {"a": "not kept alive yet"}
+    html = keep_alive_section(plan, runs(), NOW)
+    assert "1 not kept alive yet; 0 more are due within 7 days" in html
+    assert "sleepers" in html
+
+
+def test_without_such_groups_there_is_no_section() -> None:
+    assert keep_alive_section(plan_with(("a", "live", None)), runs(), NOW) == ""
+
+
+def test_what_is_due_soon_is_counted_and_those_in_danger_come_first() -> None:
+    plan = plan_with(*((name, "settling", None) for name in "abc"))
+    html = keep_alive_section(plan, runs(a=1, b=6.5, c=0), NOW)
+    assert "1 late, 2 safe; 2 more are due within 7 days" in html
+    assert html.index("<bdi>b<") < html.index("<bdi>a<") < html.index("<bdi>c<")

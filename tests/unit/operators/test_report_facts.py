@@ -1,0 +1,91 @@
+"""What a report shows beside the plan: it is read from the files, and nothing of it can fail a report."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan
+from airflow_kafka_groups.maintenance.report.facts import ReportFacts, gather_facts
+from airflow_kafka_groups.maintenance.report.html import render_report
+from airflow_kafka_groups.maintenance.report.parts import ExtraSection
+from airflow_kafka_groups.maintenance.report.trend.points import point_of
+from airflow_kafka_groups.maintenance.report.write import make_report
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.maintenance.scene import LATER
+from tests.unit.operators import scene
+
+
+@pytest.fixture
+def plan(admin: FakeAdmin, tmp_path: Path) -> DeletionPlan:
+    """Return a plan of the groups a and b, with verdicts."""
+    admin.groups = {name: FakeGroup(protocol_type="") for name in ("a", "b", "live")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
+    return load_plan(Layout(tmp_path, scene.CLUSTER), scene.plan(tmp_path, max_share=1)["plan_id"])
+
+
+def gather(tmp_path: Path, plan: DeletionPlan) -> ReportFacts:
+    return gather_facts(Layout(tmp_path, scene.CLUSTER), plan, point_of(plan, {}))
+
+
+def test_the_facts_are_those_of_the_files(tmp_path: Path, plan: DeletionPlan) -> None:
+    facts = gather(tmp_path, plan)
+    assert {group_id: each.idle_seconds for group_id, each in facts.judged.items()} == dict.fromkeys(
+        ("a", "b", "live"), scene.DAYS * 86_400
+    )
+    assert facts.judged["a"].lag == 5
+    assert [point.plan_id for point in facts.trend] == [plan.plan_id]
+    assert (facts.kept_alive.meant, facts.storage, facts.notes) == ({}, str(tmp_path), [])
+
+
+async def test_keep_alive_runs_are_read_with_their_times(admin: FakeAdmin, tmp_path: Path, plan: DeletionPlan) -> None:
+    layout = Layout(tmp_path, scene.CLUSTER)
+    request = KeepAliveRequest(group_ids=("live",), observe_seconds=0, offsets_retention_minutes=1_440)
+    await keep_alive(admin, layout, request, protects=lambda group_id: False, dry_run=False)
+    known = gather(tmp_path, plan).kept_alive
+    assert known.meant["live"].at.replace(microsecond=0) == known.verified["live"].replace(microsecond=0)
+    assert known.meant["live"].until - known.verified["live"] >= timedelta(days=1)
+
+
+def test_what_is_gone_or_damaged_is_left_out_and_said(tmp_path: Path, plan: DeletionPlan) -> None:
+    layout = Layout(tmp_path, scene.CLUSTER)
+    layout.verdict_summary(plan.snapshot_id).unlink()
+    changes = tmp_path / scene.CLUSTER / "changes"
+    changes.mkdir()
+    (changes / "20261121T120000Z-00000000-keep-alive-before.json").write_text("{")
+    reports = tmp_path / scene.CLUSTER / "reports"
+    for file in reports.iterdir():
+        file.unlink()
+    reports.rmdir()
+    reports.write_text("no folder")
+    facts = gather(tmp_path, plan)
+    assert (facts.judged, facts.kept_alive.meant) == ({}, {})
+    assert [note.partition(":")[0] for note in facts.notes] == [
+        "Without idle times and lag of all groups",
+        "Without the trend",
+        "Without keep-alive runs",
+    ]
+    page = render_report(plan, facts=facts, now=LATER)
+    assert page.count("Without ") == 3
+    assert "Idle for" in page, "of the planned groups"
+
+
+def test_a_report_and_the_trend_are_written_together(tmp_path: Path, plan: DeletionPlan) -> None:
+    layout = Layout(tmp_path, scene.CLUSTER)
+    path, _ = make_report(layout, plan)
+    assert Path(path).read_text().count('<a href="trend.html">') == 1
+    assert "1 runs since" in (tmp_path / scene.CLUSTER / "reports" / "trend.html").read_text()
+
+
+def test_other_parts_have_room_for_their_rows(plan: DeletionPlan) -> None:
+    more = [ExtraSection("Pruned topics", ["Group", "Topic"], [["<b>", "x" * 50]] * 300, "n of m")]
+    page = render_report(plan, facts=ReportFacts(more=more), now=LATER)
+    assert '<h2>Pruned topics <span class="count">300</span></h2>' in page
+    assert page.count("<code><bdi>&lt;b&gt;</bdi></code>") == 200
