@@ -56,7 +56,8 @@ async def test_keep_alive_runs_are_read_with_their_times(admin: FakeAdmin, tmp_p
 
 def test_what_is_gone_or_damaged_is_left_out_and_said(tmp_path: Path, plan: DeletionPlan) -> None:
     layout = Layout(tmp_path, scene.CLUSTER)
-    layout.verdict_summary(plan.snapshot_id).unlink()
+    for summary, _ in layout.judged(plan.snapshot_id):
+        summary.unlink()
     changes = tmp_path / scene.CLUSTER / "changes"
     changes.mkdir()
     (changes / "20261121T120000Z-00000000-keep-alive-before.json").write_text("{")
