@@ -25,6 +25,7 @@ _OPERATORS = (
     "offsets",
     "plan",
     "policy",
+    "prune_approval",
     "prune_topics",
     "report",
     "spark",

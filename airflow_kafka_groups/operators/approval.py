@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
     from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
     from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -111,8 +112,6 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""
         from airflow_kafka_groups.maintenance.deletion.approval import seal_question
-        from airflow_kafka_groups.maintenance.report.write import make_report
-        from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
         from airflow_kafka_groups.maintenance.storage import utc_now
 
         layout, plan, why = self._plan_to_approve()
@@ -120,13 +119,45 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
             self.log.info("No approval is needed")
             return {"required": False}
         self.log.info("Asking: %s", why)
-        report, _ = make_report(layout, plan)
-        self.subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
-        push_report_path(context, report)
-        last = last_members(layout, plan.group_ids[:FIRST_GROUPS])
-        self.body = question(plan, report, why, report_url_of(context), last)
+        self.subject, self.body = self.question_of(context, layout, plan, why)
         seal_question(layout, plan, _asked_by(context), utc_now())
         return super().execute(context)
+
+    def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
+        """Return the subject and the text of the question.
+
+        :param context: the task's context.
+        :param layout: the paths of the cluster's files.
+        :param plan: the plan.
+        :param why: why somebody is asked.
+        """
+        from airflow_kafka_groups.maintenance.report.write import make_report
+        from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
+
+        report, _ = make_report(layout, plan)
+        push_report_path(context, report)
+        last = last_members(layout, plan.group_ids[:FIRST_GROUPS])
+        subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
+        return subject, question(plan, report, why, report_url_of(context), last)
+
+    def exceptions(self, plan: Any, names: Any) -> Any:
+        """Return what is to be kept: the planned groups of families, too.
+
+        :param plan: the plan.
+        :param names: what somebody typed.
+        """
+        from airflow_kafka_groups.maintenance.plan.rulings import with_families
+
+        return with_families(plan.planned, names)
+
+    def load(self, layout: Layout) -> SealedPlan:
+        """Read the plan. Raises ``PlanError``.
+
+        :param layout: the paths of the cluster's files.
+        """
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+
+        return load_plan(layout, self.plan_id)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Seal the answer with which Airflow resumes the task into the storage, and return its summary.
@@ -137,7 +168,6 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         number of groups: the next try asks again.
         """
         from airflow_kafka_groups.maintenance.deletion.approval import seal_answer
-        from airflow_kafka_groups.maintenance.plan.rulings import with_families
 
         if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
             return super().execute_complete(context, event)
@@ -156,7 +186,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
             person=answer["responded_by_user"],
             responded_at=answer["responded_at"],
             confirmed=values.get(CONFIRM),
-            excluded=with_families(plan.planned, values.get(EXCLUDE)),
+            excluded=self.exceptions(plan, values.get(EXCLUDE)),
         )
         super().execute_complete(context, event)
         return {
@@ -167,16 +197,15 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
             **answer,
         }
 
-    def _plan_to_approve(self) -> tuple[Layout, DeletionPlan, str | None]:
+    def _plan_to_approve(self) -> tuple[Layout, SealedPlan, str | None]:
         """Return the plan, and why it has to be approved; ``None`` if it need not be."""
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.maintenance.checks import check_digest
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
         terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
         layout = self.layout()
-        plan = load_plan(layout, self.plan_id)
+        plan = self.load(layout)
         if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
             return layout, plan, None
         terms = site_floors(self.hook.settings, self.storage_path).approval(terms, plan)
@@ -202,24 +231,24 @@ def question(
     link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
     counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
     lines = [
-        f"**{len(plan.groups)} groups** are planned to be deleted from cluster **{_text(plan.cluster)}** "
-        f"(Kafka id {_text(plan.kafka_cluster_id)}). Their offsets are backed up. "
-        f"You are asked because {_text(why)}.",
+        f"**{len(plan.groups)} groups** are planned to be deleted from cluster **{plain(plan.cluster)}** "
+        f"(Kafka id {plain(plan.kafka_cluster_id)}). Their offsets are backed up. "
+        f"You are asked because {plain(why)}.",
         "",
-        f"All groups: {_text(counts)}.",
+        f"All groups: {plain(counts)}.",
         "",
-        f"Judged by {_text(recorded_sentence(plan.evidence))}.",
+        f"Judged by {plain(recorded_sentence(plan.evidence))}.",
         "",
         f"{link}: {_markup(report)}",
         "",
         f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
-        *[f"- Warning: {_text(warning)}" for warning in plan.warnings],
+        *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
         *_families(plan),
         "",
         "| group | why | last members |",
         "|---|---|---|",
         *[
-            f"| {_text(group.group_id)} | {_text(group.reason)} | {_text(known.get(group.group_id, 'not known'))} |"
+            f"| {plain(group.group_id)} | {plain(group.reason)} | {plain(known.get(group.group_id, 'not known'))} |"
             for group in plan.groups[:FIRST_GROUPS]
         ],
     ]
@@ -238,13 +267,13 @@ def _families(plan: DeletionPlan) -> list[str]:
         growth = "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}"
         owners = ", ".join(family["owners"][:3]) or "-"
         numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
-        lines.append(f"| {_text(family['name'])} | {numbers} | {_text(owners)} |")
+        lines.append(f"| {plain(family['name'])} | {numbers} | {plain(owners)} |")
     if len(planned) > FIRST_GROUPS:
         lines.append(f"| … and {len(planned) - FIRST_GROUPS} more | | | | see the report |")
     return lines
 
 
-def _text(value: str) -> str:
+def plain(value: str) -> str:
     """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
 
     Links are made of plain text, also where it was written with character references: an invisible character in

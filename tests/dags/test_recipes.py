@@ -176,7 +176,7 @@ def test_a_topic_that_a_live_group_has_stopped_reading_is_pruned(
         task.storage_path = str(tmp_path)
     plan, prune = dag.get_task("plan"), dag.get_task("prune")
     plan.include, plan.min_idle_seconds, plan.max_share = [group], 1.0, 1.0
-    every = {"snapshot": "success", "plan": "success", "prune": "success"}
+    every = dict.fromkeys(("snapshot", "plan", "approve", "prune"), "success")
     with LiveConsumer(bootstrap, group, [topic], commit_every=0.1):
         assert states(dag.test()) == every
         produce(bootstrap, {(topic, 0): 5, (topic, 1): 5})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.commands.explain_rows import Row
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout
@@ -32,16 +33,34 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
     :param cluster_id: the id that the brokers report.
     :param group_id: the group.
     """
+    from airflow_kafka_groups.maintenance.deletion.audit import read_history
+    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
+
+    yield from _rows_of_plan(layout, group_id)
+    for run in read_history(layout, cluster_id).runs[-_RUNS:]:
+        for name, outcome in run.outcomes.items():
+            topic = name.rpartition(" [")[2].removesuffix("]")
+            if run.begun.get("what") == "prune-topics" and name == name_of(group_id, topic):
+                dry = " (dry run)" if run.begun.get("dry_run") else ""
+                evidence = f"topic {topic!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+                yield Row("prune-topics", "info", evidence, run.path)
+
+
+def _rows_of_plan(layout: Layout, group_id: str) -> Iterator[Row]:
     from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
-    from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.durable_files import list_names
-    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan, name_of
+    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
 
     names = (name.removesuffix(".json") for name in list_names(layout.root / PRUNE_PLANS))
     plan_id = max(filter(is_id, names), default=None)
-    if plan_id is not None:
+    if plan_id is None:
+        return
+    try:
         plan = load_prune_plan(layout, plan_id)
+    except KafkaGroupsError as error:
+        yield Row("prune-topics", "info", str(error), "a new plan")
+    else:
         for item in plan.groups:
             if item.group_id == group_id:
                 evidence = f"topic {item.topic!r}: planned in {plan_id}: {item.reason}"
@@ -51,10 +70,3 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
                 rule = f" (rule {kept.rule!r})" if kept.rule else ""
                 evidence = f"topic {kept.topic!r}: kept ({kept.verdict}) in {plan_id}{rule}: {kept.reason}"
                 yield Row("prune-topics", "info", evidence, CHANGES.get(kept.verdict, ""))
-    for run in read_history(layout, cluster_id).runs[-_RUNS:]:
-        for name, outcome in run.outcomes.items():
-            topic = name.rpartition(" [")[2].removesuffix("]")
-            if run.begun.get("what") == "prune-topics" and name == name_of(group_id, topic):
-                dry = " (dry run)" if run.begun.get("dry_run") else ""
-                evidence = f"topic {topic!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
-                yield Row("prune-topics", "info", evidence, run.path)

@@ -23,10 +23,11 @@ from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, 
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic
 from airflow_kafka_groups.maintenance.prune_topics.recheck import SAFE, decide_topic, offsets_of_topic
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_read
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets, TopicPartition
 
 _AT_ONCE = 20
 
@@ -141,7 +142,7 @@ class TopicWork:
 
 
 async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], names: Iterable[str]) -> Verification:
-    """Look whether groups have offsets of topics that should be pruned.
+    """Look whether groups have offsets of topics that should be pruned, or read them again.
 
     :param admin: the client.
     :param topics: the planned topics, by name.
@@ -151,7 +152,7 @@ async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], n
     """
     wanted = [topics[name] for name in names]
     group_ids = list(dict.fromkeys(topic.group_id for topic in wanted))
-    read = {result.group_id: result async for result in read_offsets(admin, group_ids, require_stable=True)}
+    described, read = await read_groups(admin, group_ids)
     gone, present, unclear = list[str](), dict[str, str](), dict[str, str]()
     for topic in wanted:
         result = read[topic.group_id]
@@ -159,6 +160,16 @@ async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], n
             unclear[topic.name] = str(result.error)
         elif left := committed_partitions(offsets_of_topic(result.value, topic.topic)):
             present[topic.name] = f"{left} partition(s) have a committed offset"
+        elif topic.topic in _topics_read(described.get(topic.group_id)):
+            unclear[topic.name] = (
+                "its offsets are gone, and a member subscribes to it by now, which may have started at another place"
+            )
         else:
             gone.append(topic.name)
     return Verification(gone=tuple(gone), present=present, unclear=unclear)
+
+
+def _topics_read(described: GroupResult[GroupDescription] | None) -> frozenset[str]:
+    group = None if described is None else described.value
+    topics = "" if group is None else topics_read(group)
+    return frozenset() if isinstance(topics, str) else topics

@@ -17,6 +17,7 @@ from tests.reference.markdown import parameters
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "AlterGroupOffsetsOperator": {"storage_path": "/x", "offsets": {"a": {"t": {0: 1}}}},
     "ApproveCleanupOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
+    "ApprovePruningOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "BackupGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "CheckPolicyOperator": {"policy_file": "/x/policy.yaml"},
     "ChunkGroupsOperator": {},

@@ -214,7 +214,7 @@ def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
 
 
 def test_proof_of_life_is_what_a_consumer_in_use_looks_like() -> None:
-    assert sorted(PROOF_OF_LIFE) == ["came_back", "changed_kind", "has_members", "moved", "not_empty"]
+    assert sorted(PROOF_OF_LIFE) == ["came_back", "changed_kind", "has_members", "moved", "not_empty", "subscribed"]
 
 
 def test_runs_of_earlier_records_count_too(tmp_path: Path) -> None:

@@ -78,13 +78,9 @@ async def test_exactly_the_planned_offsets_are_deleted_recorded_and_verified(tmp
     assert result.verification is not None
     assert result.verification.gone == ("app [old]",)
     calls = [call for call in admin.call_names if call in ("stable offsets", "describe", "delete offsets")]
-    backup, *reading, deletion, verification = calls[-5:]
-    assert (backup, set(reading), deletion, verification) == (
-        "stable offsets",
-        {"describe", "stable offsets"},
-        "delete offsets",
-        "stable offsets",
-    )
+    backup, *reading, deletion, looked, again = calls[-6:]
+    both = {"describe", "stable offsets"}
+    assert (backup, set(reading), deletion, {looked, again}) == ("stable offsets", both, "delete offsets", both)
     record = json.loads(result.record.read_bytes())
     assert (record["what"], record["plan_id"], record["counts"]["deleted"]) == ("prune-topics", of.plan_id, 1)
     assert record["intents"].keys() == {"app [old]"}
@@ -581,6 +577,24 @@ async def test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_i
     admin.before = before
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:excluded"}
     assert old_offsets(admin) == SAVED
+
+
+async def test_a_member_that_subscribes_while_the_offsets_are_deleted_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker learns a subscription when the rebalance ends: it does not see a member that joins in that moment."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    forget_offsets = admin.delete_consumer_group_offsets
+
+    async def meanwhile(group_id: str, partitions: Any, **how: Any) -> None:
+        await forget_offsets(group_id, partitions, **how)
+        subscribe(admin)
+
+    monkeypatch.setattr(admin, "delete_consumer_group_offsets", meanwhile)
+    result = await prune(admin, layout, of)
+    assert fates(result) == {"app [old]": "deleted:safe"}
+    assert "a member subscribes to it by now" in result.report.warnings[-1]
 
 
 async def test_of_two_runs_at_once_one_prunes(tmp_path: Path) -> None:

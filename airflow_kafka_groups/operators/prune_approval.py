@@ -1,0 +1,90 @@
+"""Ask a human before topics of live groups are pruned."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.operators.approval import FIRST_GROUPS, ApproveCleanupOperator, plain
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
+    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
+    from airflow_kafka_groups.maintenance.storage import Layout
+
+
+class ApprovePruningOperator(ApproveCleanupOperator):
+    """Ask a human to approve a plan of ``PlanTopicPruningOperator``, where that is needed; no answer in time means no.
+
+    Who approves types the number of planned topics, and may name some to keep, as ``group [topic]``.
+    ``PruneTopicOffsetsOperator`` checks the answer itself. All else is as of ``ApproveCleanupOperator``.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder; default: the connection's id (templated).
+    :param plan_id: the plan (templated).
+    :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it (templated).
+    :param dry_run: a dry run needs no approval; default false (templated).
+    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` topics;
+        ``"never"`` (templated).
+    :param approve_above: the most topics that ``"above_cap"`` lets pass, default 100 (templated).
+    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+
+    Returns ``{"required": false}``, or the answer, as ``ApproveCleanupOperator``.
+    """
+
+    operator_extra_links = ()  # type: ignore[assignment]  # there is no report of a pruning
+
+    def load(self, layout: Layout) -> SealedPlan:
+        """Read the plan. Raises ``PlanError``.
+
+        :param layout: the paths of the cluster's files.
+        """
+        from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
+
+        return load_prune_plan(layout, self.plan_id)
+
+    def exceptions(self, plan: Any, names: Any) -> Any:
+        """Return what is to be kept, as it was typed.
+
+        :param plan: the plan.
+        :param names: what somebody typed.
+        """
+        return names
+
+    def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
+        """Return the subject and the text of the question.
+
+        :param context: the task's context.
+        :param layout: the paths of the cluster's files.
+        :param plan: the plan.
+        :param why: why somebody is asked.
+        """
+        return f"Prune {len(plan.groups)} topics of groups of {layout.cluster}?", pruning_question(plan, why)
+
+
+def pruning_question(plan: PrunePlan, why: str) -> str:
+    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup.
+
+    :param plan: the plan.
+    :param why: why somebody is asked.
+    """
+    lines = [
+        f"The committed offsets of **{len(plan.groups)} topics** ({plan.partitions} partitions) of {plan.group_count} "
+        f"live groups are planned to be deleted from cluster **{plain(plan.cluster)}** (Kafka id "
+        f"{plain(plan.kafka_cluster_id)}). They are backed up first. You are asked because {plain(why)}.",
+        "",
+        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
+        *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
+        "",
+        "| group [topic] | why | owner |",
+        "|---|---|---|",
+        *[
+            f"| {plain(item.name)} | {plain(item.reason)} | {plain(item.owner or '-')} |"
+            for item in plan.groups[:FIRST_GROUPS]
+        ],
+    ]
+    if len(plan.groups) > FIRST_GROUPS:
+        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the plan | |")
+    return "\n".join(lines)

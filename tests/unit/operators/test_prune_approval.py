@@ -1,0 +1,88 @@
+"""A pruning that has to be approved prunes only what a person has approved."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.operators.prune_approval import ApprovePruningOperator
+from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
+from tests.unit.operators import scene
+from tests.unit.operators.test_approval import ANN, context
+
+
+@pytest.fixture
+def made(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    offsets: Any = {TopicPartition("live", 0): 1, TopicPartition("old", 0): 7}
+    found = cluster(**{"z|ap": FakeGroup(offsets, members=1, subscribed=frozenset({"live"}))})
+    admin.log, admin.groups = found.log, found.groups
+    asyncio.run(snapshots(admin, Layout(tmp_path, scene.CLUSTER), 4, first=utc_now() - 3 * HOUR))
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    return PlanTopicPruningOperator(task_id="p", min_idle_seconds="2h", max_share=1, **stored).execute({})
+
+
+def common(storage: Path, made: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "task_id": "t",
+        "storage_path": str(storage),
+        "cluster": scene.CLUSTER,
+        "plan_id": made["plan_id"],
+        "plan_digest": made["digest"],
+    }
+
+
+def prune(storage: Path, made: dict[str, Any]) -> dict[str, Any]:
+    task = PruneTopicOffsetsOperator(approval_rule="always", dry_run=False, **common(storage, made))
+    counts: dict[str, Any] = task.execute({})["counts"]
+    return counts
+
+
+def answer(confirmed: str, *keep: str) -> dict[str, Any]:
+    return {
+        "chosen_options": ["Approve"],
+        "params_input": {"confirm_groups": confirmed, "exclude_groups": list(keep)},
+        "responded_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "responded_by_user": ANN,
+    }
+
+
+def test_only_what_was_approved_is_pruned(
+    admin: FakeAdmin, made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
+    monkeypatch.setattr(ApprovalOperator, "execute_complete", lambda operator, context, event: event)
+    with pytest.raises(PlanError, match="nobody was asked"):
+        prune(tmp_path, made)
+    task = ApprovePruningOperator(**common(tmp_path, made))
+    task.execute(context())
+    assert task.subject == f"Prune 2 topics of groups of {scene.CLUSTER}?"
+    assert task.body is not None
+    assert "app &#91;old&#93;" in task.body
+    assert "z|ap" not in task.body, "nothing of the cluster is taken for markup"
+    with pytest.raises(PlanError, match="not answered"):
+        prune(tmp_path, made)
+    with pytest.raises(PlanError, match="2 groups are planned"):
+        task.execute_complete(context(), answer("1"))
+    with pytest.raises(PlanError, match="misspelt"):
+        task.execute_complete(context(), answer("2", "app"))
+    done = task.execute_complete(context(), answer("2", "app [old]"))
+    assert (done["approved"], done["plan_digest"]) == (True, made["digest"])
+    counts = prune(tmp_path, made)
+    assert (counts["deleted"], counts["kept"]) == (1, 1)
+    assert TopicPartition("old", 0) in admin.groups["app"].offsets
+
+
+def test_a_dry_run_asks_nobody(admin: FakeAdmin, made: dict[str, Any], tmp_path: Path) -> None:
+    task = ApprovePruningOperator(dry_run=True, **common(tmp_path, made))
+    assert task.execute(context()) == {"required": False}
