@@ -62,7 +62,7 @@ def lake_jars(name: str) -> list[Path]:
     """
     home = REPOSITORY / "build" / f"spark-{name}"
     pom = render_pom(LAKES[name])
-    return _jars(Download(what=name, pom=pom, libs=home / "jars", home=home, proof=f"{name}-spark-*.jar"))
+    return _jars(Download(what=name, pom=pom, libs=home / "jars", home=home, proof=f"{name}-spark*.jar"))
 
 
 def _jars(download: Download) -> list[Path]:
