@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import statements
+
 PACKAGE = Path(__file__).parents[2] / "airflow_kafka_groups"
 OPENING = re.compile(r"(Be|Give|Say|Tell|Know|Hold|Do)\b")
 WORDS = re.compile(
@@ -21,7 +23,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+    for node in (tree, *statements(tree)):
         if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)) is not None:
             yield getattr(node, "name", "the module"), text
 

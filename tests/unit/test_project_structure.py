@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import statements
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_kafka_groups"
 
@@ -214,7 +216,7 @@ def file_of(name: str) -> Path | None:
 @cache
 def imports_of(file: Path) -> frozenset[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in statements(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
