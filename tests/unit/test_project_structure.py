@@ -81,7 +81,6 @@ ELSEWHERE = {
     "spark/reads.py": "spark/test_backlog_session.py",
     "spark/backlog/output.py": "spark/test_backlog_kills.py",
     "spark/backlog/record.py": "spark/test_backlog_record.py",
-    "spark/backlog/slices.py": "spark/test_backlog_record.py",
     "spark/backlog/work.py": "spark/test_backlog_record.py",
     "spark/backlog/archive.py": "spark/test_archive_backlog.py",
     "spark/jobs/": "spark/test_process_backlog_input.py",
