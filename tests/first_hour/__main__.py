@@ -35,8 +35,7 @@ PAGES = {"get-started": ("files", True), "shell": ("files-shell", False)}
 """The pages, their folder of files, and whether they install the package themselves."""
 
 VERSION = "4.1.0"
-PRINTED_BROKERS, PRINTED_FOLDER = "broker1:9092,broker2:9092,broker3:9092", "/srv/kafka-groups"
-_UV = str(Path(sys.executable).with_name("uv"))
+_PRINTED_BROKERS, _PRINTED_FOLDER = "broker1:9092,broker2:9092,broker3:9092", "/srv/kafka-groups"
 _FINE = (0, 3)  # 3: something was left out, or the doctor has a warning
 _UNTIL_TIMEOUT_S, _UNTIL_PAUSE_S = 420.0, 5.0
 _OF_THIS_MACHINE = (
@@ -76,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"there is no page {min(unknown)!r}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended, too
     shutil.rmtree(FOLDER, ignore_errors=True)
-    build_wheel()
+    (FOLDER / "dist").mkdir(parents=True)
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", str(FOLDER / "dist"), str(ROOT)], check=True)
     failed = False
     with foreign_cluster(arguments.kafka) as bootstrap:
         for name in arguments.pages or PAGES:
@@ -85,39 +86,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def build_wheel() -> None:
-    """Build the wheel where the environment of the pages looks for packages."""
-    shutil.rmtree(FOLDER / "dist", ignore_errors=True)
-    (FOLDER / "dist").mkdir(parents=True)
-    subprocess.run([_UV, "build", "--quiet", "--wheel", "--out-dir", str(FOLDER / "dist"), str(ROOT)], check=True)
-
-
-def own_values(home: Path, bootstrap: str) -> dict[str, str]:
-    """Return what the pages tell their reader to replace, and what it is here."""
-    return {PRINTED_BROKERS: bootstrap, PRINTED_FOLDER: str(home / "files")}
-
-
-def use_uv(shell: Shell) -> None:
-    """Let ``pip`` be uv, whose cache has every package."""
-    shell.run(f'pip() {{ "{_UV}" pip "$@"; }}')
-
-
 def try_page(name: str, home: Path, bootstrap: str, *, by_pip: bool) -> bool:
     """Run the commands of a page in an empty home, and check what they led to; print it, and return whether it did."""
     text = (DOCS / "start" / f"{name}.md").read_text()
     files, installs = PAGES[name]
+    own = {_PRINTED_BROKERS: bootstrap, _PRINTED_FOLDER: str(home / "files")}
     commands: list[Ran] = []
     failure = ""
     with Shell(home, environment(home)) as shell:
         if not by_pip:
-            use_uv(shell)
+            shell.run(f'pip() {{ "{Path(sys.executable).with_name("uv")}" pip "$@"; }}')
         try:
             for line in () if installs else _INSTALL:
                 code, printed = shell.run(line)
                 if code:
                     raise CommandFailedError(f"{line!r} ended with exit code {code}: {printed[-2000:]}")
             for step in read_steps(text):
-                run_step(shell, with_own_values(step, own_values(home, bootstrap)), commands, home)
+                run_step(shell, with_own_values(step, own), commands, home)
             check(home / files, bootstrap)
         except (CommandFailedError, AssertionError, EOFError) as error:
             failure = f"{type(error).__name__}: {error}"
