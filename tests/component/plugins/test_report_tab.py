@@ -234,7 +234,7 @@ def test_several_reports_are_listed_and_lead_to_each(server: Any, report: Path) 
 
 
 def test_the_trend_of_a_dag_is_the_page_beside_its_newest_report(server: Any, report: Path) -> None:
-    assert "No task of this DAG" in get(server, f"/{DAG}").text
+    assert "no task of this DAG has yet" in get(server, f"/{DAG}").text
     name_in_xcom([str(report)], run_id="yesterday")
     assert "There is no file" in get(server, f"/{DAG}").text
     report.with_name("trend.html").write_text(PAGE.replace("208 groups", "90 runs"))

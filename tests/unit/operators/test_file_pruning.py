@@ -80,7 +80,9 @@ def years(admin: FakeAdmin, tmp_path: Path) -> tuple[Path, list[set[str]]]:
 
 def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]) -> None:
     storage, (oldest, middle, newest) = years
-    assert len(oldest) == len(middle) == len(newest) == 11
+    trend = {f"{scene.CLUSTER}/reports/trend.{suffix}" for suffix in ("html", "json")}
+    assert len(oldest) == len(middle) == len(newest - trend) == 11
+    assert trend <= newest, "the trend is of all runs, and stays"
     found = PruneFilesOperator(task_id="p", storage_path=str(storage), cluster=scene.CLUSTER, keep_newest=1).execute({})
     assert (found["dry_run"], found["removed"]["snapshot"], found["removed"]["cleanup"]) == (True, 2, 1)
     assert found["files"] == 6 + 6 + 5

@@ -104,7 +104,7 @@ def test_the_question_leads_to_the_report(
 
     monkeypatch.setattr(ApprovalOperator, "execute", asked)
     ask(tmp_path, planned).execute({"ti": task})  # type: ignore[typeddict-item]
-    (report,) = (tmp_path / scene.CLUSTER / "reports").glob("*.html")
+    (report,) = (tmp_path / scene.CLUSTER / "reports").glob(f"{planned['plan_id']}*.html")
     assert named == {"kafka_groups_report": str(report)}
     monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__REPORT_TAB", "False")
     monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: self.body)

@@ -265,7 +265,7 @@ def expiring(storage: Path) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    (path,) = (storage / scene.CLUSTER / "verdicts").glob("*/*.parquet")
+    (path,) = (storage / scene.CLUSTER / "tables" / "verdicts").glob("*/*.parquet")
     rows = pq.read_table(str(path))
     day = pc.cast(86_400_000_000, "duration[us]")
     pq.write_table(rows.append_column("offsets_expire_by", pc.add(rows["observed_at"], day)), str(path))
