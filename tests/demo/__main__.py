@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -28,10 +29,12 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from tests.demo.airflow_orders import AirflowOrders
 from tests.demo.airflow_runs import connections
 from tests.demo.mailbox import Mailbox
+from tests.demo.offsets import committed_offsets
 from tests.demo.outcome import (
     Truth,
     deleted_groups,
     policy_wrongs,
+    pruned,
     summarise,
     summarise_policy,
     table,
@@ -40,7 +43,7 @@ from tests.demo.outcome import (
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.sleepers import CONTROL, KEPT, Sleepers
 from tests.demo.stopwatch import Stopwatch
-from tests.demo.workload import FAMILIES, OWNERS, DemoWorkload
+from tests.demo.workload import FAMILIES, LEFT_BY, LEFT_TOPIC, OWNERS, PRUNABLE, DemoWorkload
 from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
@@ -95,6 +98,13 @@ class Demo:
         self.airflow.run(CLEANUP, self.environment, {**_scope(), **answers})
         return time.monotonic()
 
+    def prune_topics(self, policy: Path, bootstrap: str) -> int:
+        """Prune topics by the policy; return how many offsets of the topic that a live group has left are gone."""
+        before = committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY]
+        self.airflow.run("prune_topics", self.environment, {**_scope(), "policy_file": str(policy), "dry_run": False})
+        after = committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY]
+        return pruned(before, after, LEFT_TOPIC)
+
 
 def _scope() -> dict[str, str]:
     return {"storage_path": str(STORE), "cluster": "demo"}
@@ -135,11 +145,12 @@ def main() -> int:
             share=workload.share,
             families=FAMILIES,
             owners=OWNERS,
+            prunable=PRUNABLE,
         )
         say(f"{len(workload.groups)} groups are there; {len(truth.live)} have members that keep committing.")
         with _stopwatch.step("wait for Airflow"):
             kept.result()
-        left = run_dags(demo, cluster, policy)
+        left, pruned_partitions = run_dags(demo, cluster, policy)
         workload.check()
         with _stopwatch.step("sleepers"):
             say(f"Waiting until the broker with a retention of a minute has forgotten {CONTROL} …")
@@ -147,11 +158,11 @@ def main() -> int:
             kept_alive = demo.sleepers.kept_alive()
             not_ = "not " if kept_alive else ""
             say(f"{CONTROL} was forgotten after {demo.sleepers.slept:.0f} s, {KEPT} was {not_}forgotten.")
-        return tell(truth, left, demo.mailbox, kept_alive)
+        return tell(truth, left, demo.mailbox, {"kept_alive": kept_alive, "pruned_partitions": pruned_partitions})
 
 
-def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> frozenset[str]:
-    """Run the DAGs; return the groups that are left."""
+def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> tuple[frozenset[str], int]:
+    """Run the DAGs; return the groups that are left, and how many partitions were pruned."""
     demo.connect(cluster.bootstrap)
     with _stopwatch.step("snapshot"):
         say("A snapshot: without history, nothing is stale.")
@@ -161,6 +172,9 @@ def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> frozenset[str]:
     with _stopwatch.step("mark"):
         say("A clean-up by the policy. All its rules demand a notice, so it marks stale groups and mails their owners.")
         at = demo.clean_up(policy)
+    with _stopwatch.step("prune"):
+        say(f"{LEFT_BY} is alive, and has left {LEFT_TOPIC}: a rule of the policy prunes its offsets there.")
+        pruned_partitions = demo.prune_topics(policy, cluster.bootstrap)
     for mail in demo.mailbox.mails:
         say(f"  mail to {', '.join(mail.recipients)}: {mail.subject}")
     with _stopwatch.step("notice"):
@@ -168,10 +182,10 @@ def run_dags(demo: Demo, cluster: KafkaCluster, policy: Path) -> frozenset[str]:
     with _stopwatch.step("delete"):
         say("The notice period is over: a clean-up that looks again, and deletes what is stale still.")
         demo.clean_up(policy)
-    return frozenset(list_groups(cluster.bootstrap))
+    return frozenset(list_groups(cluster.bootstrap)), pruned_partitions
 
 
-def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, kept_alive: int) -> int:
+def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, others: Mapping[str, int]) -> int:
     """Write the summary, print the table, hold it against the truth, and open the report."""
     run = runs(STORE)[-1]
     audit: dict[str, Any] = record_of(run)
@@ -181,7 +195,7 @@ def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, kept_alive: int) 
     summary = {
         **summarise(plan.to_json(), audit, truth, left),
         **summarise_policy(plan, deleted_groups(audit), run.intents, marks, mailbox.mails),
-        "kept_alive": kept_alive,
+        **others,
     }
     shutil.copy(str(layout.report(plan.plan_id)), FOLDER / "report.html")
     with _stopwatch.step("report"):

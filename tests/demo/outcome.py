@@ -11,12 +11,15 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.notice import Notice
 from tests.demo.mailbox import Mail
 
+Offsets = Mapping[tuple[str, int], int]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
     """Which groups the workload made, by what they are.
 
     :param families: how many families the stale groups are of, and ``owners`` how many owners they have.
+    :param prunable: how many offsets live groups have of topics that they have left.
     """
 
     live: Set[str]
@@ -27,6 +30,7 @@ class Truth:
     share: Set[str]
     families: int
     owners: int
+    prunable: int
 
 
 def summarise(plan: Mapping[str, Any], audit: Mapping[str, Any], truth: Truth, left: Set[str]) -> dict[str, int]:
@@ -117,6 +121,17 @@ def unnotified(
     return found
 
 
+def pruned(before: Offsets, after: Offsets, topic: str) -> int:
+    """Return how many offsets of a topic are gone; 0 where one of another topic is.
+
+    :param before: the offsets of a group that lives.
+    :param after: its offsets afterwards.
+    :param topic: the topic that it has left.
+    """
+    gone = before.keys() - after.keys()
+    return len(gone) if all(name == topic for name, _ in gone) else 0
+
+
 def wrongs(summary: Mapping[str, int], truth: Truth) -> list[str]:
     """Return the deviations from the expected outcome, in sentences; nothing if there are none."""
     found = [
@@ -144,6 +159,7 @@ def policy_wrongs(summary: Mapping[str, int], truth: Truth) -> list[str]:
         "notified": len(truth.stale),
         "unnotified_deleted": 0,
         "kept_alive": 1,
+        "pruned_partitions": truth.prunable,
     }
     return [
         f"{name} is {summary[name]}, and should be {value}"
@@ -166,6 +182,7 @@ MEANINGS = {
     "deleted": "backed up, read once more, deleted",
     "verified": "looked for afterwards on every broker, and gone",
     "kept_alive": "past the brokers' retention, while its control was forgotten",
+    "pruned_partitions": "of a topic that a live group has left: their offsets are gone, the group lives",
     "live_deleted": "must be 0",
     "moving_deleted": "must be 0",
     "sleeping_deleted": "must be 0",

@@ -35,6 +35,8 @@ TOPICS = {"orders": 6, "payments": 4, "clicks": 8, "audit": 2}
 SILENT_TOPIC = "archive"  # has records, gets no new ones
 LEFT_TOPIC, LEFT_BY = "clicks-2025", "clicks-sessions"
 """A topic, and the live group that used to read it."""
+PRUNABLE = 3
+"""The partitions of that topic; the group has offsets of all."""
 RECORDS = 1000  # in each partition at the start
 TICK_S = 1.0
 
@@ -149,10 +151,10 @@ class DemoWorkload:
 
     def start(self) -> Self:
         """Set everything up, and return when all members have joined and all groups are there."""
-        partitions = TOPICS | {SILENT_TOPIC: 2, LEFT_TOPIC: 3}
+        partitions = TOPICS | {SILENT_TOPIC: 2, LEFT_TOPIC: PRUNABLE}
         create_topics(self._bootstrap, partitions)
         produce(self._bootstrap, {(t, p): RECORDS for t, count in partitions.items() for p in range(count)})
-        commit_offsets(self._bootstrap, {LEFT_BY: {(LEFT_TOPIC, partition): 500 for partition in range(3)}})
+        commit_offsets(self._bootstrap, {LEFT_BY: {(LEFT_TOPIC, partition): 500 for partition in range(PRUNABLE)}})
         with ThreadPoolExecutor(4) as pool:
             jobs = [pool.submit(self._leave_share_group), pool.submit(self._seed)]
             jobs += [pool.submit(self._come_and_go, group, *how) for group, how in LEFT.items()]

@@ -18,6 +18,7 @@ from tests.demo.outcome import (
     MEANINGS,
     Truth,
     policy_wrongs,
+    pruned,
     summarise,
     summarise_policy,
     table,
@@ -34,6 +35,7 @@ TRUTH = Truth(
     share=frozenset({"x1"}),
     families=1,
     owners=2,
+    prunable=3,
 )
 KEPT = frozenset({"l1", "m1", "z1", "p1", "x1"})
 COUNTS = {"found": 6, "live": 1, "moving": 1, "stale": 3, "protected": 0, "excluded": 1, "untouchable": 1, "planned": 2}
@@ -152,13 +154,30 @@ def replace_groups(plan: DeletionPlan, *groups: PlannedGroup) -> DeletionPlan:
     return replace(plan, groups=groups)
 
 
-SUMMARY = {"families": 1, "owners": 2, "marked": 2, "mails": 2, "notified": 2, "unnotified_deleted": 0, "kept_alive": 1}
+SUMMARY = {
+    "families": 1,
+    "owners": 2,
+    "marked": 2,
+    "mails": 2,
+    "notified": 2,
+    "unnotified_deleted": 0,
+    "kept_alive": 1,
+    "pruned_partitions": 3,
+}
 
 
 @pytest.mark.parametrize("name", SUMMARY)
 def test_each_count_of_the_policy_can_be_wrong(name: str) -> None:
     assert policy_wrongs(SUMMARY, TRUTH) == []
     assert policy_wrongs({**SUMMARY, name: SUMMARY[name] + 1}, TRUTH)[0].startswith(f"{name} is ")
+
+
+def test_only_offsets_of_the_topic_that_was_left_count_as_pruned() -> None:
+    before = {("old", 0): 5, ("old", 1): 5, ("new", 0): 7}
+    assert pruned(before, {("new", 0): 9}, "old") == 2
+    assert pruned(before, before, "old") == 0
+    assert pruned(before, {("old", 0): 5, ("old", 1): 5}, "old") == 0
+    assert pruned(before, {}, "old") == 0
 
 
 def test_the_table_has_every_meaning() -> None:
