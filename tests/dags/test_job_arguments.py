@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_kafka_groups.contracts.durations import read_duration
 from airflow_kafka_groups.operators.dag_params import LIMITS
 from airflow_kafka_groups.operators.policy import CheckPolicyOperator
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
@@ -26,12 +27,12 @@ def test_the_job_is_asked_for_what_the_form_says() -> None:
     assert sum(word.startswith(checked) for word in cleanup.get_task("judge_staleness").application_args) == 3
     assert "xcom_pull('list_offsets')" in words[-1]
     asked = parse_arguments([*words[:-1], snapshot_id])
-    assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], params["cluster"], snapshot_id)
+    assert (asked.base, asked.cluster, asked.snapshot_id) == (params["storage_path"], [params["cluster"]], snapshot_id)
     for name in (
-        "min_idle_seconds",
         "min_observations",
-        "max_gap_seconds",
         "offsets_retention_minutes",
         "commit_log",
     ):
         assert getattr(asked, name) == params[name]
+    for name in ("min_idle_seconds", "max_gap_seconds"):
+        assert getattr(asked, name) == read_duration(params[name])

@@ -80,6 +80,7 @@ def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
         "switch_to_green",
         "weekly_cleanup",
         "my_cleanup",
+        "prune_topics",
         *(f"{kind}_{cluster}" for kind in ("snapshot", "cleanup") for cluster in ("prod", "staging")),
     }
 

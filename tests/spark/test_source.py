@@ -165,7 +165,7 @@ def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession)
     register(spark)
     with pytest.raises(PySparkException, match="no such option"):
         read(spark, "127.0.0.1:1", grups="a")
-    with pytest.raises(PySparkException, match="choose columns by select"):
+    with pytest.raises(PySparkException, match="choose columns by the option columns"):
         spark.read.format("kafka_groups").schema("a int").option(
             "kafka.bootstrap.servers", "127.0.0.1:1"
         ).load().collect()
