@@ -7,6 +7,7 @@ and other runs may have deleted the group or the topic.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_kafka_groups.contracts.ids import is_id
@@ -97,8 +98,8 @@ def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         if why is not None:
             yield item.name, why
         else:
-            left.setdefault(item.group_id, item)
-    # The caps of the file as it is now, by groups.
+            left.setdefault(item.group_id, replace(item, rule=ruling.rule.name))
+    # The caps of the file as it is now, by groups: those of the rule that decides by now, not of the plan's.
     over = capped(list(left.values()), plan.counts.get("found", 0), plan.policy.by_file(file))[1]
     beyond = {group.group_id for group in over}
     for item in plan.groups:

@@ -500,6 +500,19 @@ async def test_an_edit_of_the_policy_can_only_keep(tmp_path: Path, edited: str, 
         await prune(admin, layout, of)
 
 
+@pytest.mark.parametrize("rule", ["prune", "another"])
+async def test_the_cap_of_the_rule_that_decides_by_now_counts(tmp_path: Path, rule: str) -> None:
+    """Also where an edit gives the groups to another rule than the plan names."""
+    offsets: Any = {TopicPartition("live", 0): 1, TopicPartition("old", 0): 7}
+    admin, layout = cluster(zap=FakeGroup(offsets, members=1, subscribed=frozenset({"live"}))), layout_in(tmp_path)
+    path = tmp_path / "policy.yaml"
+    path.write_text(PRUNE)
+    of = await planned(admin, layout, file=load_policy(path))
+    path.write_text(PRUNE.replace("name: prune", f"name: {rule}").replace("idle: 1h", "idle: 1h, max_groups: 1"))
+    found = await outcomes(admin, layout, of, policy=lambda: load_policy(path))
+    assert found == {"app [old]": "deleted:safe", "zap [old]": "kept:policy"}
+
+
 async def test_the_backup_is_of_this_plan_and_nothing_replaces_it(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     of = await planned(admin, layout)
