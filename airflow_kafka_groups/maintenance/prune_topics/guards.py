@@ -132,7 +132,10 @@ def kept_by_journal(
     idle = {item.name: max(by_rule.get(item.rule, plan.policy.min_idle_seconds), least_idle) for item in plan.groups}
     judged_at = min(plan.created_at, now)
     before = exclusions(history, plan.plan_id, now=now, judged_at=judged_at, min_idle_seconds=idle)
-    resets, spared = Resets(history), spare(kept_alive, now, judged_at, {})
+    of_group: dict[str, float] = {}
+    for item in plan.groups:
+        of_group[item.group_id] = max(idle[item.name], of_group.get(item.group_id, 0.0))
+    resets, spared = Resets(history), spare(kept_alive, now, judged_at, of_group)
     found: dict[str, Decision] = {}
     for item in plan.groups:
         decision = before.get(item.name) or spared.get(item.group_id)

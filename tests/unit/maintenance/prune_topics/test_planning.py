@@ -237,6 +237,16 @@ async def test_a_group_that_is_kept_alive_is_left_alone(tmp_path: Path) -> None:
     assert plan(layout, now + HOUR).group_ids == ["app [old]"]
 
 
+async def test_the_idle_time_of_a_group_that_was_kept_alive_counts_from_then_on(tmp_path: Path) -> None:
+    """As for groups: nobody wanted its offsets to go before, and a clock may be ahead of the end."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    now = await snapshots(admin, layout)
+    record = {"format": 1, "kept_until": (NOW + HOUR).isoformat(), "groups": [{"group_id": "app"}]}
+    write_json(layout.root / "changes", "20260301T123000Z-00000001-keep-alive-before.json", record)
+    assert kept(plan(layout, now)) == {"app [old]": "excluded"}
+    assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
+
+
 async def test_a_snapshot_that_cannot_be_judged_by_plans_nothing(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     now = await snapshots(admin, layout)

@@ -578,6 +578,16 @@ async def test_a_deletion_of_the_group_since_the_plan_keeps_its_topics(tmp_path:
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:deleted_before"}
 
 
+async def test_a_keep_alive_run_since_the_plan_keeps_the_topics_also_when_it_has_ended(tmp_path: Path) -> None:
+    """The idle time counts from the run on, as for groups, and the clock of this worker may be ahead of its end."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    record = {"format": 1, "kept_until": of.created_at.isoformat(), "groups": [{"group_id": "app"}]}
+    write_json(layout.root / "changes", "20260301T140000Z-00000001-keep-alive-before.json", record)
+    assert await outcomes(admin, layout, of) == {"app [old]": "kept:excluded"}
+    assert old_offsets(admin) == SAVED
+
+
 async def test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     of = await planned(admin, layout)
