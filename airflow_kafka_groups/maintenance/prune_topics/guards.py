@@ -7,6 +7,7 @@ and other runs may have deleted the group or the topic.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_kafka_groups.contracts.ids import is_id
@@ -97,8 +98,8 @@ def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         if why is not None:
             yield item.name, why
         else:
-            left.setdefault(item.group_id, item)
-    # The caps of the file as it is now, by groups.
+            left.setdefault(item.group_id, replace(item, rule=ruling.rule.name))
+    # The caps of the file as it is now, by groups: those of the rule that decides by now, not of the plan's.
     over = capped(list(left.values()), plan.counts.get("found", 0), plan.policy.by_file(file))[1]
     beyond = {group.group_id for group in over}
     for item in plan.groups:
@@ -131,7 +132,10 @@ def kept_by_journal(
     idle = {item.name: max(by_rule.get(item.rule, plan.policy.min_idle_seconds), least_idle) for item in plan.groups}
     judged_at = min(plan.created_at, now)
     before = exclusions(history, plan.plan_id, now=now, judged_at=judged_at, min_idle_seconds=idle)
-    resets, spared = Resets(history), spare(kept_alive, now, judged_at, {})
+    of_group: dict[str, float] = {}
+    for item in plan.groups:
+        of_group[item.group_id] = max(idle[item.name], of_group.get(item.group_id, 0.0))
+    resets, spared = Resets(history), spare(kept_alive, now, judged_at, of_group)
     found: dict[str, Decision] = {}
     for item in plan.groups:
         decision = before.get(item.name) or spared.get(item.group_id)

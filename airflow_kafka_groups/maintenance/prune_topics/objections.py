@@ -56,8 +56,12 @@ class Objections:
         if newest.group_type not in JUDGED_TYPES or newest.protocol_type != CONSUMER_PROTOCOL:
             return KeptTopic.KIND, f"it is a {newest.group_type} group of the protocol {newest.protocol_type!r}"
         kept = self.kept_alive.get(group_id)
-        if kept is not None and kept.until > self.now:
-            return KeptTopic.EXCLUDED, f"a keep-alive run of {kept.at.isoformat()} wants its offsets to stay"
+        if kept is None:
+            return None
+        if kept.until > self.now or (newest.observed_at - kept.at).total_seconds() < ruling.rule.min_idle_seconds:
+            return KeptTopic.EXCLUDED, (
+                f"a keep-alive run of {kept.at.isoformat()} wants its offsets to stay: its idle time begins anew"
+            )
         return None
 
     def to_topic(self, group: JudgedGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:

@@ -189,10 +189,11 @@ async def test_a_policy_without_such_a_rule_and_an_idle_time_past_the_retention_
     assert "offsets.retention.minutes" in plan(layout, now).warnings[-1]
 
 
-def journal_with(layout: Any, at: Any, name: str, outcome: GroupOutcome | None) -> None:
+def journal_with(layout: Any, at: Any, name: str, outcome: GroupOutcome | None, *, intent: bool = True) -> None:
     journal = Journal(layout.base, CLUSTER_ID)
     run = journal.begin({"run_id": "r", "request_id": "another plan"}, at, after=journal.read())
-    run.intend({name: "f"}, at)
+    if intent:
+        run.intend({name: "f"}, at)
     if outcome is not None:
         run.conclude([outcome], at)
 
@@ -205,6 +206,16 @@ async def test_what_was_deleted_before_has_to_be_idle_anew(tmp_path: Path, name:
     now = await snapshots(admin, layout)
     deleted = GroupOutcome(group_id=name, outcome=Outcome.DELETED, code="safe", reason="deleted")
     journal_with(layout, NOW + timedelta(minutes=30), name, deleted if concluded else None)
+    assert kept(plan(layout, now)) == {"app [old]": "doubt"}
+    assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
+
+
+async def test_a_group_that_was_gone_has_to_be_idle_anew(tmp_path: Path) -> None:
+    """Whoever made it again may have started it at an older place, and no snapshot need show that it was away."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    now = await snapshots(admin, layout)
+    gone = GroupOutcome(group_id="app", outcome=Outcome.GONE, code="gone", reason="it does not exist any more")
+    journal_with(layout, NOW + timedelta(minutes=30), "app", gone, intent=False)
     assert kept(plan(layout, now)) == {"app [old]": "doubt"}
     assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
 
@@ -224,6 +235,16 @@ async def test_a_group_that_is_kept_alive_is_left_alone(tmp_path: Path) -> None:
     write_json(layout.root / "changes", "20260301T120000Z-00000001-keep-alive-before.json", record)
     assert kept(plan(layout, now)) == {"app [old]": "excluded"}
     assert plan(layout, now + HOUR).group_ids == ["app [old]"]
+
+
+async def test_the_idle_time_of_a_group_that_was_kept_alive_counts_from_then_on(tmp_path: Path) -> None:
+    """As for groups: nobody wanted its offsets to go before, and a clock may be ahead of the end."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    now = await snapshots(admin, layout)
+    record = {"format": 1, "kept_until": (NOW + HOUR).isoformat(), "groups": [{"group_id": "app"}]}
+    write_json(layout.root / "changes", "20260301T123000Z-00000001-keep-alive-before.json", record)
+    assert kept(plan(layout, now)) == {"app [old]": "excluded"}
+    assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
 
 
 async def test_a_snapshot_that_cannot_be_judged_by_plans_nothing(tmp_path: Path) -> None:

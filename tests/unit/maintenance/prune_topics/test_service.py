@@ -500,6 +500,19 @@ async def test_an_edit_of_the_policy_can_only_keep(tmp_path: Path, edited: str, 
         await prune(admin, layout, of)
 
 
+@pytest.mark.parametrize("rule", ["prune", "another"])
+async def test_the_cap_of_the_rule_that_decides_by_now_counts(tmp_path: Path, rule: str) -> None:
+    """Also where an edit gives the groups to another rule than the plan names."""
+    offsets: Any = {TopicPartition("live", 0): 1, TopicPartition("old", 0): 7}
+    admin, layout = cluster(zap=FakeGroup(offsets, members=1, subscribed=frozenset({"live"}))), layout_in(tmp_path)
+    path = tmp_path / "policy.yaml"
+    path.write_text(PRUNE)
+    of = await planned(admin, layout, file=load_policy(path))
+    path.write_text(PRUNE.replace("name: prune", f"name: {rule}").replace("idle: 1h", "idle: 1h, max_groups: 1"))
+    found = await outcomes(admin, layout, of, policy=lambda: load_policy(path))
+    assert found == {"app [old]": "deleted:safe", "zap [old]": "kept:policy"}
+
+
 async def test_the_backup_is_of_this_plan_and_nothing_replaces_it(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     of = await planned(admin, layout)
@@ -563,6 +576,16 @@ async def test_a_deletion_of_the_group_since_the_plan_keeps_its_topics(tmp_path:
     other = journal.begin({"run_id": "r", "request_id": "another"}, of.created_at, after=journal.read())
     other.intend({"app": "f"}, of.created_at)
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:deleted_before"}
+
+
+async def test_a_keep_alive_run_since_the_plan_keeps_the_topics_also_when_it_has_ended(tmp_path: Path) -> None:
+    """The idle time counts from the run on, as for groups, and the clock of this worker may be ahead of its end."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    record = {"format": 1, "kept_until": of.created_at.isoformat(), "groups": [{"group_id": "app"}]}
+    write_json(layout.root / "changes", "20260301T140000Z-00000001-keep-alive-before.json", record)
+    assert await outcomes(admin, layout, of) == {"app [old]": "kept:excluded"}
+    assert old_offsets(admin) == SAVED
 
 
 async def test_a_keep_alive_run_that_begins_during_the_run_keeps_the_topics_of_its_groups(tmp_path: Path) -> None:
