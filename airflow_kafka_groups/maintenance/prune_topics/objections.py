@@ -60,7 +60,7 @@ class Objections:
             return None
         if kept.until > self.now or (newest.observed_at - kept.at).total_seconds() < ruling.rule.min_idle_seconds:
             return KeptTopic.EXCLUDED, (
-                f"a keep-alive run of {kept.at.isoformat()} wants its offsets to stay: its idle time begins anew"
+                f"a keep-alive run of {kept.at.isoformat()} wants its offsets to stay: its idle time begins again"
             )
         return None
 

@@ -27,7 +27,6 @@ def group(*members: MemberDescription, state: GroupState = GroupState.STABLE) ->
 def test_all_that_any_member_reads_counts() -> None:
     assigned = member("b", assignment=(TopicPartition("c", 0),))
     assert topics_read(group(member("a"), assigned)) == frozenset({"a", "b", "c"})
-    assert topics_read(group(member())) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -38,6 +37,7 @@ def test_all_that_any_member_reads_counts() -> None:
         (group(), "no members"),
         (group(member("a"), member(subscribed_topics=None)), "cannot be read"),
         (group(member("a"), member("b", subscribed_pattern="a.*")), "pattern"),
+        (group(member("a"), member()), "may subscribe by a pattern"),
     ],
 )
 def test_what_is_not_known_of_one_member_is_not_known_of_the_group(described: GroupDescription, why: str) -> None:
