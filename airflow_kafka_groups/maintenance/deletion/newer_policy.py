@@ -7,9 +7,10 @@ nothing is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
@@ -30,6 +31,24 @@ def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: d
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
     :param now: the time of day.
 
+    Raises as ``kept_by_edit`` does.
+    """
+    return kept_by_edit(plan, now_file, now, partial(_kept, plan))
+
+
+def kept_by_edit(
+    plan: SealedPlan,
+    now_file: PolicyFile | None,
+    now: datetime,
+    kept: Callable[[PolicyFile], Iterable[tuple[str, str]]],
+) -> dict[str, Decision]:
+    """Return what an edited policy file keeps of a plan, with the reason; nothing if it was not edited.
+
+    :param plan: the plan.
+    :param now_file: the policy file as it is now; ``None`` if nobody read it.
+    :param now: the time of day.
+    :param kept: returns what the edited file keeps, and why.
+
     Raises ``PlanError`` where the plan was made by a file that was not read, or that demands more of a complete plan by
     now.
     """
@@ -42,12 +61,12 @@ def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: d
         return {}
     require_limits(plan, now_file, now)
     return {
-        group_id: Decision(
+        name: Decision(
             Action.KEEP,
             Reason.POLICY,
             f"the policy was edited after the plan was made, and {why}: a new plan goes by it",
         )
-        for group_id, why in _kept(plan, now_file)
+        for name, why in kept(now_file)
     }
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from airflow_kafka_groups.contracts.ids import is_id
-from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions, spare
-from airflow_kafka_groups.maintenance.deletion.newer_policy import require_limits
+from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_edit
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
@@ -67,22 +67,9 @@ def kept_by_policy(plan: PrunePlan, file: PolicyFile | None, now: datetime) -> d
     :param file: the policy file as it is now; ``None`` if nobody read it.
     :param now: the time of day.
 
-    Raises ``PlanError`` where the plan was made by a file that was not read, or that demands more of a complete plan by
-    now.
+    Raises as ``kept_by_edit`` does.
     """
-    source = plan.policy.file
-    if source is None:
-        return {}
-    if file is None:
-        raise PlanError(f"plan {plan.plan_id} was made by the policy {source.path}, which was not read again: read it")
-    if file.digest == source.sha256:
-        return {}
-    require_limits(plan, file, now)
-    edited = "the policy was edited after the plan was made, and"
-    return {
-        name: Decision(Action.KEEP, Reason.POLICY, f"{edited} {why}: a new plan goes by it")
-        for name, why in _kept(plan, file)
-    }
+    return kept_by_edit(plan, file, now, partial(_kept, plan))
 
 
 def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
