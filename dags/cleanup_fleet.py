@@ -102,7 +102,7 @@ with DAG(
     fleet = FleetReportOperator(
         task_id="fleet",
         storage_path="{{ params.storage_path }}",
-        clusters="{{ ti.xcom_pull('clusters') | tojson }}",
+        clusters=clusters.output,
         trigger_rule="all_done",
         outlets=[Asset("kafka_groups_fleet")],
     )

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
-from airflow_kafka_groups.hooks.arguments import read_anything, read_storage_path, read_text
+from airflow_kafka_groups.hooks.arguments import read_storage_path, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 
 if TYPE_CHECKING:
@@ -53,6 +53,16 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
         return [{"kafka_groups_conn_id": each.conn_id, "cluster": each.name} for each in file.clusters]
 
 
+def _read_clusters(field: str, value: Any) -> list[Mapping[str, str]]:
+    """Return the clusters. Raises ``ConfigurationError`` for anything but the result of ``ListClustersOperator``."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise ConfigurationError(field, value, "must be what ListClustersOperator returned: give it that task's output")
+    for each in value:
+        if not isinstance(each, Mapping) or not {"cluster", "kafka_groups_conn_id"} <= set(each):
+            raise ConfigurationError(field, each, "must have a cluster and a kafka_groups_conn_id")
+    return list(value)
+
+
 class FleetReportOperator(DeclaredArguments, BaseOperator):
     """Roll up the clean-ups of a mapped task group: one page, one JSON file, and the numbers in its assets' events.
 
@@ -72,7 +82,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
     ui_color = "#d8f0d4"
 
     storage_path = Argument(read_storage_path)
-    clusters = Argument(read_anything)
+    clusters = Argument(_read_clusters)
 
     def __init__(self, *, storage_path: str, clusters: Any, mapped_group: str = "clean_up", **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -25,7 +25,7 @@ class Window:
 
     :param text: as it is in the file.
     :param days: the days on which it begins, from 0 for Monday.
-    :param begin: minutes since midnight, and ``end`` likewise; 1,440 is midnight.
+    :param begin: minutes since midnight, as is ``end``; 1,440 is midnight.
     """
 
     text: str

@@ -1,4 +1,7 @@
-"""Who used a group last: a look-up in the newest tables of members. It is for people, and decides nothing."""
+"""Who used a group last: a look-up in the newest tables of members.
+
+It is for people, and for rules that match by last client. What is not known of a group decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,12 @@ class LastMembers:
     def topics(self) -> tuple[str, ...]:
         """The topics that the kept clients subscribed to, or were assigned, sorted."""
         return tuple(sorted({topic for one in self.seen for topic in (*(one.topics or ()), *one.assigned_topics)}))
+
+    @property
+    def client_id(self) -> str | None:
+        """The client id that all members had; ``None`` if they had different ones, or not all of them are kept."""
+        ids = {one.client_id for one in self.seen}
+        return next(iter(ids)) if len(ids) == 1 and self.clients == len(self.seen) else None
 
     def sentence(self) -> str:
         """Return one sentence for a reader."""

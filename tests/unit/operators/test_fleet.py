@@ -91,3 +91,9 @@ def test_a_cluster_that_was_rejected_or_without_states_is_no_failure(
     rejected = {"list_offsets": "success", "plan": "success", "delete": "skipped", "report": "success"}
     found = roll_up(TaskInstance([rejected, {}], {}), tmp_path, monkeypatch)
     assert (found["skipped"], found["done"], found["failed"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("wrong", ['[{"cluster": "a"}]', [{"cluster": "a"}], ["a"], 7])
+def test_what_are_no_clusters_is_an_error(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="clusters"):
+        FleetReportOperator(task_id="fleet", storage_path=str(tmp_path), clusters=wrong)
