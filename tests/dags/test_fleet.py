@@ -1,24 +1,28 @@
-"""Two clusters, one policy: on a real Airflow, a real Spark and two real Kafka clusters, one of which goes down."""
+"""Two clusters, one policy: on a real Airflow and two real Kafka clusters, one of which goes down.
+
+Verdicts come from a script that calls every group stale: test_cleanup_run.py has Spark judge the same steps.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
-import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.dags.airflow_env import ROOT
 from tests.dags.test_small_dags import asset_events
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import list_groups, seed_groups
-from tests.lab.spark_archive import quick_options
 from tests.lab.topics import create_topics
 from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.operators import scene
 
-pytestmark = [pytest.mark.safety, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.safety, pytest.mark.airflow, pytest.mark.timeout(600)]
 
 IDLE_SECONDS = 3
 POLICY = """\
@@ -38,16 +42,11 @@ def dags() -> Any:
     from airflow.utils.db import initdb
 
     initdb()
-    with pytest.MonkeyPatch.context() as patched:
-        defaults = {"spark_conf": {"spark.driver.extraJavaOptions": quick_options()}}
-        patched.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(defaults))
-        bag = DagBag(dag_folder=str(ROOT / "dags"))
-        assert bag.import_errors == {}
-        for name in ("snapshot_fleet", "cleanup_fleet"):
-            for task in bag.dags[name].tasks:
-                if not task.is_mapped:
-                    task.retries = 0  # a broker that is down is down
-        yield dict(bag.dags)
+    bag = DagBag(dag_folder=str(ROOT / "dags"))
+    assert bag.import_errors == {}
+    for task in bag.dags["cleanup_fleet"].tasks:
+        task.retries = 0  # a broker that is down is down
+    return dict(bag.dags)
 
 
 def states(run: Any) -> dict[tuple[str, int], str]:
@@ -67,8 +66,13 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
     policy = write_policy(tmp_path, POLICY.format(prefix=prefix, idle=IDLE_SECONDS))
     storage = tmp_path / "storage"
     conf = {"policy_file": str(policy), "storage_path": str(storage)}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+
+    def judge(operator: Any, context: Any) -> None:
+        asked = dict(itertools.pairwise(operator.application_args))
+        assert float(asked["--min-idle-seconds"]) == IDLE_SECONDS, "the policy's"
+        scene.judge(storage, asked["--snapshot-id"], stale=[*dead, other], cluster=asked["--cluster"])
+
+    monkeypatch.setattr(KafkaSparkSubmitOperator, "execute", judge)
     with KafkaCluster(version="4.3.1", brokers=1) as west:
         for name, cluster in (("EAST", kafka43), ("WEST", west)):
             connection = {"conn_type": "kafka_groups", "host": cluster.bootstrap, "extra": {"api_timeout_seconds": 20}}
@@ -78,9 +82,8 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
         run = dags["snapshot_fleet"].test(run_conf=conf)
         assert run.state == "success", states(run)
         assert {folder.name for folder in storage.iterdir()} == {"east", "west"}
-        time.sleep(IDLE_SECONDS)
 
-    run = dags["cleanup_fleet"].test(run_conf={**conf, "dry_run": False, "require_approval": False})
+    run = dags["cleanup_fleet"].test(run_conf={**conf, "dry_run": False, "require_approval": False, "max_share": 1})
     found = states(run)
     assert found["clean_up.delete", 0] == found["clean_up.verify", 0] == "success", found
     assert found["clean_up.find_coordinators", 1] == "failed", found
