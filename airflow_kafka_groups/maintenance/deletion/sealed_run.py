@@ -213,7 +213,7 @@ class SealedRun(ABC):
         return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT), approval, quiet)
 
     def _quiet_times(self, file: PolicyFile | None, now: datetime) -> QuietTimes:
-        """Return the times in which nothing is deleted; none of a dry run. Raises ``QuietTimeError``, ``PolicyError``."""
+        """Return when nothing is deleted; a dry run is never held up. Raises ``QuietTimeError`` and ``PolicyError``."""
         if file is None or self.plan is None:
             return QuietTimes()
         file.require_cluster(self.layout.cluster)

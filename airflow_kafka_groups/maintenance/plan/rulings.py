@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
-from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
+from airflow_kafka_groups.maintenance.snapshot.last_members import last_client_ids
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 
 
@@ -34,14 +34,14 @@ class RuledGroups:
         # Where topics may be hidden, a group may have others than those that are visible.
         asked = any(rule.match.topics for rule in policy.rules) and snapshot.manifest.sees_all_topics
         topics = snapshot.topics() if asked else None
-        last = last_members(snapshot.layout, ids) if any(rule.match.clients for rule in policy.rules) else {}
+        clients = last_client_ids(snapshot.layout, ids) if any(rule.match.clients for rule in policy.rules) else {}
         self._facts = [
             facts_of(
                 group_id,
                 owners,
                 group_type=kind,
                 topics=None if topics is None else topics.get(group_id, frozenset()),
-                client=last[group_id].client_id if group_id in last else None,
+                client=clients.get(group_id),
             )
             for group_id, kind in zip(ids, types, strict=True)
         ]

@@ -10,9 +10,8 @@ from enum import StrEnum
 from html import escape
 from typing import Any
 
-from airflow_kafka_groups.maintenance.report.html import HEAD
+from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import counted, link, pill, section, shown_time, table, text
-from airflow_kafka_groups.maintenance.report.style import STYLE
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file, write_json
 
 FOLDER = "_fleet"
@@ -122,12 +121,9 @@ def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
         summary += f": {counted(totals['outcomes'])}"
     shown = "".join(f'<p class="banner {kind}">{content}</p>' for kind, content in banners)
     every = section("Clusters", len(runs), table(heads, rows, numeric=(2, 3, 4)), "", "There is no cluster.")
-    return (
-        f'{HEAD}<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Consumer groups of the fleet</title><style>{STYLE}</style></head><body><main>"
-        f"<header><h1>Consumer groups of the fleet</h1><p>page made {shown_time(now)}</p></header>"
-        f"<p>{escape(summary)}.</p>{shown}{every}</main></body></html>\n"
-    )
+    title = "Consumer groups of the fleet"
+    header = f"<header><h1>{title}</h1><p>page made {shown_time(now)}</p></header>"
+    return render_page(title, f"{header}<p>{escape(summary)}.</p>{shown}{every}")
 
 
 def _row(run: ClusterRun) -> list[str]:

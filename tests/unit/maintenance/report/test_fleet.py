@@ -10,7 +10,7 @@ from airflow_kafka_groups.maintenance.report.fleet import (
     render_fleet,
     write_fleet_report,
 )
-from airflow_kafka_groups.maintenance.report.html import HEAD
+from airflow_kafka_groups.maintenance.report.page import HEAD
 from tests.fakes.groups import NOW
 
 RUNS = [
