@@ -1,4 +1,4 @@
-"""No topic is pruned in quiet hours of the policy, neither begun nor gone on with, nor on a cluster it does not name."""
+"""No topic is pruned in quiet hours of the policy, neither begun nor gone on with, nor on a cluster that it omits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_run_stops_where_quiet_hours_begin(tmp_path: Path) -> None:
     now = Ticking(begin - timedelta(minutes=1))
 
     def pass_on(call: str) -> None:
-        if call == "delete_offsets":
+        if call == "delete offsets":
             now.value += timedelta(minutes=2)
 
     admin.before = pass_on
