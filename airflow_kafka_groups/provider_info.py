@@ -15,6 +15,7 @@ _OPERATORS = (
     "deletion",
     "drill",
     "file_pruning",
+    "fleet",
     "group_metrics",
     "groups",
     "keep_alive",

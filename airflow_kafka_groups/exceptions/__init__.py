@@ -35,6 +35,7 @@
     └── MaintenanceError              snapshot, plan, backup and deletion
         ├── SnapshotError             a snapshot is missing, empty or incomplete
         ├── PlanError                 a plan cannot be made or applied
+        │   └── QuietTimeError        the policy's quiet hours or holidays forbid a deletion now
         ├── PolicyError               a policy file is missing or says what cannot be meant; names the line
         ├── BackupError               a backup is missing or not as it should be
         ├── JournalError              the journal of deletions is damaged, or another run wrote to it
@@ -85,6 +86,7 @@ from airflow_kafka_groups.exceptions.maintenance import (
     MaintenanceError,
     PlanError,
     PolicyError,
+    QuietTimeError,
     SnapshotError,
     StorageError,
 )
@@ -124,6 +126,7 @@ __all__ = [
     "SnapshotError",
     "PlanError",
     "PolicyError",
+    "QuietTimeError",
     "BackupError",
     "JournalError",
     "StorageError",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from airflow_kafka_groups.exceptions.client import KafkaGroupsError
 
 
@@ -15,6 +17,18 @@ class SnapshotError(MaintenanceError):
 
 class PlanError(MaintenanceError):
     """A plan cannot be made or must not be applied."""
+
+
+class QuietTimeError(PlanError):
+    """The quiet hours or holidays of a policy forbid a deletion now.
+
+    :param message: what forbids it.
+    :param until: when they end; ``None``: the plan will have expired.
+    """
+
+    def __init__(self, message: str, until: datetime | None) -> None:
+        super().__init__(message)
+        self.until = until
 
 
 class PolicyError(MaintenanceError):

@@ -25,6 +25,8 @@ _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
 LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
 """What the job is asked for and a policy file may set."""
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
+FLEET = tuple(name for name in CLEANUP_FORM if name not in SCOPE[:2])
+"""The clean-up's form for many clusters: the policy file names them and their connections."""
 
 
 def dag_params(*names: str) -> dict[str, Param]:
@@ -92,12 +94,22 @@ def plan_arguments() -> dict[str, str]:
     }
 
 
-def spark_arguments(snapshot_id: str, policy_task_id: str | None = None) -> dict[str, Any]:
+def result_of(task_id: str, name: str) -> str:
+    """Return the template of what another task of the same mapped group returned under a name.
+
+    :param task_id: the task, with its group. Empty where it returned nothing.
+    :param name: the name in its result.
+    """
+    return f"{{{{ (ti.xcom_pull('{task_id}', map_indexes=ti.map_index) or {{}}).get('{name}', '') }}}}"
+
+
+def spark_arguments(snapshot_id: str, policy_task_id: str | None = None, cluster: Any = None) -> dict[str, Any]:
     """Return the ``KafkaSparkSubmitOperator`` arguments of the job that judges staleness.
 
     :param snapshot_id: the snapshot to judge (a template). The other arguments are templates of the parameters.
     :param policy_task_id: the ``CheckPolicyOperator`` task whose result has the least idle time, number of snapshots
         and gap of a policy file. Default: none, so that the parameters count.
+    :param cluster: the cluster's folder, also as another task's output. Default: the parameter.
     """
     asked = {
         "base": "storage_path",
@@ -109,7 +121,9 @@ def spark_arguments(snapshot_id: str, policy_task_id: str | None = None) -> dict
         "commit-log": "commit_log",
     }
     found = dict.fromkeys(LIMITS, f"ti.xcom_pull({policy_task_id!r})") if policy_task_id else {}
-    values = {option: f"{{{{ {found.get(name, 'params')}.{name} }}}}" for option, name in asked.items()}
+    values: dict[str, Any] = {option: f"{{{{ {found.get(name, 'params')}.{name} }}}}" for option, name in asked.items()}
+    if cluster is not None:
+        values["cluster"] = cluster
     arguments = [word for option, value in values.items() for word in (f"--{option}", value)]
     return {
         "application": "judge_staleness",

@@ -67,6 +67,8 @@ class DeleteGroupsOperator(DeletingOperator):
     :param stop_variable: an Airflow Variable that stops the deletion before its next request, unless it does not exist
         or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
         ``"kafka_groups_stop"`` (templated).
+    :param wait_for_quiet_end: with ``plan_id``: wait for the end of the policy's quiet hours or holiday, without a
+        worker, if the plan lasts that long; default false: skip the task (templated).
     :param fail_if_kept: fail the task when a group was kept. Default: true for ``group_ids``, false for a plan.
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
@@ -93,6 +95,7 @@ class DeleteGroupsOperator(DeletingOperator):
         "groups_per_second",
         "bytes_per_second",
         "stop_variable",
+        "wait_for_quiet_end",
     )
     operator_extra_links = (CleanupReportLink(),)
     plan_id = Argument(optional(read_text))
@@ -123,6 +126,7 @@ class DeleteGroupsOperator(DeletingOperator):
         groups_per_second: float | str = 0,
         bytes_per_second: float | str = 0,
         stop_variable: str | None = STOP_VARIABLE,
+        wait_for_quiet_end: bool | str = False,
         fail_if_kept: bool | None = None,
         **kwargs: Any,
     ) -> None:
@@ -134,6 +138,7 @@ class DeleteGroupsOperator(DeletingOperator):
             lease_wait_seconds=lease_wait_seconds,
             if_lease_held=if_lease_held,
             stop_variable=stop_variable,
+            wait_for_quiet_end=wait_for_quiet_end,
             **kwargs,
         )
         if (plan_id is None) == (group_ids is None):

@@ -188,6 +188,8 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     :param topics_per_second: the most topics of groups pruned a second, on average; default 0: no limit (templated).
     :param stop_variable: an Airflow Variable that stops the run before its next request; ``None`` looks at none.
         Default ``"kafka_groups_stop"`` (templated).
+    :param wait_for_quiet_end: wait for the end of the policy's quiet hours or holiday, without a
+        worker, if the plan lasts that long; default false: skip the task (templated).
     :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",
@@ -213,6 +215,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         if_lease_held: str = "skip",
         topics_per_second: float | str = 0,
         stop_variable: str | None = STOP_VARIABLE,
+        wait_for_quiet_end: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -223,6 +226,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
             lease_wait_seconds=lease_wait_seconds,
             if_lease_held=if_lease_held,
             stop_variable=stop_variable,
+            wait_for_quiet_end=wait_for_quiet_end,
             **kwargs,
         )
         self.plan_id = plan_id

@@ -2,10 +2,11 @@
 
 1. The lease is taken; from here on no other run deletes on this cluster.
 2. All groups are listed; a listing that lacks a broker ends the run.
-3. The journal is read: what was deleted or found in use before is kept. The backup is read and verified once more.
+3. In quiet hours or on a holiday of the policy, the run ends. The journal is read: what was deleted or found in use
+   before is kept. The backup is read and verified once more.
 4. The run's first journal entry is written; where it cannot be, nothing is deleted. What other runs did until then is
    read once more, and from then on they delete nothing.
-5. The work goes chunk by chunk (``chunks``): intent, deletion, outcome.
+5. The work goes chunk by chunk (``chunks``): intent, deletion, outcome. It stops where a quiet time begins.
 6. The lease is given back, and what was deleted is looked for once more.
 7. The run's last entry is its record for people.
 """
@@ -41,6 +42,8 @@ from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import require_applicable
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
+from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
@@ -77,6 +80,7 @@ class SealedRun(ABC):
     :param expected: what to delete, and what it has to look like still.
     :param plan: the plan; ``None`` for groups that were named and are not to be deleted after all, or in a dry run.
     :param approval: when a person has to have approved the plan.
+    :param policy: returns the plan's policy file as it is now. It is read once, when the lease is held.
     :param decided: outcomes that are known before.
     :param order: all names in the order of the report. Default: as expected.
     """
@@ -90,13 +94,14 @@ class SealedRun(ABC):
     expected: Sequence[Expected]
     plan: SealedPlan | None
     approval: ApprovalTerms = field(default_factory=ApprovalTerms)
+    policy: Callable[[], PolicyFile | None] = lambda: None
     decided: Mapping[str, GroupOutcome] = field(default_factory=dict)
     order: Sequence[str] = ()
     _ready: _Ready = field(init=False)
     _report: DeletionReport = field(init=False)
 
     @abstractmethod
-    def exclusions(self, cluster_id: str | None, started_at: datetime) -> Exclusions:
+    def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
         """Read what may speak against the plan, before the run begins. Raises ``MaintenanceError``."""
 
     @abstractmethod
@@ -177,7 +182,9 @@ class SealedRun(ABC):
             approval = require_approval(self.layout, plan, self.approval)
         journal = Journal(self.layout.base, cluster_id)
         history = read_history(self.layout, cluster_id)
-        exclusions = self.exclusions(cluster_id, started_at)
+        file = None if plan is None else self.policy()
+        quiet = self._quiet_times(file, started_at)
+        exclusions = self.exclusions(cluster_id, started_at, file)
         backup = self.verified_backup()
         facts = {
             "run_id": new_id(started_at),
@@ -203,11 +210,21 @@ class SealedRun(ABC):
             excluded |= exclude(approval.excluded, approval.approved_by)
         if self.decided:
             run.conclude(self.decided.values(), request.now())
-        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT), approval)
+        return _Ready(facts, run, excluded, backup, history.leases(started_at - RECENT), approval, quiet)
+
+    def _quiet_times(self, file: PolicyFile | None, now: datetime) -> QuietTimes:
+        """Return when nothing is deleted; a dry run is never held up. Raises ``QuietTimeError`` and ``PolicyError``."""
+        if file is None or self.plan is None:
+            return QuietTimes()
+        file.require_cluster(self.layout.cluster)
+        if self.request.dry_run:
+            return QuietTimes()
+        file.quiet.require_over(now, self.plan.expires_at)
+        return file.quiet
 
     def _why_stopped(self, ready: _Ready) -> str | None:
-        """Return why the run ends: stop switch or another approval; exclude what somebody began to keep alive."""
-        why = why_stopped(self.layout)
+        """Return why the run ends: switch, quiet time, other approval; exclude what somebody began to keep alive."""
+        why = why_stopped(self.layout) or ready.quiet.why_quiet(self.request.now())
         if why is not None or self.plan is None:
             return why
         try:
@@ -255,3 +272,4 @@ class _Ready:
     backup: Saved | None
     leases: Set[str]
     approval: Approval | None
+    quiet: QuietTimes

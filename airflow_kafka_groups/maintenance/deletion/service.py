@@ -97,20 +97,18 @@ class DeletionRun(SealedRun):
     """One run that deletes groups.
 
     :param judged: whether the plan was made by verdicts, so that idle times count.
-    :param policy: returns the plan's policy file as it is now.
     """
 
     plan: DeletionPlan | None
     judged: bool = False
-    policy: Callable[[], PolicyFile | None] = lambda: None
     _kept_alive: KeepAliveRecords = field(init=False)
 
-    def exclusions(self, cluster_id: str | None, started_at: datetime) -> Exclusions:
-        """Read newer snapshots, the policy as it is now, and the journal."""
+    def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
+        """Read newer snapshots, and the journal; judge by the policy as it is now."""
         plan, layout = self.plan, self.layout
         self._kept_alive = records = KeepAliveRecords(layout, cluster_id)
         in_use = in_use_since(layout, plan) if plan is not None and self.judged else {}
-        ruled_out = kept_by_newer_policy(plan, self.policy(), started_at) if plan is not None else {}
+        ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
         def excluded(newest: History) -> dict[str, Decision]:
             kept_alive = records.read() if self.judged else {}

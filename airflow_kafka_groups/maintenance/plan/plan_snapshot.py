@@ -36,9 +36,11 @@ def plan_snapshot(
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
     :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
 
-    Raises ``PlanError``, ``SnapshotError``, ``JournalError``, ``StorageError``, or
-    ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
+    Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
+    ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
     """
+    if file is not None:
+        file.require_cluster(layout.cluster)
     asked = policy if file is None else policy.by_file(file)
     floors.require_policy(asked)
     bounded, bound = floors.bind(asked)

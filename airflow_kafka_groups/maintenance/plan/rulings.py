@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
+from airflow_kafka_groups.maintenance.snapshot.last_members import last_client_ids
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 
 
@@ -22,7 +23,7 @@ class RuledGroups:
     """The judged groups, in the order of their verdicts.
 
     :param verdicts: the job's verdicts.
-    :param snapshot: the judged snapshot. Its topics are read only if a rule asks for them.
+    :param snapshot: the judged snapshot. Its topics and last clients are read only if a rule asks for them.
     :param policy: the policy, within the site's floors.
     :param owners: how owners are found.
     """
@@ -33,9 +34,14 @@ class RuledGroups:
         # Where topics may be hidden, a group may have others than those that are visible.
         asked = any(rule.match.topics for rule in policy.rules) and snapshot.manifest.sees_all_topics
         topics = snapshot.topics() if asked else None
+        clients = last_client_ids(snapshot.layout, ids) if any(rule.match.clients for rule in policy.rules) else {}
         self._facts = [
             facts_of(
-                group_id, owners, group_type=kind, topics=None if topics is None else topics.get(group_id, frozenset())
+                group_id,
+                owners,
+                group_type=kind,
+                topics=None if topics is None else topics.get(group_id, frozenset()),
+                client=clients.get(group_id),
             )
             for group_id, kind in zip(ids, types, strict=True)
         ]

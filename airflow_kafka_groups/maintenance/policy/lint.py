@@ -47,11 +47,6 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems) -> list[
 
 def _warnings(rules: Iterable[Rule], owners: OwnerRules) -> Iterable[str]:
     for rule in rules:
-        if rule.match.clients:
-            yield (
-                f"rule {rule.name!r} matches by last client, which snapshots do not record yet: its strictest demands "
-                "hold for every group that it may match"
-            )
         if rule.deletes and rule.notice_seconds and not (rule.owner or rule.match.owners or owners.default_contact):
             yield (
                 f"rule {rule.name!r} demands a notice: groups without an owner, or whose owner has no contact, are "

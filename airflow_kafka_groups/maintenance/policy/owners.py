@@ -1,6 +1,6 @@
 """Who owns a group: the policy's rule, else a mapping of patterns, else a rule over the name, else the last client.
 
-The last client is not recorded in snapshots yet: ``OwnerRules.owner_of`` takes it, and callers pass ``None``.
+The last client is known in plans by a policy with a rule that matches by it.
 """
 
 from __future__ import annotations

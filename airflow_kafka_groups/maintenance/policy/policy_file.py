@@ -15,9 +15,11 @@ from airflow_kafka_groups.contracts.durations import SECONDS, parse_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import check_patterns
+from airflow_kafka_groups.maintenance.policy.fleet import FleetCluster, read_clusters
 from airflow_kafka_groups.maintenance.policy.lint import lint
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.policy_tests import run_tests
+from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes, read_quiet_times
 from airflow_kafka_groups.maintenance.policy.ready_made import READY_MADE
 from airflow_kafka_groups.maintenance.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction
 from airflow_kafka_groups.maintenance.policy.schema import check_schema
@@ -41,6 +43,8 @@ class PolicyFile:
     :param protected: patterns of groups that no rule may delete.
     :param owners: how owners are found.
     :param warnings: what is allowed, and may not be meant.
+    :param clusters: the clusters that it is for; none for any.
+    :param quiet: the times in which nothing is deleted.
     """
 
     path: str
@@ -50,6 +54,20 @@ class PolicyFile:
     protected: tuple[str, ...] = ()
     owners: OwnerRules = field(default_factory=OwnerRules)
     warnings: tuple[str, ...] = ()
+    clusters: tuple[FleetCluster, ...] = ()
+    quiet: QuietTimes = field(default_factory=QuietTimes)
+
+    def require_cluster(self, name: str) -> None:
+        """Raise ``PolicyError`` if the file names its clusters, and this is none of them.
+
+        :param name: the cluster's folder in the storage.
+        """
+        names = [cluster.name for cluster in self.clusters]
+        if names and name not in names:
+            raise PolicyError(
+                f"the policy {self.path} is for the clusters {', '.join(names)}, and not for {name!r}: add it to "
+                "clusters, or use its own policy"
+            )
 
 
 def load_policy(path: StoragePath) -> PolicyFile:
@@ -73,6 +91,13 @@ def load_policy(path: StoragePath) -> PolicyFile:
     owners = _owners(problems, beside.get("owner_file"))
     rules = _rules(problems, beside.get("keep_file"))
     protected = _patterns(problems, ("protect",), value.get("protect", ()))
+    clusters = read_clusters(problems, value.get("clusters", {}))
+    quiet = read_quiet_times(
+        problems,
+        value.get("timezone", "UTC"),
+        _strings(value.get("quiet_hours", ())),
+        _strings(value.get("holidays", ())),
+    )
     problems.raise_if_any()
     warnings = lint(rules, owners, problems)
     run_tests(value.get("tests", ()), rules, owners, problems)
@@ -86,6 +111,8 @@ def load_policy(path: StoragePath) -> PolicyFile:
         protected=protected,
         owners=owners,
         warnings=tuple(warnings),
+        clusters=clusters,
+        quiet=quiet,
     )
 
 

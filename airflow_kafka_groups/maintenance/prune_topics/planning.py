@@ -58,9 +58,11 @@ def plan_topics(
     :param file: the policy file whose rules decide. Default: none, so that the policy's patterns and idle time count.
     :param now: the current time. Default: the clock's.
 
-    Raises ``PlanError``, ``SnapshotError``, ``JournalError``, ``StorageError``, or ``MaintenanceError`` for a damaged
-    record of a keep-alive run; no plan is written then.
+    Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
+    ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
     """
+    if file is not None:
+        file.require_cluster(layout.cluster)
     asked = policy if file is None else policy.by_file(file)
     floors.require_policy(asked)
     bounded, bound = floors.bind(asked)

@@ -113,7 +113,6 @@ def _require_allowed(plan: PrunePlan, floors: SiteFloors, request: DeletionReque
 class PruneRun(SealedRun):
     """One run that prunes topics.
 
-    :param policy: returns the plan's policy file as it is now.
     :param least_idle: the site's least idle time, in seconds.
     """
 
@@ -121,7 +120,6 @@ class PruneRun(SealedRun):
 
     admin: PruneAdmin
     plan: PrunePlan
-    policy: Callable[[], PolicyFile | None]
     least_idle: float
     _kept_alive: KeepAliveRecords = field(init=False)
 
@@ -129,11 +127,11 @@ class PruneRun(SealedRun):
     def _topics(self) -> Mapping[str, PlannedTopic]:
         return {item.name: item for item in self.plan.groups}
 
-    def exclusions(self, cluster_id: str | None, started_at: datetime) -> Exclusions:
-        """Read newer snapshots, the policy as it is now, and the journal."""
+    def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
+        """Read newer snapshots, and the journal; judge by the policy as it is now."""
         self._kept_alive = records = KeepAliveRecords(self.layout, cluster_id)
         used = used_since(self.layout, self.plan)
-        ruled_out = kept_by_policy(self.plan, self.policy(), started_at)
+        ruled_out = kept_by_policy(self.plan, file, started_at)
 
         def excluded(newest: History) -> dict[str, Decision]:
             kept_alive = records.read()

@@ -1,4 +1,7 @@
-"""Who used a group last: a look-up in the newest tables of members. It is for people, and decides nothing."""
+"""Who used a group last: a look-up in the newest tables of members.
+
+It is for people, and for rules that match by last client. What is not known of a group decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.maintenance.snapshot.members import latest_of_groups, newest_tables, rows_of
+from airflow_kafka_groups.maintenance.snapshot.members import TEXT_LIMIT, latest_of_groups, newest_tables, rows_of
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
 
@@ -64,6 +67,13 @@ class LastMembers:
         """The topics that the kept clients subscribed to, or were assigned, sorted."""
         return tuple(sorted({topic for one in self.seen for topic in (*(one.topics or ()), *one.assigned_topics)}))
 
+    @property
+    def client_id(self) -> str | None:
+        """The client id that all members had; ``None`` if they had different ones, or not all of it is kept."""
+        ids = {one.client_id for one in self.seen}
+        known = len(ids) == 1 and self.clients == len(self.seen)
+        return client_id if known and len(client_id := next(iter(ids))) < TEXT_LIMIT else None
+
     def sentence(self) -> str:
         """Return one sentence for a reader."""
         by = [f"{one.client_id or '(no client id)'} at {one.host.removeprefix('/')}" for one in self.seen]
@@ -93,6 +103,21 @@ def last_members(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, 
         for row in rows_of(table.rows, ids).to_pylist():
             found.setdefault(row["group_id"], []).append(row)
     return {group_id: _of_rows(rows) for group_id, rows in found.items()}
+
+
+def last_client_ids(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, str]:
+    """Return the client id that all of the last members of a group had; groups of which it is not known are left out.
+
+    :param layout: the paths of the cluster's files.
+    :param group_ids: the groups.
+
+    It is known of no group while one of the newest tables cannot be read: that one may have later members. Raises
+    ``StorageError``.
+    """
+    if newest_tables(layout)[1]:
+        return {}
+    last = last_members(layout, group_ids)
+    return {group_id: each.client_id for group_id, each in last.items() if each.client_id is not None}
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:

@@ -108,7 +108,7 @@ class SnapshotReader:
     """
 
     def __init__(self, layout: Layout, snapshot_id: str) -> None:
-        self._layout = layout
+        self.layout = layout
         self.manifest = load_manifest(layout, snapshot_id)
         for name, rows in self.manifest.files:
             with self._parquet(name) as parquet:
@@ -178,7 +178,7 @@ class SnapshotReader:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self._layout.snapshot_data(self.manifest.snapshot_id) / name
+        path = self.layout.snapshot_data(self.manifest.snapshot_id) / name
         with storage_errors("read", path):
             try:
                 with path.open("rb") as file, pq.ParquetFile(file) as parquet:

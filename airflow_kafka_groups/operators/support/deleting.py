@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import LeaseLostError, LeaseNotAcquiredError
+from airflow_kafka_groups.exceptions import LeaseLostError, LeaseNotAcquiredError, QuietTimeError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES
@@ -24,6 +24,7 @@ from airflow_kafka_groups.operators.support.deletion_lease import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
 
     from airflow.sdk import Context
 
@@ -49,6 +50,7 @@ class DeletingOperator(StoredOperator):
     :param lease_wait_seconds: how long a lease that another run holds is waited for (templated).
     :param if_lease_held: ``"skip"`` the task or ``"fail"`` when another run still holds it then (templated).
     :param stop_variable: an Airflow Variable that stops the deletion; ``None`` looks at none (templated).
+    :param wait_for_quiet_end: wait for the end of a quiet time of the policy instead of skipping the task (templated).
     """
 
     ui_color = "#f0d4d4"
@@ -61,6 +63,7 @@ class DeletingOperator(StoredOperator):
     lease_wait_seconds = Argument(partial(read_duration, maximum=MAX_WAIT_SECONDS))
     if_lease_held = Argument(one_of(*IF_HELD))
     stop_variable = Argument(optional(read_text))
+    wait_for_quiet_end = Argument(read_flag)
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class DeletingOperator(StoredOperator):
         lease_wait_seconds: float | str | timedelta,
         if_lease_held: str,
         stop_variable: str | None,
+        wait_for_quiet_end: bool | str,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -82,6 +86,7 @@ class DeletingOperator(StoredOperator):
         self.lease_wait_seconds = lease_wait_seconds
         self.if_lease_held = if_lease_held
         self.stop_variable = stop_variable
+        self.wait_for_quiet_end = wait_for_quiet_end
         self.stopped = False
 
     def on_kill(self) -> None:
@@ -100,7 +105,8 @@ class DeletingOperator(StoredOperator):
         :param context: the task's context.
         :param prepare: returns what to run, given the request.
 
-        Raises ``AirflowSkipException`` if another run holds the lease and ``if_lease_held`` says so.
+        Raises ``AirflowSkipException`` if another run holds the lease and ``if_lease_held`` says so, or in a quiet time
+        of the policy; ``TaskDeferred`` if ``wait_for_quiet_end`` says so and the plan is still valid at its end.
         """
         from airflow.sdk.exceptions import AirflowSkipException
 
@@ -114,7 +120,26 @@ class DeletingOperator(StoredOperator):
             if terms is None or not terms.skip:
                 raise
             raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
+        except QuietTimeError as error:
+            if self.wait_for_quiet_end and error.until is not None:
+                self._defer_until(error.until, str(error))
+            raise AirflowSkipException(f"{error}. Nothing was deleted") from None
         return result
+
+    def _defer_until(self, moment: datetime, why: str) -> None:
+        """Free the worker until then; all checks are made again afterwards."""
+        from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+
+        self.log.info("Waiting: %s", why)
+        self.defer(trigger=DateTimeTrigger(moment=moment), method_name="execute_after_quiet_time")
+
+    def execute_after_quiet_time(self, context: Context, event: Any = None) -> Any:
+        """Begin again when the quiet time is over.
+
+        :param context: the task's context.
+        :param event: the trigger's, which has nothing.
+        """
+        return self.execute(context)
 
     def log_result(self, result: DeletionResult, what: str) -> None:
         """Log the counts and warnings of a run. Raises ``LeaseLostError`` if its lease was lost on the way.

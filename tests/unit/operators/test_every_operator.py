@@ -30,28 +30,30 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ExportGroupMetricsOperator": {"storage_path": "/x", "airflow_metrics": True},
     "FindCoordinatorsOperator": {},
     "FindCoordinatorsSensor": {"group_ids": ["a"]},
+    "FleetReportOperator": {"storage_path": "/x", "clusters": []},
     "GroupOffsetsToSparkOperator": {"storage_path": "/x", "group_id": "a"},
     "GroupsEmptySensor": {"group_ids": ["a"]},
     "GroupsExistSensor": {"group_ids": ["a"]},
     "GroupsStalledSensor": {"group_ids": ["a"], "seconds": 60},
-    "ListGroupLagOperator": {},
-    "KeepOffsetsAliveOperator": {"storage_path": "/x", "group_ids": ["a"]},
     "KafkaSparkSubmitOperator": {"application": "process_group_backlog"},
+    "KeepOffsetsAliveOperator": {"storage_path": "/x", "group_ids": ["a"]},
+    "ListClustersOperator": {"policy_file": "/x/policy.yaml"},
+    "ListGroupLagOperator": {},
     "ListGroupOffsetsOperator": {"storage_path": "/x"},
     "ListGroupOffsetsSensor": {"group_ids": ["a"], "max_total_lag": 1},
     "ListGroupsOperator": {},
     "NotifyOwnersOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "PlanCleanupOperator": {"storage_path": "/x"},
-    "RestoreDrillOperator": {"storage_path": "/x", "plan_id": "p"},
     "PlanTopicPruningOperator": {"storage_path": "/x"},
     "PruneFilesOperator": {"storage_path": "/x"},
     "PruneTopicOffsetsOperator": {"storage_path": "/x", "plan_id": "p", "plan_digest": "d"},
     "ResetGroupOffsetsOperator": {"storage_path": "/x", "group_ids": ["a"], "to": "latest"},
+    "RestoreDrillOperator": {"storage_path": "/x", "plan_id": "p"},
     "RestoreGroupOffsetsOperator": {"storage_path": "/x", "plan_id": "p"},
 }
 
-WITHOUT_KAFKA = {"CheckPolicyOperator"}
-"""Operators that read a file only, and have no connection."""
+WITHOUT_KAFKA = {"CheckPolicyOperator", "FleetReportOperator", "ListClustersOperator"}
+"""Operators that read and write files only, and have no connection."""
 
 
 def found() -> list[type[BaseOperator]]:

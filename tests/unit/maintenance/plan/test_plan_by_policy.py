@@ -20,9 +20,10 @@ from airflow_kafka_groups.maintenance.plan.rulings import with_families
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
 from airflow_kafka_groups.maintenance.policy.notice import Notice
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW
+from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import LATER, judge, layout_in, snapshot
 
@@ -313,6 +314,28 @@ async def test_a_rule_by_topic_that_may_match_demands_its_approval_where_topics_
     admin.sees_topics = False
     plan = await plan_by(file, admin, tmp_path / "hidden", replace(BASE, allow_hidden_topics=True))
     assert plan.rules_to_approve == ["asked"]
+
+
+BY_CLIENT = """\
+    version: 1
+    rules:
+      - {name: mine, match: {clients: "c*"}, action: delete, idle: 1d}
+      - {name: others, match: {clients: "x*"}, action: report}
+      - {name: rest, action: delete, idle: 1d}
+    """
+
+
+@pytest.mark.safety
+async def test_a_rule_by_last_client_decides_where_a_snapshot_saw_the_members(tmp_path: Path) -> None:
+    admin = world("seen", "never")
+    admin.groups["seen"].members = 2  # of the client id "c"
+    await take_snapshot(admin, layout_in(tmp_path), now=Ticking(NOW - timedelta(days=20)))
+    admin.groups["seen"].members = 0
+    plan = await plan_by(policy_of(tmp_path, BY_CLIENT), admin, tmp_path)
+    assert [(group.group_id, group.rule, group.owner) for group in plan.groups] == [("seen", "mine", "c")]
+    (never,) = plan.kept
+    assert (never.group_id, never.verdict, never.rule) == ("never", "reported", "others"), "it may match"
+    assert "the last client that 'mine', 'others' asks for are not known" in never.reason
 
 
 CAPPED = """\

@@ -93,11 +93,6 @@ def test_groups_that_nobody_can_be_notified_about_are_a_warning(tmp_path: Path) 
     assert "rule 'a' demands a notice: groups without an owner" in warning
 
 
-def test_a_rule_by_last_client_is_a_warning(tmp_path: Path) -> None:
-    (warning,) = policy_of(tmp_path, rules("name: a, action: delete, match: {clients: x}")).warnings
-    assert "do not record yet" in warning
-
-
 def made(idle: float, notice: float = 0.0, action: RuleAction = RuleAction.DELETE) -> Rule:
     return Rule(name="r", action=action, min_idle_seconds=idle * DAY, min_observations=2, notice_seconds=notice * DAY)
 

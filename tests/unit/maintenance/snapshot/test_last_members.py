@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 from airflow_kafka_groups.maintenance.snapshot import last_members as module
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.last_members import LastClient, LastMembers, last_members
+from airflow_kafka_groups.maintenance.snapshot.last_members import (
+    LastClient,
+    LastMembers,
+    last_client_ids,
+    last_members,
+)
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking
@@ -51,6 +57,24 @@ def test_one_table_answers_when_older_snapshots_are_pruned(tmp_path: Path) -> No
     assert last_members(layout, ["g"]) == {}, "an unreadable table is none"
 
 
+def test_the_last_client_is_not_known_while_a_newer_table_cannot_be_read(tmp_path: Path) -> None:
+    admin = FakeAdmin({"g": FakeGroup(members=1), "never": FakeGroup()})
+    layout = layout_in(tmp_path)
+    take(admin, layout, 0)
+    newest = take(admin, layout, 1)
+    assert last_client_ids(layout, ["g", "never"]) == {"g": "c"}
+    layout.members(newest).write_bytes(b"damaged")
+    assert last_members(layout, ["g"]), "the older one has it"
+    assert last_client_ids(layout, ["g"]) == {}, "a later client may be in the newer one"
+
+
+def test_the_last_client_is_that_of_all_members_and_complete() -> None:
+    assert last_seen([("a", "x"), ("a", "y")], 2).client_id == "a"
+    assert last_seen([("a", "x"), ("b", "y")], 2).client_id is None
+    assert last_seen([("a", "x")], 2).client_id is None, "not all clients are kept"
+    assert last_seen([("a" * 200, "x")], 1).client_id is None, "it may be cut"
+
+
 def test_a_group_that_is_deleted_is_still_known_from_the_tables_before(tmp_path: Path) -> None:
     admin = FakeAdmin({"g": FakeGroup(members=1)})
     layout = layout_in(tmp_path)
@@ -65,10 +89,20 @@ def test_without_a_snapshot_nobody_is_known(tmp_path: Path) -> None:
 
 
 def test_a_sentence_is_short_whatever_the_group_is() -> None:
-    clients = tuple(
+    last = last_seen([("" if number == 0 else f"app-{number}", f"/10.0.0.{number}") for number in range(10)], 40)
+    assert last.sentence() == (
+        "2026-03-01 12:00 UTC: 40 member(s), (no client id) at 10.0.0.0, app-1 at 10.0.0.1, app-2 at 10.0.0.2 "
+        "and 37 more; topics t0, t1, t2, t3, t4 and 5 more"
+    )
+    assert module._CLIENTS_SHOWN == 3
+
+
+def last_seen(clients: Sequence[tuple[str, str]], count: int) -> LastMembers:
+    """Return the last members with these client ids on these hosts, the first of so many."""
+    seen = tuple(
         LastClient(
-            client_id="" if number == 0 else f"app-{number}",
-            host=f"/10.0.0.{number}",
+            client_id=client_id,
+            host=host,
             members=1,
             static_members=0,
             instance_ids=(),
@@ -78,9 +112,9 @@ def test_a_sentence_is_short_whatever_the_group_is() -> None:
             assigned_topics=(f"t{number}",),
             assigned_partitions=1,
         )
-        for number in range(10)
+        for number, (client_id, host) in enumerate(clients)
     )
-    last = LastMembers(
+    return LastMembers(
         group_id="g",
         snapshot_id="20260301T120000Z-0123abcd",
         seen_at=NOW,
@@ -88,12 +122,7 @@ def test_a_sentence_is_short_whatever_the_group_is() -> None:
         group_type="classic",
         protocol_type="consumer",
         protocol="range",
-        members=40,
-        clients=40,
-        seen=clients,
+        members=count,
+        clients=count,
+        seen=seen,
     )
-    assert last.sentence() == (
-        "2026-03-01 12:00 UTC: 40 member(s), (no client id) at 10.0.0.0, app-1 at 10.0.0.1, app-2 at 10.0.0.2 "
-        "and 37 more; topics t0, t1, t2, t3, t4 and 5 more"
-    )
-    assert module._CLIENTS_SHOWN == 3

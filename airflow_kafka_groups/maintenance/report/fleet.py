@@ -1,0 +1,140 @@
+"""The roll-up of a fleet's clean-ups: one line for each cluster, as numbers and as a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from html import escape
+from typing import Any
+
+from airflow_kafka_groups.maintenance.report.page import render_page
+from airflow_kafka_groups.maintenance.report.parts import counted, link, pill, section, shown_time, table, text
+from airflow_kafka_groups.maintenance.storage import StoragePath, write_file, write_json
+
+FOLDER = "_fleet"
+"""The folder of the roll-ups, beside those of the clusters: no cluster's name begins with an underscore."""
+REPORTS = "reports"
+
+
+class ClusterState(StrEnum):
+    """How the clean-up of one cluster ended."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRun:
+    """The clean-up of one cluster.
+
+    :param cluster: the cluster's name.
+    :param conn_id: the id of its connection.
+    :param state: how it ended.
+    :param failed_at: the first task that failed; ``None`` if none did.
+    :param skipped_at: the first task that was skipped; ``None`` if none was.
+    :param plan_id: its plan; ``None`` if it did not get so far.
+    :param dry_run: whether it was one; ``None`` if nothing was deleted or would have been.
+    :param counts: the numbers of the plan.
+    :param outcomes: the number of groups by outcome.
+    :param marked: how many groups were marked.
+    :param notified: how many groups of each owner were notified of.
+    :param report: the path of its own report.
+    :param warnings: of the plan and the run.
+    """
+
+    cluster: str
+    conn_id: str
+    state: ClusterState
+    failed_at: str | None = None
+    skipped_at: str | None = None
+    plan_id: str | None = None
+    dry_run: bool | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    marked: int = 0
+    notified: Mapping[str, int] = field(default_factory=dict)
+    report: str | None = None
+    warnings: Sequence[str] = ()
+
+
+def fleet_totals(runs: Sequence[ClusterRun]) -> dict[str, Any]:
+    """Return the numbers of the fleet.
+
+    :param runs: the clean-ups.
+    """
+    states, counts, outcomes = Counter[str](), Counter[str](), Counter[str]()
+    for run in runs:
+        states[run.state.value] += 1
+        counts.update(run.counts)
+        outcomes.update(run.outcomes)
+    return {
+        "clusters": len(runs),
+        **{state.value: states[state.value] for state in ClusterState},
+        "groups": counts["found"],
+        "stale": counts["stale"],
+        "planned": counts["planned"],
+        "outcomes": dict(outcomes),
+        "failed_clusters": [run.cluster for run in runs if run.state is ClusterState.FAILED],
+    }
+
+
+def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun], now: datetime) -> StoragePath:
+    """Write the roll-up as JSON and as a page, and return the page's path.
+
+    :param base: the folder above all clusters.
+    :param run_id: the roll-up's id.
+    :param runs: the clean-ups.
+    :param now: the time of day.
+
+    Raises ``StorageError``.
+    """
+    folder = base / FOLDER / REPORTS
+    data = {"format": 1, "run_id": run_id, "made_at": now.isoformat(), "totals": fleet_totals(runs)}
+    write_json(folder, f"{run_id}.json", {**data, "clusters": [asdict(run) for run in runs]})
+    return write_file(folder, f"{run_id}.html", render_fleet(runs, now).encode("utf-8", "replace"))
+
+
+def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
+    """Render the page: clusters that failed come first.
+
+    :param runs: the clean-ups.
+    :param now: the time of rendering.
+    """
+    totals = fleet_totals(runs)
+    order = [ClusterState.FAILED, ClusterState.SKIPPED, ClusterState.DONE]
+    ordered = sorted(runs, key=lambda run: (order.index(run.state), run.cluster))
+    banners = [("bad", f"{text(run.cluster)} failed at {text(run.failed_at)}") for run in ordered if run.failed_at]
+    banners += [
+        ("warn", f"{text(run.cluster)}: {text(warning)}") for run in ordered for warning in dict.fromkeys(run.warnings)
+    ]
+    heads = ["Cluster", "State", "Groups", "Stale", "Planned", "Outcomes", "Notified", "Plan", "Report"]
+    rows = [_row(run) for run in ordered]
+    summary = (
+        f"{len(runs)} clusters: {totals['done']} done, {totals['skipped']} skipped, {totals['failed']} failed. "
+        f"{totals['groups']:,} groups, {totals['stale']:,} stale, {totals['planned']:,} planned"
+    )
+    if totals["outcomes"]:
+        summary += f": {counted(totals['outcomes'])}"
+    shown = "".join(f'<p class="banner {kind}">{content}</p>' for kind, content in banners)
+    every = section("Clusters", len(runs), table(heads, rows, numeric=(2, 3, 4)), "", "There is no cluster.")
+    title = "Consumer groups of the fleet"
+    header = f"<header><h1>{title}</h1><p>page made {shown_time(now)}</p></header>"
+    return render_page(title, f"{header}<p>{escape(summary)}.</p>{shown}{every}")
+
+
+def _row(run: ClusterRun) -> list[str]:
+    where = run.failed_at or run.skipped_at
+    outcomes = counted(run.outcomes) if run.outcomes else ""
+    return [
+        f"{text(run.cluster)}<br><small>{text(run.conn_id)}</small>",
+        pill(run.state.value) + (f"<br><small>{text(where)}</small>" if where else ""),
+        *(f"{run.counts[name]:,}" if name in run.counts else "" for name in ("found", "stale", "planned")),
+        text(outcomes) + (" (dry run)" if run.dry_run else ""),
+        text(counted(run.notified)) if run.notified else "",
+        "" if run.plan_id is None else f"<code>{text(run.plan_id)}</code>",
+        "" if run.report is None else link(run.report),
+    ]

@@ -1,0 +1,148 @@
+"""Operators for many clusters with one policy: the clusters to map over, and the roll-up of what was done to each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
+from airflow_kafka_groups.hooks.arguments import read_storage_path, read_text
+from airflow_kafka_groups.links import CleanupReportLink, push_report_path
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.maintenance.report.fleet import ClusterRun
+
+_TROUBLE = ("failed", "upstream_failed")
+
+
+class ListClustersOperator(DeclaredArguments, BaseOperator):
+    """Return the clusters of a policy file, to map over: one run of a task group for each.
+
+    :param policy_file: the policy file with a section ``clusters``: an absolute path or a URL (templated).
+
+    Returns ``[{"kafka_groups_conn_id", "cluster"}, …]`` in the order of the file. Fails if the file cannot be read, is
+    wrong, or names no clusters.
+    """
+
+    template_fields: Sequence[str] = ("policy_file",)
+    ui_color = "#d4e6f0"
+
+    policy_file = Argument(read_text)
+
+    def __init__(self, *, policy_file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.policy_file = policy_file
+
+    def execute(self, context: Context) -> list[dict[str, str]]:
+        """Read and check the file."""
+        from airflow_kafka_groups.hooks.storage import open_policy
+
+        file = open_policy("policy_file", self.policy_file)
+        for warning in file.warnings:
+            self.log.warning("Policy %s: %s", file.path, warning)
+        if not file.clusters:
+            raise ConfigurationError(
+                "policy_file", self.policy_file, "has no section clusters: name the clusters there"
+            )
+        self.log.info("Policy %s, digest %s: %d clusters", file.path, file.digest, len(file.clusters))
+        return [{"kafka_groups_conn_id": each.conn_id, "cluster": each.name} for each in file.clusters]
+
+
+def _read_clusters(field: str, value: Any) -> list[Mapping[str, str]]:
+    """Return the clusters. Raises ``ConfigurationError`` for anything but the result of ``ListClustersOperator``."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise ConfigurationError(field, value, "must be what ListClustersOperator returned: give it that task's output")
+    for each in value:
+        if not isinstance(each, Mapping) or not {"cluster", "kafka_groups_conn_id"} <= set(each):
+            raise ConfigurationError(field, each, "must have a cluster and a kafka_groups_conn_id")
+    return list(value)
+
+
+class FleetReportOperator(DeclaredArguments, BaseOperator):
+    """Roll up the clean-ups of a mapped task group: one page, one JSON file, and the numbers in its assets' events.
+
+    Give it ``trigger_rule="all_done"``, so that it also reports clusters that failed.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param clusters: what ``ListClustersOperator`` returned (templated).
+    :param mapped_group: the id of the mapped task group, whose tasks ``plan``, ``notify`` and ``report`` are those of
+        ``cleanup_stale_groups``. Default ``clean_up``.
+
+    Returns ``{"report_path", "clusters", "done", "skipped", "failed", "groups", "stale", "planned", "outcomes",
+    "failed_clusters"}``. It does not fail for a cluster that failed: the run does, because its task has.
+    """
+
+    template_fields: Sequence[str] = ("storage_path", "clusters")
+    operator_extra_links = (CleanupReportLink(),)
+    ui_color = "#d8f0d4"
+
+    storage_path = Argument(read_storage_path)
+    clusters = Argument(_read_clusters)
+
+    def __init__(self, *, storage_path: str, clusters: Any, mapped_group: str = "clean_up", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.storage_path = storage_path
+        self.clusters = clusters
+        self.mapped_group = mapped_group
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Read what the tasks of each cluster returned, and write the page."""
+        from airflow_kafka_groups.contracts.ids import new_id
+        from airflow_kafka_groups.hooks.storage import open_path
+        from airflow_kafka_groups.maintenance.report.fleet import fleet_totals, write_fleet_report
+        from airflow_kafka_groups.maintenance.storage import utc_now
+        from airflow_kafka_groups.operators.support.telemetry import update_asset_events
+
+        runs = [self._run(context["ti"], index, each) for index, each in enumerate(self.clusters)]
+        now, totals = utc_now(), fleet_totals(runs)
+        path = str(write_fleet_report(open_path("storage_path", self.storage_path), new_id(now), runs, now))
+        push_report_path(context, path)
+        update_asset_events(self, context, {**totals, "report_path": path})
+        self.log.info("Fleet: %s; report %s", totals, path)
+        for run in runs:
+            if run.failed_at is not None:
+                self.log.warning("Cluster %s failed at %s", run.cluster, run.failed_at)
+        return {"report_path": path, **totals}
+
+    def _run(self, ti: Any, index: int, cluster: Mapping[str, str]) -> ClusterRun:
+        from airflow_kafka_groups.maintenance.report.fleet import ClusterRun, ClusterState
+
+        def result(task_id: str) -> Mapping[str, Any]:
+            return ti.xcom_pull(f"{self.mapped_group}.{task_id}", map_indexes=index) or {}
+
+        states = self._states(ti, index)
+        failed = next((name for name, state in states.items() if state in _TROUBLE[:1]), None)
+        failed = failed or next((name for name, state in states.items() if state in _TROUBLE), None)
+        skipped = next((name for name, state in states.items() if state == "skipped"), None)
+        state = ClusterState.FAILED if failed else ClusterState.SKIPPED if skipped else ClusterState.DONE
+        plan, notified, report = result("plan"), result("notify"), result("report")
+        return ClusterRun(
+            cluster=cluster["cluster"],
+            conn_id=cluster["kafka_groups_conn_id"],
+            state=state,
+            failed_at=failed,
+            skipped_at=skipped,
+            plan_id=plan.get("plan_id"),
+            dry_run=report.get("dry_run"),
+            counts=plan.get("counts", {}),
+            outcomes=report.get("outcomes", {}),
+            marked=notified.get("marked", 0),
+            notified=notified.get("notified", {}),
+            report=report.get("report_path"),
+            warnings=tuple(report.get("warnings") or plan.get("warnings", ())),
+        )
+
+    def _states(self, ti: Any, index: int) -> dict[str, str]:
+        """Return the states of a cluster's tasks, in the order of the group."""
+        found = ti.get_task_states(
+            dag_id=ti.dag_id, map_index=index, task_group_id=self.mapped_group, run_ids=[ti.run_id]
+        ).get(ti.run_id, {})
+        prefix = f"{self.mapped_group}."
+        states = {name.removeprefix(prefix).removesuffix(f"_{index}"): str(state) for name, state in found.items()}
+        order = [task.task_id.removeprefix(prefix) for task in self.dag.topological_sort()]  # type: ignore[no-untyped-call]
+        return {name: states[name] for name in sorted(states, key=lambda name: order.index(name))}

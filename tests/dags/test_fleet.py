@@ -1,0 +1,108 @@
+"""Two clusters, one policy: on a real Airflow and two real Kafka clusters, one of which goes down.
+
+Verdicts come from a script that calls every group stale: test_cleanup_run.py has Spark judge the same steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from tests.dags.airflow_env import ROOT
+from tests.dags.test_small_dags import asset_events
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import list_groups, seed_groups
+from tests.lab.topics import create_topics
+from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.operators import scene
+
+pytestmark = [pytest.mark.safety, pytest.mark.airflow, pytest.mark.timeout(600)]
+
+IDLE_SECONDS = 3
+POLICY = """\
+    version: 1
+    clusters:
+      east: {{connection: kafka_east}}
+      west: {{connection: kafka_west, description: it goes down}}
+    limits: {{max_share: 1}}
+    rules:
+      - {{name: dead, match: {{groups: "{prefix}.dead*"}}, action: delete, idle: {idle}s}}
+    """
+
+
+@pytest.fixture(scope="module")
+def dags() -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.utils.db import initdb
+
+    initdb()
+    bag = DagBag(dag_folder=str(ROOT / "dags"))
+    assert bag.import_errors == {}
+    for task in bag.dags["cleanup_fleet"].tasks:
+        task.retries = 0  # a broker that is down is down
+    return dict(bag.dags)
+
+
+def states(run: Any) -> dict[tuple[str, int], str]:
+    return {(task.task_id, task.map_index): str(task.state) for task in run.get_task_instances()}
+
+
+def result(run: Any, task_id: str) -> Any:
+    (task,) = [task for task in run.get_task_instances() if task.task_id == task_id]
+    return task.xcom_pull(task_ids=task_id)
+
+
+def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
+    kafka43: KafkaCluster, dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = f"fleet-{uuid4().hex[:8]}"
+    dead, other = [f"{prefix}.dead-{number}" for number in range(5)], f"{prefix}.other"
+    policy = write_policy(tmp_path, POLICY.format(prefix=prefix, idle=IDLE_SECONDS))
+    storage = tmp_path / "storage"
+    conf = {"policy_file": str(policy), "storage_path": str(storage)}
+
+    def judge(operator: Any, context: Any) -> None:
+        asked = dict(itertools.pairwise(operator.application_args))
+        assert float(asked["--min-idle-seconds"]) == IDLE_SECONDS, "the policy's"
+        scene.judge(storage, asked["--snapshot-id"], stale=[*dead, other], cluster=asked["--cluster"])
+
+    monkeypatch.setattr(KafkaSparkSubmitOperator, "execute", judge)
+    with KafkaCluster(version="4.3.1", brokers=1) as west:
+        for name, cluster in (("EAST", kafka43), ("WEST", west)):
+            connection = {"conn_type": "kafka_groups", "host": cluster.bootstrap, "extra": {"api_timeout_seconds": 20}}
+            monkeypatch.setenv(f"AIRFLOW_CONN_KAFKA_{name}", json.dumps(connection))
+            create_topics(cluster.bootstrap, {prefix: 1})
+            seed_groups(cluster.bootstrap, [*dead, other], {(prefix, 0): 5})
+        run = dags["snapshot_fleet"].test(run_conf=conf)
+        assert run.state == "success", states(run)
+        assert {folder.name for folder in storage.iterdir()} == {"east", "west"}
+
+    run = dags["cleanup_fleet"].test(run_conf={**conf, "dry_run": False, "require_approval": False, "max_share": 1})
+    found = states(run)
+    assert found["clean_up.delete", 0] == found["clean_up.verify", 0] == "success", found
+    assert found["clean_up.find_coordinators", 1] == "failed", found
+    assert found["clean_up.delete", 1] == "upstream_failed"
+    assert (found["fleet", -1], found["done", -1], run.state) == ("success", "upstream_failed", "failed")
+    left = {group_id for group_id in list_groups(kafka43.bootstrap) if group_id.startswith(prefix)}
+    assert left == {other}
+
+    rolled_up = result(run, "fleet")
+    numbers = {name: rolled_up[name] for name in ("clusters", "done", "skipped", "failed", "planned", "outcomes")}
+    assert numbers == {
+        "clusters": 2, "done": 1, "skipped": 0, "failed": 1, "planned": 5, "outcomes": {"deleted": 5},
+    }  # fmt: skip
+    page = Path(rolled_up["report_path"])
+    assert "west failed at find_coordinators" in page.read_text()
+    data = json.loads(page.with_suffix(".json").read_text())
+    assert [(each["cluster"], each["state"], each["failed_at"]) for each in data["clusters"]] == [
+        ("east", "done", None),
+        ("west", "failed", "find_coordinators"),
+    ]
+    (event,) = asset_events("kafka_groups_fleet")
+    assert (event["failed_clusters"], event["report_path"]) == (["west"], str(page))

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from airflow_kafka_groups.maintenance.report.fleet import (
+    ClusterRun,
+    ClusterState,
+    fleet_totals,
+    render_fleet,
+    write_fleet_report,
+)
+from airflow_kafka_groups.maintenance.report.page import HEAD
+from tests.fakes.groups import NOW
+
+RUNS = [
+    ClusterRun(
+        cluster="east",
+        conn_id="kafka_east",
+        state=ClusterState.DONE,
+        plan_id="p1",
+        dry_run=False,
+        counts={"found": 1_000, "stale": 30, "planned": 20},
+        outcomes={"deleted": 19, "kept": 1},
+        marked=3,
+        notified={"pay": 2},
+        report="https://example.com/east.html",
+        warnings=["the cap allows 20", "the cap allows 20"],
+    ),
+    ClusterRun(cluster="north", conn_id="north", state=ClusterState.SKIPPED, skipped_at="approve", plan_id="p2"),
+    ClusterRun(cluster="<b>west", conn_id="west", state=ClusterState.FAILED, failed_at="list_offsets"),
+]
+
+
+def test_the_totals_are_those_of_all_clusters() -> None:
+    assert fleet_totals(RUNS) == {
+        "clusters": 3,
+        "done": 1,
+        "skipped": 1,
+        "failed": 1,
+        "groups": 1_000,
+        "stale": 30,
+        "planned": 20,
+        "outcomes": {"deleted": 19, "kept": 1},
+        "failed_clusters": ["<b>west"],
+    }
+    assert fleet_totals([])["clusters"] == 0
+
+
+def test_the_page_begins_with_what_failed_and_escapes_everything() -> None:
+    page = render_fleet(RUNS, NOW)
+    assert page.startswith(HEAD)
+    assert page.index(">&lt;b&gt;west<br>") < page.index(">north<br>") < page.index(">east<br>")
+    assert "<b>west" not in page
+    assert "&lt;b&gt;west failed at list_offsets" in page
+    assert page.count("the cap allows 20") == 1
+    assert "3 clusters: 1 done, 1 skipped, 1 failed. 1,000 groups, 30 stale, 20 planned: deleted 19, kept 1." in page
+    assert 'href="https://example.com/east.html"' in page
+
+
+def test_it_is_written_as_page_and_as_json_beside_the_clusters(tmp_path: Path) -> None:
+    page = write_fleet_report(tmp_path, "20260301T120000Z-0123abcd", RUNS, NOW)
+    assert page == tmp_path / "_fleet" / "reports" / "20260301T120000Z-0123abcd.html"
+    data = json.loads(page.with_suffix(".json").read_text())
+    assert data["totals"] == fleet_totals(RUNS)
+    assert [each["state"] for each in data["clusters"]] == ["done", "skipped", "failed"]

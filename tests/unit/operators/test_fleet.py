@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
+from airflow_kafka_groups.links import REPORT_XCOM
+from airflow_kafka_groups.operators.fleet import FleetReportOperator, ListClustersOperator
+from tests.unit.maintenance.policy.files import write_policy
+
+CLUSTERS = [
+    {"kafka_groups_conn_id": "kafka_east", "cluster": "east"},
+    {"kafka_groups_conn_id": "kafka_west", "cluster": "west"},
+]
+POLICY = "version: 1\nclusters: {east: {connection: kafka_east}, west: {connection: kafka_west}}\n"
+RULES = "rules: [{name: a, action: delete}]\n"
+STEPS = ["list_offsets", "plan", "notify", "delete", "report"]
+
+
+def test_the_clusters_of_a_policy_are_what_is_mapped_over(tmp_path: Path) -> None:
+    path = write_policy(tmp_path, POLICY + RULES)
+    assert ListClustersOperator(task_id="c", policy_file=str(path)).execute({}) == CLUSTERS
+
+
+def test_a_policy_without_clusters_is_an_error_before_anything_is_done(tmp_path: Path) -> None:
+    path = str(write_policy(tmp_path, f"version: 1\n{RULES}"))
+    with pytest.raises(ConfigurationError, match="has no section clusters"):
+        ListClustersOperator(task_id="c", policy_file=path).execute({})
+    with pytest.raises(PolicyError, match="is missing"):
+        ListClustersOperator(task_id="c", policy_file=f"{path}.not").execute({})
+    with pytest.raises(ConfigurationError, match="policy_file"):
+        ListClustersOperator(task_id="c", policy_file="")
+
+
+class TaskInstance:
+    """What a task sees of its run, as Airflow returns it."""
+
+    dag_id, run_id = "cleanup_fleet", "r"
+
+    def __init__(self, states: list[dict[str, str]], results: dict[tuple[str, int], Any]) -> None:
+        self.states, self.results, self.pushed = states, results, dict[str, Any]()
+
+    def get_task_states(self, *, dag_id: str, map_index: int, task_group_id: str, run_ids: list[str]) -> Any:
+        assert (dag_id, task_group_id, run_ids) == (self.dag_id, "clean_up", [self.run_id])
+        found = self.states[map_index]
+        return {self.run_id: {f"clean_up.{name}_{map_index}": state for name, state in found.items()}} if found else {}
+
+    def xcom_pull(self, task_ids: str, *, map_indexes: int) -> Any:
+        return self.results.get((task_ids.removeprefix("clean_up."), map_indexes))
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def roll_up(ti: TaskInstance, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    operator = FleetReportOperator(task_id="fleet", storage_path=str(folder), clusters=CLUSTERS)
+    tasks = [SimpleNamespace(task_id=f"clean_up.{name}") for name in STEPS]
+    dag = SimpleNamespace(topological_sort=lambda: tasks)
+    monkeypatch.setattr(FleetReportOperator, "dag", dag)
+    context: Any = {"ti": ti}
+    result: dict[str, Any] = operator.execute(context)
+    assert json.loads(json.dumps(result)) == result
+    return result
+
+
+def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = dict.fromkeys(STEPS, "success")
+    down = {**dict.fromkeys(STEPS[1:], "upstream_failed"), "list_offsets": "failed", "report": "skipped"}
+    plan = {"plan_id": "p", "counts": {"found": 10, "stale": 3, "planned": 2}, "warnings": ["w"]}
+    report = {"report_path": "/r.html", "dry_run": False, "outcomes": {"deleted": 2}, "warnings": []}
+    notified = {"marked": 1, "notified": {"pay": 1}}
+    results = {("plan", 0): plan, ("report", 0): report, ("notify", 0): notified}
+    ti = TaskInstance([done, down], results)
+    found = roll_up(ti, tmp_path, monkeypatch)
+    assert (found["done"], found["failed"], found["failed_clusters"]) == (1, 1, ["west"])
+    assert (found["groups"], found["planned"], found["outcomes"]) == (10, 2, {"deleted": 2})
+    assert ti.pushed == {REPORT_XCOM: found["report_path"]}
+    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
+    east, west = data["clusters"]
+    assert (east["plan_id"], east["notified"], east["report"], east["warnings"]) == ("p", {"pay": 1}, "/r.html", ["w"])
+    assert (west["failed_at"], west["plan_id"], west["counts"]) == ("list_offsets", None, {})
+
+
+def test_a_cluster_that_was_rejected_or_without_states_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rejected = {"list_offsets": "success", "plan": "success", "delete": "skipped", "report": "success"}
+    found = roll_up(TaskInstance([rejected, {}], {}), tmp_path, monkeypatch)
+    assert (found["skipped"], found["done"], found["failed"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("wrong", ['[{"cluster": "a"}]', [{"cluster": "a"}], ["a"], 7])
+def test_what_are_no_clusters_is_an_error(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="clusters"):
+        FleetReportOperator(task_id="fleet", storage_path=str(tmp_path), clusters=wrong)

@@ -1,0 +1,72 @@
+"""A deletion in quiet hours is skipped, or waits without a worker."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.operators import scene
+
+pytestmark = pytest.mark.safety
+POLICY = "version: 1\nrules: [{name: rest, action: delete, idle: 1d}]\n"
+
+
+@pytest.fixture
+def planned(admin: FakeAdmin, tmp_path: Path) -> dict[str, Any]:
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup()}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a"})
+    policy = str(write_policy(tmp_path, POLICY))
+    plan = scene.plan(tmp_path, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+    scene.back_up(tmp_path, plan)
+    return plan
+
+
+def deletion(folder: Path, planned: dict[str, Any], **arguments: Any) -> DeleteGroupsOperator:
+    return DeleteGroupsOperator(
+        task_id="d",
+        storage_path=str(folder),
+        cluster=scene.CLUSTER,
+        plan_id=planned["plan_id"],
+        plan_digest=planned["digest"],
+        **arguments,
+    )
+
+
+def be_quiet(folder: Path) -> datetime:
+    """Let the policy have quiet hours from an hour ago; return their end, in two hours."""
+    now = datetime.now(UTC)
+    end = (now + timedelta(hours=2)).replace(second=0, microsecond=0)
+    write_policy(folder, f"{POLICY}quiet_hours: '{now - timedelta(hours=1):%H:%M}-{end:%H:%M}'\n")
+    return end
+
+
+def test_the_task_is_skipped_by_default(admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path) -> None:
+    be_quiet(tmp_path)
+    with pytest.raises(AirflowSkipException, match=r"quiet hours .* Nothing was deleted"):
+        deletion(tmp_path, planned).execute({})
+    assert set(admin.groups) == {"a", "b"}
+
+
+def test_it_waits_without_a_worker_and_checks_everything_again(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path
+) -> None:
+    end = be_quiet(tmp_path)
+    operator = deletion(tmp_path, planned, wait_for_quiet_end="true")
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute({})
+    assert deferred.value.trigger.moment == end
+    assert deferred.value.method_name == "execute_after_quiet_time"
+    with pytest.raises(TaskDeferred):
+        operator.execute_after_quiet_time({})
+    write_policy(tmp_path, POLICY)
+    assert operator.execute_after_quiet_time({})["counts"]["deleted"] == 1
+    assert set(admin.groups) == {"b"}
