@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
-from airflow_kafka_groups.maintenance.snapshot.last_members import last_client_ids
+from airflow_kafka_groups.maintenance.snapshot.last_members import QuietSince, last_client_ids
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 
 
@@ -34,7 +34,11 @@ class RuledGroups:
         # Where topics may be hidden, a group may have others than those that are visible.
         asked = any(rule.match.topics for rule in policy.rules) and snapshot.manifest.sees_all_topics
         topics = snapshot.topics() if asked else None
-        clients = last_client_ids(snapshot.layout, ids) if any(rule.match.clients for rule in policy.rules) else {}
+        clients = {}
+        if any(rule.match.clients for rule in policy.rules):
+            times = (utc_times(verdicts.table[name]) for name in QuietSince._fields[1:])
+            quiet = map(QuietSince, ids, *times)
+            clients = last_client_ids(snapshot.layout, quiet, timedelta(seconds=policy.max_gap_seconds))
         self._facts = [
             facts_of(
                 group_id,

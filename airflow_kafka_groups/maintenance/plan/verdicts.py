@@ -17,7 +17,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
-_TIMES = ("empty_since", "last_moved_at", "idle_since", "observed_at")
+_TIMES = ("first_seen_at", "empty_since", "last_moved_at", "idle_since", "observed_at")
 _AT_ONCE = 4_096
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -42,6 +42,7 @@ class Verdict:
     observed_at: datetime
     verdict: str
     reason: str
+    first_seen_at: datetime | None = None
     empty_since: datetime | None = None
     last_moved_at: datetime | None = None
     forecast: Mapping[str, Any] | None = None
@@ -91,7 +92,7 @@ class Verdicts:
             row["idle_seconds"] = verdict.idle_seconds
             rows.append(row)
         schema = arrow_schema(VERDICT_COLUMNS)
-        schema = pa.schema([field.with_nullable(True) for field in schema])  # first_seen_at is not used
+        schema = pa.schema([field.with_nullable(True) for field in schema])
         return cls(pa.Table.from_pylist(rows, schema=schema), judged_by)
 
     def __len__(self) -> int:

@@ -42,11 +42,17 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems) -> list[
                         f"demands a notice, and the owner {owner!r} has no contact: add one under owners, "
                         "or a contact to defaults",
                     )
-    return [*_warnings(rules[:-1], owners)]
+    return [*_warnings(rules[:-1], owners, "max_gap" in problems.document.value.get("limits", {}))]
 
 
-def _warnings(rules: Iterable[Rule], owners: OwnerRules) -> Iterable[str]:
+def _warnings(rules: Iterable[Rule], owners: OwnerRules, gap_is_limited: bool) -> Iterable[str]:
     for rule in rules:
+        if rule.match.clients and not gap_is_limited:
+            yield (
+                f"rule {rule.name!r} matches by last client, and limits have no max_gap: the last client is not known "
+                "of a group whose offsets moved after a snapshot saw its members. Set max_gap to the longest time "
+                "between two snapshots"
+            )
         if rule.deletes and rule.notice_seconds and not (rule.owner or rule.match.owners or owners.default_contact):
             yield (
                 f"rule {rule.name!r} demands a notice: groups without an owner, or whose owner has no contact, are "

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.maintenance.snapshot.members import TEXT_LIMIT, latest_of_groups, newest_tables, rows_of
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -85,6 +85,28 @@ class LastMembers:
         return f"{self.seen_at:%Y-%m-%d %H:%M} UTC: {self.members} member(s), {clients}{read}"
 
 
+class QuietSince(NamedTuple):
+    """Since when a group is quiet, by its verdict; ``None``: not known.
+
+    :param first_seen_at: from here on its offsets are known.
+    :param last_moved_at: the last change of its offsets that was seen.
+    :param empty_since: the first snapshot that saw it empty, and all later ones did.
+    """
+
+    group_id: GroupId
+    first_seen_at: datetime | None
+    last_moved_at: datetime | None
+    empty_since: datetime | None
+
+    def is_after(self, members_seen_at: datetime, max_gap: timedelta) -> bool:
+        """Return whether nobody moved the offsets but the members that were seen then."""
+        moved = self.last_moved_at or self.first_seen_at
+        if moved is None or moved <= members_seen_at:
+            return moved is not None
+        empty = self.empty_since
+        return empty is not None and moved <= empty <= members_seen_at + max_gap
+
+
 def last_members(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, LastMembers]:
     """Return the members that groups were last seen with; a group that no snapshot saw with members is left out.
 
@@ -105,19 +127,25 @@ def last_members(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, 
     return {group_id: _of_rows(rows) for group_id, rows in found.items()}
 
 
-def last_client_ids(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, str]:
+def last_client_ids(layout: Layout, quiet_since: Iterable[QuietSince], max_gap: timedelta) -> dict[GroupId, str]:
     """Return the client id that all of the last members of a group had; groups of which it is not known are left out.
 
     :param layout: the paths of the cluster's files.
-    :param group_ids: the groups.
+    :param quiet_since: the groups, and since when each is quiet.
+    :param max_gap: the longest time between the members' snapshot and the first that saw the group empty, in which
+        offsets may have moved: these members, not yet gone, moved them. Later movements are those of somebody unseen.
 
     It is known of no group while one of the newest tables cannot be read: that one may have later members. Raises
     ``StorageError``.
     """
     if newest_tables(layout)[1]:
         return {}
-    last = last_members(layout, group_ids)
-    return {group_id: each.client_id for group_id, each in last.items() if each.client_id is not None}
+    asked = {quiet.group_id: quiet for quiet in quiet_since}
+    return {
+        group_id: last.client_id
+        for group_id, last in last_members(layout, asked).items()
+        if last.client_id is not None and asked[group_id].is_after(last.seen_at, max_gap)
+    }
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:

@@ -327,15 +327,21 @@ BY_CLIENT = """\
 
 @pytest.mark.safety
 async def test_a_rule_by_last_client_decides_where_a_snapshot_saw_the_members(tmp_path: Path) -> None:
-    admin = world("seen", "never")
+    admin, members_left = world("seen", "never"), NOW - timedelta(days=20)
     admin.groups["seen"].members = 2  # of the client id "c"
-    await take_snapshot(admin, layout_in(tmp_path), now=Ticking(NOW - timedelta(days=20)))
+    await take_snapshot(admin, layout_in(tmp_path), now=Ticking(members_left))
     admin.groups["seen"].members = 0
-    plan = await plan_by(policy_of(tmp_path, BY_CLIENT), admin, tmp_path)
+    file, judged = policy_of(tmp_path, BY_CLIENT), {"first_seen_at": members_left - timedelta(days=1)}
+    plan = await plan_by(file, admin, tmp_path, judged=judged)
     assert [(group.group_id, group.rule, group.owner) for group in plan.groups] == [("seen", "mine", "c")]
     (never,) = plan.kept
     assert (never.group_id, never.verdict, never.rule) == ("never", "reported", "others"), "it may match"
     assert "the last client that 'mine', 'others' asks for are not known" in never.reason
+
+    judged["last_moved_at"] = members_left + timedelta(days=1)
+    plan = await plan_by(file, admin, tmp_path, judged=judged)
+    assert not plan.groups, "somebody moved the offsets after the members were seen"
+    assert {(group.group_id, group.verdict) for group in plan.kept} == {("seen", "reported"), ("never", "reported")}
 
 
 CAPPED = """\

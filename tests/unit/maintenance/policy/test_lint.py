@@ -93,6 +93,13 @@ def test_groups_that_nobody_can_be_notified_about_are_a_warning(tmp_path: Path) 
     assert "rule 'a' demands a notice: groups without an owner" in warning
 
 
+def test_a_rule_by_last_client_without_a_limit_of_gaps_is_a_warning(tmp_path: Path) -> None:
+    by_client = rules("name: a, action: delete, match: {clients: x}")
+    (warning,) = policy_of(tmp_path, by_client).warnings
+    assert "rule 'a' matches by last client, and limits have no max_gap" in warning
+    assert not policy_of(tmp_path, by_client + "limits: {max_gap: 2h}\n").warnings
+
+
 def made(idle: float, notice: float = 0.0, action: RuleAction = RuleAction.DELETE) -> Rule:
     return Rule(name="r", action=action, min_idle_seconds=idle * DAY, min_observations=2, notice_seconds=notice * DAY)
 

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from airflow_kafka_groups.maintenance.snapshot import last_members as module
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.last_members import (
     LastClient,
     LastMembers,
+    QuietSince,
     last_client_ids,
     last_members,
 )
@@ -19,6 +22,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking
 from tests.unit.maintenance.scene import layout_in
+
+NO_GAP = timedelta(0)
 
 
 def take(admin: FakeAdmin, layout: Layout, days: float) -> str:
@@ -62,10 +67,39 @@ def test_the_last_client_is_not_known_while_a_newer_table_cannot_be_read(tmp_pat
     layout = layout_in(tmp_path)
     take(admin, layout, 0)
     newest = take(admin, layout, 1)
-    assert last_client_ids(layout, ["g", "never"]) == {"g": "c"}
+    quiet = [QuietSince("g", NOW, None, None), QuietSince("never", NOW, None, None)]
+    assert last_client_ids(layout, quiet, NO_GAP) == {"g": "c"}
     layout.members(newest).write_bytes(b"damaged")
     assert last_members(layout, ["g"]), "the older one has it"
-    assert last_client_ids(layout, ["g"]) == {}, "a later client may be in the newer one"
+    assert last_client_ids(layout, quiet, NO_GAP) == {}, "a later client may be in the newer one"
+
+
+@pytest.mark.parametrize(
+    ("hours", "known"),
+    [
+        ((-9, None, 1), True),
+        ((-9, 0, 1), True),
+        ((None, None, 1), False),  # nobody knows since when the offsets stand
+        ((1, None, 1), True),
+        ((-9, 1, 1), True),  # the members that were seen moved them before they left
+        ((-9, 2, 1), False),  # somebody moved them while the group was seen empty
+        ((3, None, 1), False),
+        ((-9, 1, None), False),
+        ((-9, 5, 5), False),  # too long a time in which nobody looked
+        ((-9, 0, 5), True),
+    ],
+)
+@pytest.mark.safety
+def test_the_last_client_is_known_only_if_nobody_else_can_have_moved_the_offsets(
+    hours: tuple[int | None, int | None, int | None], known: bool
+) -> None:
+    quiet = QuietSince("g", *(None if each is None else NOW + timedelta(hours=each) for each in hours))
+    assert quiet.is_after(NOW, timedelta(hours=4)) is known
+
+
+def test_without_a_limit_of_gaps_offsets_may_not_have_moved_at_all() -> None:
+    at = NOW + timedelta(hours=1)
+    assert not QuietSince("g", NOW, at, at).is_after(NOW, NO_GAP)
 
 
 def test_the_last_client_is_that_of_all_members_and_complete() -> None:
