@@ -34,11 +34,12 @@ class ChunkReading:
 
 
 class ChunkReader:
-    """Reads chunks.
+    """Reads chunks. As it is, the names of the journal are those of groups.
 
+    :param admin: the client.
     :param listings: a complete listing of all groups, made at the start of this run.
-    :param entries: what is backed up, by group id.
-    :param excluded: groups that are kept whatever is found, with the reason; others may be added to it.
+    :param entries: what is backed up, by name.
+    :param excluded: names that are kept whatever is found, with the reason; others may be added to it.
     :param max_age: the seconds for which a reading may be deleted by.
     :param monotonic: returns seconds that only grow.
     """
@@ -60,52 +61,48 @@ class ChunkReader:
         self._monotonic = monotonic
 
     async def read(self, chunk: Sequence[Expected]) -> ChunkReading:
-        """Read a chunk and decide about each of its groups. Raises ``KafkaGroupsError``."""
+        """Read the groups of a chunk and decide about each of its names. Raises ``KafkaGroupsError``."""
         send_by = self._monotonic() + self._max_age
-        described, offsets = await read_groups(self._admin, [group.group_id for group in chunk])
+        group_ids = list(dict.fromkeys(self._group_of(item.group_id) for item in chunk))
+        described, offsets = await read_groups(self._admin, group_ids)
         safe: dict[str, GroupOffsets] = {}
         expected, held = list[Expected](), list[GroupOutcome]()
-        for group in chunk:
-            group_id = group.group_id
-            decision = self._decide(group, described.get(group_id), offsets.get(group_id))
+        for item in chunk:
+            name, group_id = item.group_id, self._group_of(item.group_id)
+            reading = Reading(
+                listing=self._listings.get(group_id),
+                description=described.get(group_id),
+                offsets=offsets.get(group_id),
+            )
+            decision = self._decide(item, reading)
+            # A restored group has another protocol type, too: that it was deleted before is the better reason then.
+            if decision.action is not Action.GONE and decision.code not in PROOF_OF_LIFE - {Reason.CHANGED_KIND}:
+                decision = self._excluded.get(name, decision)
             if decision.action is Action.DELETE:
-                safe[group_id] = offsets[group_id].unwrap()
-                expected.append(group)
+                safe[name] = self._part_of(name, offsets[group_id].unwrap())
+                expected.append(item)
             else:
-                held.append(of_decision(group_id, decision))
+                held.append(of_decision(name, decision))
         return ChunkReading(send_by=send_by, read_at=self._monotonic(), safe=safe, expected=expected, held=held)
 
     def spare(self, reading: ChunkReading) -> tuple[ChunkReading, list[GroupOutcome]]:
-        """Return the reading without the groups that were excluded since, and the outcomes of these."""
-        return spared(reading, self._excluded)
+        """Return the reading without what was excluded since, and the outcomes of that."""
+        expected = [item for item in reading.expected if item.group_id not in self._excluded]
+        if len(expected) == len(reading.expected):
+            return reading, []
+        safe = {item.group_id: reading.safe[item.group_id] for item in expected}
+        outcomes = [of_decision(name, self._excluded[name]) for name in reading.safe if name not in safe]
+        return replace(reading, safe=safe, expected=expected), outcomes
 
-    def _decide(
-        self,
-        group: Expected,
-        description: GroupResult[GroupDescription] | None,
-        offsets: GroupResult[GroupOffsets] | None,
-    ) -> Decision:
-        listing = self._listings.get(group.group_id)
-        reading = Reading(listing=listing, description=description, offsets=offsets)
-        decision = decide(group, reading, self._entries.get(group.group_id))
-        # A restored group has another protocol type, too: that it was deleted before is the better reason then.
-        if decision.action is Action.GONE or decision.code in PROOF_OF_LIFE - {Reason.CHANGED_KIND}:
-            return decision
-        return self._excluded.get(group.group_id, decision)
+    def _group_of(self, name: str) -> str:
+        return name
 
+    def _part_of(self, name: str, offsets: GroupOffsets) -> GroupOffsets:
+        """Return what of a group's offsets is deleted under this name."""
+        return offsets
 
-def spared(reading: ChunkReading, excluded: Mapping[str, Decision]) -> tuple[ChunkReading, list[GroupOutcome]]:
-    """Return a reading without what is excluded by now, and the outcomes of that.
-
-    :param reading: the reading.
-    :param excluded: what is kept whatever is found, with the reason.
-    """
-    expected = [group for group in reading.expected if group.group_id not in excluded]
-    if len(expected) == len(reading.expected):
-        return reading, []
-    safe = {group.group_id: reading.safe[group.group_id] for group in expected}
-    outcomes = [of_decision(id_, excluded[id_]) for id_ in reading.safe if id_ not in safe]
-    return replace(reading, safe=safe, expected=expected), outcomes
+    def _decide(self, expected: Expected, reading: Reading) -> Decision:
+        return decide(expected, reading, self._entries.get(expected.group_id))
 
 
 async def read_groups(

@@ -117,30 +117,77 @@ class Reading:
 
 def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> Decision:
     """Decide about one group; the order is that in which a person would want to hear the reasons."""
-    listed_type = GroupType.UNKNOWN if reading.listing is None else reading.listing.type
-    if listed_type not in JUDGED_TYPES:
-        return _keep(Reason.WRONG_TYPE, f"it is a {listed_type.value} group, which keeps its progress elsewhere")
-    described = reading.description
-    if described is None or (described.error is None and described.value is None):
-        return _keep(Reason.NOT_DESCRIBED, "its coordinator said nothing about it")
-    if described.error is not None:
-        if reading.listing is None and is_not_found(described.error):
-            return Decision(Action.GONE, Reason.GONE, "it does not exist any more")
-        return _keep(Reason.NOT_DESCRIBED, f"its state could not be read: {described.error}")
-    group = described.unwrap()
-    if group.group_id != expected.group_id or described.group_id != expected.group_id:
-        return _keep(Reason.NOT_DESCRIBED, f"the answer is about another group ({group.group_id!r})")
-    if group.state is GroupState.DEAD:
-        return Decision(Action.GONE, Reason.GONE, "it does not exist any more")
+    group = described_group(expected.group_id, reading, "it")
+    if isinstance(group, Decision):
+        return group
     if reading.listing is None:
-        return _keep(Reason.NOT_LISTED, "no broker lists it, and its coordinator knows it")
+        return keep(Reason.NOT_LISTED, "no broker lists it, and its coordinator knows it")
     return (
         _by_kind(expected, reading.listing, group)
         or _by_life(group)
-        or _by_offsets(expected, reading.offsets)
-        or _by_backup(expected, backup)
+        or _by_offsets(expected, reading)
+        or (
+            by_backup(expected.group_id, expected.fingerprint, backup)
+            if expected.needs_backup or backup is not None
+            else None
+        )
         or SAFE
     )
+
+
+def described_group(group_id: str, reading: Reading, subject: str) -> GroupDescription | Decision:
+    """Return what a group's coordinator says of it, or the decision that follows from its silence.
+
+    :param group_id: the group that was asked for.
+    :param reading: the latest reading of it.
+    :param subject: the group in the reasons: ``it``, or what it is to the subject of the decision.
+    """
+    listed_type = GroupType.UNKNOWN if reading.listing is None else reading.listing.type
+    if listed_type not in JUDGED_TYPES:
+        return keep(Reason.WRONG_TYPE, f"{subject} is a {listed_type.value} group, which keeps its progress elsewhere")
+    described = reading.description
+    if described is None or (described.error is None and described.value is None):
+        return keep(Reason.NOT_DESCRIBED, f"the coordinator said nothing about {subject}")
+    gone = Decision(Action.GONE, Reason.GONE, f"{subject} does not exist any more")
+    if described.error is not None:
+        if reading.listing is None and is_not_found(described.error):
+            return gone
+        return keep(Reason.NOT_DESCRIBED, f"the state of {subject} could not be read: {described.error}")
+    group = described.unwrap()
+    if group.group_id != group_id or described.group_id != group_id:
+        return keep(Reason.NOT_DESCRIBED, f"the answer is about another group ({group.group_id!r})")
+    return gone if group.state is GroupState.DEAD else group
+
+
+def committed_offsets(group_id: str, reading: Reading) -> GroupOffsets | Decision:
+    """Return a group's committed offsets, or the decision where they cannot be read.
+
+    :param group_id: the group that was asked for.
+    :param reading: the latest reading of it.
+    """
+    offsets = reading.offsets
+    if offsets is None or (offsets.error is None and offsets.value is None):
+        return keep(Reason.UNREADABLE, "the committed offsets did not come")
+    if offsets.error is not None:
+        return keep(Reason.UNREADABLE, f"the committed offsets could not be read: {offsets.error}")
+    value = offsets.unwrap()
+    if value.group_id != group_id or offsets.group_id != group_id:
+        return keep(Reason.UNREADABLE, f"the offsets that came are of another group ({value.group_id!r})")
+    return value
+
+
+def by_backup(name: str, expected: str, backup: BackupEntry | None) -> Decision | None:
+    """Keep what is not backed up as it is.
+
+    :param name: its name in the backup.
+    :param expected: the fingerprint that it must have there.
+    :param backup: what is backed up under this name.
+    """
+    if backup is None or backup.group_id != name:
+        return keep(Reason.NOT_IN_BACKUP, "it is not in the backup")
+    if backup.fingerprint != expected:
+        return keep(Reason.BACKUP_DIFFERS, "the backup holds other offsets than it has")
+    return None
 
 
 def is_not_found(error: KafkaGroupsError) -> bool:
@@ -151,54 +198,41 @@ def is_not_found(error: KafkaGroupsError) -> bool:
 def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription) -> Decision | None:
     """Keep what is not ours to delete, or is no longer the kind of group that was judged."""
     if group.type not in ELIGIBLE_TYPES:
-        return _keep(Reason.WRONG_TYPE, f"its type is {group.type.value}: only classic and consumer groups are deleted")
+        return keep(Reason.WRONG_TYPE, f"its type is {group.type.value}: only classic and consumer groups are deleted")
     if expected.group_type not in JUDGED_TYPES:
-        return _keep(Reason.WRONG_TYPE, f"it was judged as a {expected.group_type} group")
+        return keep(Reason.WRONG_TYPE, f"it was judged as a {expected.group_type} group")
     for protocol in (listing.protocol_type, group.protocol_type, expected.protocol_type):
         if protocol not in ELIGIBLE_PROTOCOL_TYPES:
-            return _keep(Reason.WRONG_PROTOCOL, f"its protocol type is {protocol!r}: another program keeps state there")
+            return keep(Reason.WRONG_PROTOCOL, f"its protocol type is {protocol!r}: another program keeps state there")
     for kind in (listing.type.value, expected.group_type):
         if kind not in (group.type.value, GroupType.UNKNOWN.value):
-            return _keep(Reason.CHANGED_KIND, f"it was a {kind} group and is a {group.type.value} group now")
+            return keep(Reason.CHANGED_KIND, f"it was a {kind} group and is a {group.type.value} group now")
     # The listing is from the beginning of the run, which may be hours ago; the description is not.
     for now in (listing.protocol_type, group.protocol_type):
         if now != (then := expected.protocol_type):
-            return _keep(Reason.CHANGED_KIND, f"its protocol type is {now!r} and was {then!r}: somebody used it")
+            return keep(Reason.CHANGED_KIND, f"its protocol type is {now!r} and was {then!r}: somebody used it")
     return None
 
 
 def _by_life(group: GroupDescription) -> Decision | None:
     if group.members:
-        return _keep(Reason.HAS_MEMBERS, f"it has {len(group.members)} member(s), state {group.state.value}")
+        return keep(Reason.HAS_MEMBERS, f"it has {len(group.members)} member(s), state {group.state.value}")
     if group.state is not GroupState.EMPTY:
-        return _keep(Reason.NOT_EMPTY, f"its state is {group.state.value}")
+        return keep(Reason.NOT_EMPTY, f"its state is {group.state.value}")
     return None
 
 
-def _by_offsets(expected: Expected, offsets: GroupResult[GroupOffsets] | None) -> Decision | None:
-    if offsets is None or (offsets.error is None and offsets.value is None):
-        return _keep(Reason.UNREADABLE, "its committed offsets did not come")
-    if offsets.error is not None:
-        return _keep(Reason.UNREADABLE, f"its committed offsets could not be read: {offsets.error}")
-    value = offsets.unwrap()
-    if value.group_id != expected.group_id or offsets.group_id != expected.group_id:
-        return _keep(Reason.UNREADABLE, f"the offsets that came are of another group ({value.group_id!r})")
+def _by_offsets(expected: Expected, reading: Reading) -> Decision | None:
+    value = committed_offsets(expected.group_id, reading)
+    if isinstance(value, Decision):
+        return value
     if fingerprint(value) != expected.fingerprint:
-        return _keep(Reason.MOVED, "its committed offsets changed since it was judged: somebody uses it")
+        return keep(Reason.MOVED, "its committed offsets changed since it was judged: somebody uses it")
     if committed_partitions(value) == 0 and not expected.may_lack_offsets:
-        return _keep(Reason.NO_OFFSETS, "no committed offset is visible; some may be hidden from this user")
+        return keep(Reason.NO_OFFSETS, "no committed offset is visible; some may be hidden from this user")
     return None
 
 
-def _by_backup(expected: Expected, backup: BackupEntry | None) -> Decision | None:
-    if not expected.needs_backup and backup is None:
-        return None
-    if backup is None or backup.group_id != expected.group_id:
-        return _keep(Reason.NOT_IN_BACKUP, "it is not in the backup")
-    if backup.fingerprint != expected.fingerprint:
-        return _keep(Reason.BACKUP_DIFFERS, "the backup holds other offsets than the group has")
-    return None
-
-
-def _keep(code: Reason, reason: str) -> Decision:
+def keep(code: Reason, reason: str) -> Decision:
+    """Return the decision to keep it."""
     return Decision(Action.KEEP, code, reason)

@@ -18,7 +18,6 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader
 from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions, spare, spare_new
 from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.newer_snapshots import in_use_since
@@ -141,8 +140,7 @@ class DeletionRun(SealedRun):
     ) -> GroupWork:
         """Return how groups are read and deleted."""
         age = self.request.limits.max_read_age_seconds
-        reader = ChunkReader(self.admin, listings, entries, excluded, age, self.request.monotonic)
-        return GroupWork(self.admin, reader)
+        return GroupWork(self.admin, listings, entries, excluded, age, self.request.monotonic)
 
     async def verify(self, names: Iterable[str]) -> Verification:
         """Look for groups that should be gone."""

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, PartitionsFailedError
-from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReading, read_groups, spared
+from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.outcomes import (
     PARTLY_DELETED,
     GroupOutcome,
     Outcome,
     kept,
-    of_decision,
     of_deletion,
 )
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reading, Reason
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reading, Reason
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
+from airflow_kafka_groups.maintenance.deletion.work import ChunkWork
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
-from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic
 from airflow_kafka_groups.maintenance.prune_topics.recheck import SAFE, decide_topic, offsets_of_topic
@@ -41,67 +39,29 @@ class PruneAdmin(BackupAdmin, Protocol):
         """Delete a group's committed offsets of some partitions."""
 
 
-class TopicWork:
+class TopicWork(ChunkWork):
     """The deletion of a group's offsets of single topics.
 
     :param admin: the client.
     :param topics: the planned topics, by their names in the journal.
-    :param listings: a complete listing of all groups, made at the start of this run.
-    :param entries: what is backed up, by name.
-    :param excluded: topics that are kept whatever is found, with the reason.
-    :param max_age: the seconds for which a reading may be deleted by.
-    :param monotonic: returns seconds that only grow.
+    :param how: the other arguments of ``ChunkReader``.
     """
 
-    def __init__(
-        self,
-        admin: PruneAdmin,
-        topics: Mapping[str, PlannedTopic],
-        listings: GroupListings,
-        entries: Mapping[str, BackupEntry],
-        excluded: Mapping[str, Decision],
-        max_age: float,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._admin = admin
+    _admin: PruneAdmin
+
+    def __init__(self, admin: PruneAdmin, topics: Mapping[str, PlannedTopic], *how: Any) -> None:
+        super().__init__(admin, *how)
         self._topics = topics
-        self._listings = listings
-        self._entries = entries
-        self._excluded = excluded
-        self._max_age = max_age
-        self._monotonic = monotonic
 
-    async def read(self, chunk: Sequence[Expected]) -> ChunkReading:
-        """Describe the groups of a chunk, read their offsets, and decide about each topic."""
-        send_by = self._monotonic() + self._max_age
-        group_ids = list(dict.fromkeys(self._topics[item.group_id].group_id for item in chunk))
-        described, offsets = await read_groups(self._admin, group_ids)
-        safe: dict[str, GroupOffsets] = {}
-        expected, held = list[Expected](), list[GroupOutcome]()
-        for item in chunk:
-            topic = self._topics[item.group_id]
-            reading = Reading(
-                listing=self._listings.get(topic.group_id),
-                description=described.get(topic.group_id),
-                offsets=offsets.get(topic.group_id),
-            )
-            decision = self._decide(topic, reading, item.needs_backup)
-            if decision.action is Action.DELETE:
-                safe[topic.name] = offsets_of_topic(offsets[topic.group_id].unwrap(), topic.topic)
-                expected.append(item)
-            else:
-                held.append(of_decision(topic.name, decision))
-        return ChunkReading(send_by=send_by, read_at=self._monotonic(), safe=safe, expected=expected, held=held)
+    def _group_of(self, name: str) -> str:
+        return self._topics[name].group_id
 
-    def _decide(self, topic: PlannedTopic, reading: Reading, needs_backup: bool) -> Decision:
-        decision = decide_topic(topic, reading, self._entries.get(topic.name), needs_backup=needs_backup)
-        if decision.action is Action.GONE or decision.code in PROOF_OF_LIFE:
-            return decision
-        return self._excluded.get(topic.name, decision)
+    def _part_of(self, name: str, offsets: GroupOffsets) -> GroupOffsets:
+        return offsets_of_topic(offsets, self._topics[name].topic)
 
-    def spare(self, reading: ChunkReading) -> tuple[ChunkReading, list[GroupOutcome]]:
-        """Return the reading without the topics that were excluded since, and the outcomes of these."""
-        return spared(reading, self._excluded)
+    def _decide(self, expected: Expected, reading: Reading) -> Decision:
+        name = expected.group_id
+        return decide_topic(self._topics[name], reading, self._entries.get(name), needs_backup=expected.needs_backup)
 
     async def delete(self, safe: Mapping[str, GroupOffsets], send_within: float) -> GroupResults[None]:
         """Delete the offsets of each topic, with a request for each."""
