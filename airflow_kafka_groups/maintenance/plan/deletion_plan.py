@@ -16,9 +16,7 @@ from typing import Any, cast
 
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FORMATS
-from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
-from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.plan.plan_rows import (
     KeptGroup,
@@ -30,7 +28,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import (
     write_rows,
 )
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
 from airflow_kafka_groups.maintenance.policy.matching import demanding_approval, demands_by_rule
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
@@ -41,34 +39,20 @@ _CLOCK_SLACK = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionPlan:
-    """A plan.
+class DeletionPlan(SealedPlan):
+    """A plan of groups.
 
-    :param groups: the groups to delete, longest idle first.
-    :param kept: all others, which are sorted by id.
-
-    ``body`` is the file of the groups, ``b""`` for a plan of an earlier version; ``digest`` seals everything.
-    ``view`` is what the snapshot's connection saw of the cluster, ``evidence`` what the judgement rests on, with a
-    sentence for people, and ``families`` the families of groups in numbers; plans of earlier versions lack them.
+    ``body`` is the file of the groups, ``b""`` for a plan of an earlier version. ``evidence`` is what the judgement
+    rests on, with a sentence for people, and ``families`` the families of groups in numbers; plans of earlier versions
+    lack them.
     """
 
-    plan_id: str
-    cluster: str
-    kafka_cluster_id: str
-    snapshot_id: str
-    created_at: datetime
-    expires_at: datetime
-    policy: PlanPolicy
-    counts: Mapping[str, int]
-    warnings: tuple[str, ...]
     groups: Sequence[PlannedGroup]
     kept: Sequence[KeptGroup]
-    view: ClusterView | None = None
     evidence: Mapping[str, Any] | None = None
     families: tuple[Mapping[str, Any], ...] = ()
     version: int = field(default=PLAN_FORMAT, init=False)
     body: bytes = field(init=False, repr=False, compare=False)
-    digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         try:
@@ -98,7 +82,7 @@ class DeletionPlan:
 
     @property
     def group_ids(self) -> list[str]:
-        """The ids of the groups to delete, longest idle first."""
+        """The ids of the groups to delete."""
         return self.planned.column("group_id")
 
     @property
@@ -117,16 +101,8 @@ class DeletionPlan:
     def _header(self) -> dict[str, Any]:
         return {
             "format": self.version,
-            "plan_id": self.plan_id,
-            "cluster": self.cluster,
-            "kafka_cluster_id": self.kafka_cluster_id,
-            "snapshot_id": self.snapshot_id,
-            "created_at": self.created_at.isoformat(),
-            "expires_at": self.expires_at.isoformat(),
-            "policy": self.policy.to_json(),
+            **self._terms(),
             **({} if self.evidence is None else {"evidence": dict(self.evidence)}),
-            "counts": dict(self.counts),
-            "warnings": list(self.warnings),
             "groups": len(self.groups),
             "kept": len(self.kept),
             "body": {
@@ -161,16 +137,7 @@ class DeletionPlan:
                 check_body(data, body)
                 groups, kept = read_rows(body)
             plan._set(
-                plan_id=data["plan_id"],
-                cluster=data["cluster"],
-                kafka_cluster_id=data["kafka_cluster_id"],
-                snapshot_id=data["snapshot_id"],
-                created_at=parse_time(data["created_at"]),
-                expires_at=parse_time(data["expires_at"]),
-                policy=PlanPolicy.from_json(data["policy"]),
-                counts=dict(data["counts"]),
-                warnings=tuple(data["warnings"]),
-                view=recorded_view(data.get("view"), "it"),
+                **read_terms(data),
                 evidence=dict(data["evidence"]) if "evidence" in data else None,
                 families=tuple(map(dict, data.get("families", ()))),
                 version=version,

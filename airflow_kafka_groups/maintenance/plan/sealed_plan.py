@@ -2,61 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
-from airflow_kafka_groups.maintenance.cluster_view import ClusterView
+from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 
-class SealedPlan(Protocol):
-    """A plan of groups to delete, or of topics of groups to prune."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedPlan(ABC):
+    """A plan of groups to delete, or of topics of groups to prune.
+
+    :param cluster: the folder of the cluster.
+    :param kafka_cluster_id: the id that the brokers report.
+    :param expires_at: when it becomes unusable.
+    :param policy: the limits that it was made within.
+    :param counts: all groups in numbers.
+    :param groups: what it deletes, longest idle first.
+    :param kept: what it does not delete, sorted.
+    :param view: what the snapshot's connection saw of the cluster. Default: not known.
+
+    ``digest`` is that of everything in it.
+    """
+
+    plan_id: str
+    cluster: str
+    kafka_cluster_id: str
+    snapshot_id: str
+    created_at: datetime
+    expires_at: datetime
+    policy: PlanPolicy
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...]
+    groups: Sequence[Any]
+    kept: Sequence[Any]
+    view: ClusterView | None = None
+    digest: str = field(init=False)
 
     @property
-    def plan_id(self) -> str:
-        """Its id."""
-
-    @property
-    def cluster(self) -> str:
-        """The folder of the cluster."""
-
-    @property
-    def kafka_cluster_id(self) -> str:
-        """The id that the brokers report."""
-
-    @property
-    def created_at(self) -> datetime:
-        """When it was made."""
-
-    @property
-    def expires_at(self) -> datetime:
-        """When it becomes unusable."""
-
-    @property
-    def policy(self) -> PlanPolicy:
-        """The limits that it was made within."""
-
-    @property
-    def view(self) -> ClusterView | None:
-        """What the snapshot's connection saw of the cluster."""
-
-    @property
-    def groups(self) -> Sequence[Any]:
-        """What it deletes."""
-
-    @property
+    @abstractmethod
     def group_count(self) -> int:
         """The number of groups that it touches."""
 
     @property
-    def group_ids(self) -> Sequence[str]:
-        """The names of what it deletes, as the journal has them."""
+    @abstractmethod
+    def group_ids(self) -> list[str]:
+        """The names of what it deletes, as the journal has them, longest idle first."""
 
     @property
+    @abstractmethod
     def rules_to_approve(self) -> list[str]:
-        """The names of the rules that demand an approval."""
+        """The names of the rules that demand an approval, and that decided about what it deletes or may match it."""
 
-    @property
-    def digest(self) -> str:
-        """The digest of everything in it."""
+    def _terms(self) -> dict[str, Any]:
+        """Return what all plans have, as JSON, but for what they delete and keep."""
+        return {
+            "plan_id": self.plan_id,
+            "cluster": self.cluster,
+            "kafka_cluster_id": self.kafka_cluster_id,
+            "snapshot_id": self.snapshot_id,
+            "created_at": self.created_at.isoformat(),
+            "expires_at": self.expires_at.isoformat(),
+            "policy": self.policy.to_json(),
+            "counts": dict(self.counts),
+            "warnings": list(self.warnings),
+        }
+
+
+def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what all plans have, by the names of the fields.
+
+    :param data: the plan as JSON.
+
+    Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for a damaged one.
+    """
+    return {
+        "plan_id": data["plan_id"],
+        "cluster": data["cluster"],
+        "kafka_cluster_id": data["kafka_cluster_id"],
+        "snapshot_id": data["snapshot_id"],
+        "created_at": parse_time(data["created_at"]),
+        "expires_at": parse_time(data["expires_at"]),
+        "policy": PlanPolicy.from_json(data["policy"]),
+        "counts": dict(data["counts"]),
+        "warnings": tuple(data["warnings"]),
+        "view": recorded_view(data.get("view"), "it"),
+    }

@@ -6,18 +6,15 @@ It is one JSON file, written once and never changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 from airflow_kafka_groups.contracts.digest import digest_of, is_digest
 from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
-from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
-from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 KIND = "prune-topics"
@@ -100,30 +97,11 @@ class TopicToKeep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrunePlan:
-    """A plan.
+class PrunePlan(SealedPlan):
+    """A plan of topics, in ``groups``: the name is what approvals count."""
 
-    :param groups: the topics to prune, longest idle first. The name is what approvals count.
-    :param kept: the other topics without subscription, sorted.
-    :param counts: the groups and topics in numbers.
-    :param view: what the snapshot's connection saw of the cluster.
-
-    ``digest`` seals everything.
-    """
-
-    plan_id: str
-    cluster: str
-    kafka_cluster_id: str
-    snapshot_id: str
-    created_at: datetime
-    expires_at: datetime
-    policy: PlanPolicy
-    counts: Mapping[str, int]
-    warnings: tuple[str, ...]
     groups: Sequence[PlannedTopic]
     kept: Sequence[TopicToKeep]
-    view: ClusterView | None = None
-    digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         names = self.group_ids
@@ -141,7 +119,7 @@ class PrunePlan:
 
     @property
     def group_ids(self) -> list[str]:
-        """The names of the topics to prune, longest idle first."""
+        """The names of the topics to prune."""
         return [item.name for item in self.groups]
 
     @property
@@ -163,15 +141,7 @@ class PrunePlan:
         return {
             "format": PRUNE_PLAN_FORMAT,
             "kind": KIND,
-            "plan_id": self.plan_id,
-            "cluster": self.cluster,
-            "kafka_cluster_id": self.kafka_cluster_id,
-            "snapshot_id": self.snapshot_id,
-            "created_at": self.created_at.isoformat(),
-            "expires_at": self.expires_at.isoformat(),
-            "policy": self.policy.to_json(),
-            "counts": dict(self.counts),
-            "warnings": list(self.warnings),
+            **self._terms(),
             "topics": [{**asdict(item), "partitions": list(item.partitions)} for item in self.groups],
             "kept": [asdict(item) for item in self.kept],
             "view": None if self.view is None else self.view.to_json(),
@@ -188,18 +158,9 @@ class PrunePlan:
             if data["kind"] != KIND:
                 raise ValueError(f"its kind is {data['kind']!r}")
             plan = cls(
-                plan_id=data["plan_id"],
-                cluster=data["cluster"],
-                kafka_cluster_id=data["kafka_cluster_id"],
-                snapshot_id=data["snapshot_id"],
-                created_at=parse_time(data["created_at"]),
-                expires_at=parse_time(data["expires_at"]),
-                policy=PlanPolicy.from_json(data["policy"]),
-                counts=dict(data["counts"]),
-                warnings=tuple(data["warnings"]),
+                **read_terms(data),
                 groups=[PlannedTopic(**{**item, "partitions": tuple(item["partitions"])}) for item in data["topics"]],
                 kept=[TopicToKeep(**item) for item in data["kept"]],
-                view=recorded_view(data["view"], "it"),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as exc:
             raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
