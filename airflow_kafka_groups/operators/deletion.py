@@ -19,7 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import first_failures
 from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
 
 if TYPE_CHECKING:
@@ -79,24 +79,6 @@ class DeleteGroupsOperator(DeletingOperator):
     was lost on the way: the groups that were left are kept.
     """
 
-    template_fields: Sequence[str] = (
-        *StoredOperator.template_fields,
-        "plan_id",
-        "plan_digest",
-        "approval_rule",
-        "approve_above",
-        "group_ids",
-        "observe_seconds",
-        "allow_hidden_topics",
-        "dry_run",
-        "lease",
-        "lease_wait_seconds",
-        "if_lease_held",
-        "groups_per_second",
-        "bytes_per_second",
-        "stop_variable",
-        "wait_for_quiet_end",
-    )
     operator_extra_links = (CleanupReportLink(),)
     plan_id = Argument(optional(read_text))
     plan_digest = Argument(optional(read_text))

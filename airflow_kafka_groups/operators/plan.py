@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import (
-    optional,
-    read_duration,
-    read_flag,
-    read_integer,
-    read_number,
-    read_patterns,
-    read_text,
-    read_text_or_nothing,
-)
+from airflow_kafka_groups.hooks.arguments import read_flag
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 FIRST_GROUPS = 20
 """The number of planned groups in the XCom and in the log."""
 
 
-class PlanCleanupOperator(StoredOperator):
+class PlanCleanupOperator(PlanningOperator):
     """Check the Spark job's verdicts and write the plan: the groups to delete, fixed by a digest.
 
     Nothing is deleted. A plan may be empty. Groups protected by the connection are kept, as are platform groups
@@ -68,141 +54,52 @@ class PlanCleanupOperator(StoredOperator):
     "first_groups"}``. Fails if the snapshot is incomplete, too old, not judged, or judged by less than asked for.
     """
 
-    template_fields: Sequence[str] = (
-        *StoredOperator.template_fields,
-        "snapshot_id",
-        "include",
-        "exclude",
-        "protected",
-        "min_idle_seconds",
-        "min_observations",
-        "max_groups",
-        "max_share",
-        "max_plan_age_seconds",
-        "allow_hidden_topics",
-        "max_gap_seconds",
-        "require_commit_log",
-        "policy_file",
-    )
     operator_extra_links = (CleanupReportLink(),)
 
-    snapshot_id = Argument(optional(read_text))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
-    protected = Argument(optional(read_patterns))
-    min_idle_seconds = Argument(read_duration)
-    min_observations = Argument(partial(read_integer, minimum=2))
-    max_groups = Argument(partial(read_integer, minimum=1))
-    max_share = Argument(partial(read_number, maximum=1))
-    max_plan_age_seconds = Argument(read_duration)
     allow_hidden_topics = Argument(read_flag)
-    max_gap_seconds = Argument(read_duration)
     require_commit_log = Argument(read_flag)
-    policy_file = Argument(optional(read_text_or_nothing))
 
     def __init__(
-        self,
-        *,
-        snapshot_id: str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
-        protected: Sequence[str] | str | None = None,
-        min_idle_seconds: float | str | timedelta = 7 * 86_400,
-        min_observations: int | str = 2,
-        max_groups: int | str = 500,
-        max_share: float | str = 0.5,
-        max_plan_age_seconds: float | str | timedelta = 86_400,
-        allow_hidden_topics: bool | str = False,
-        max_gap_seconds: float | str | timedelta = 0,
-        require_commit_log: bool | str = False,
-        policy_file: str | None = None,
-        **kwargs: Any,
+        self, *, allow_hidden_topics: bool | str = False, require_commit_log: bool | str = False, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.snapshot_id = snapshot_id
-        self.include = include
-        self.exclude = exclude
-        self.protected = protected
-        self.min_idle_seconds = min_idle_seconds
-        self.min_observations = min_observations
-        self.max_groups = max_groups
-        self.max_share = max_share
-        self.max_plan_age_seconds = max_plan_age_seconds
         self.allow_hidden_topics = allow_hidden_topics
-        self.max_gap_seconds = max_gap_seconds
         self.require_commit_log = require_commit_log
-        self.policy_file = policy_file
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.hooks.floors import site_floors
-        from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
         from airflow_kafka_groups.maintenance.report.write import make_report
-        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        settings = self.hook.settings
-        floors = site_floors(settings, self.storage_path)
-        layout = self.layout()
-        file = None if not self.policy_file else open_policy("policy_file", self.policy_file)
+        settings, layout = self.hook.settings, self.layout()
         plan, path = plan_snapshot(
             layout,
             self.policy(),
-            floors,
+            site_floors(settings, self.storage_path),
             snapshot_id=self.snapshot_id,
             lease_group_id=settings.lease_group_id,
-            file=file,
+            file=self.open_policy_file(),
         )
-        gauges(self.cluster_name, {f"plan.{name}": count for name, count in plan.counts.items()})
-        update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})
+        summary = self.emit_plan(context, plan, path, "plan")
         push_report_path(context, make_report(layout, plan)[0])
-        return self._summary(plan, str(path))
-
-    def policy(self) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups."""
-        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-        from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-
-        protected = DEFAULT_PROTECTED if self.protected is None else self.protected
-        return PlanPolicy(
-            include=self.include,
-            exclude=self.exclude,
-            protected=(*protected, *self.hook.settings.protected_groups),
-            min_idle_seconds=self.min_idle_seconds,
-            min_observations=self.min_observations,
-            max_groups=self.max_groups,
-            max_share=self.max_share,
-            max_plan_age_seconds=self.max_plan_age_seconds,
-            allow_hidden_topics=self.allow_hidden_topics,
-            max_gap_seconds=self.max_gap_seconds,
-            require_commit_log=self.require_commit_log,
-        )
-
-    def _summary(self, plan: DeletionPlan, path: str) -> dict[str, Any]:
-        self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
+        evidence, first = recorded_sentence(plan.evidence), plan.groups[:FIRST_GROUPS]
         self.log.info("It is bound to: %s", plan.view or "the cluster's id alone, since its snapshot has no view of it")
-        self.log.info("Plan %s: judged by %s", plan.plan_id, recorded_sentence(plan.evidence))
-        for warning in plan.warnings:
-            self.log.warning("Plan %s: %s", plan.plan_id, warning)
-        first = plan.groups[:FIRST_GROUPS]
+        self.log.info("Plan %s: judged by %s", plan.plan_id, evidence)
         for group in first:
             self.log.info("To delete: %s (%s)", group.group_id, group.reason)
+        names = ("group_id", "idle_seconds", "lag", "reason")
         return {
-            "plan_id": plan.plan_id,
-            "plan_path": path,
-            "digest": plan.digest,
-            "snapshot_id": plan.snapshot_id,
-            "expires_at": plan.expires_at.isoformat(),
-            "counts": dict(plan.counts),
-            "evidence": recorded_sentence(plan.evidence),
-            "warnings": list(plan.warnings),
-            "first_groups": [
-                {
-                    "group_id": group.group_id,
-                    "idle_seconds": group.idle_seconds,
-                    "lag": group.lag,
-                    "reason": group.reason,
-                }
-                for group in first
-            ],
+            **summary,
+            "evidence": evidence,
+            "first_groups": [{name: getattr(group, name) for name in names} for group in first],
         }
+
+    def policy(self, **more: Any) -> PlanPolicy:
+        """Build the policy from the arguments and the connection's protected groups.
+
+        :param more: further fields of the policy.
+        """
+        return super().policy(
+            allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log, **more
+        )

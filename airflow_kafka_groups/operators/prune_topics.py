@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import (
-    optional,
-    read_duration,
-    read_integer,
-    read_number,
-    read_patterns,
-    read_text,
-    read_text_or_nothing,
-)
+from airflow_kafka_groups.hooks.arguments import read_number, read_text
 from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
-from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, first_failures
 from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
+from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,10 +21,9 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
     from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 
-class PlanTopicPruningOperator(StoredOperator):
+class PlanTopicPruningOperator(PlanningOperator):
     """Find topics that live groups have stopped reading, and write the plan of whose offsets to delete.
 
     Nothing is deleted. A topic is planned if, for the complete idle time, no member of its group subscribed to it and
@@ -65,102 +55,29 @@ class PlanTopicPruningOperator(StoredOperator):
     Fails if the snapshot is incomplete, too old, or was taken by a version that kept no subscriptions.
     """
 
-    snapshot_id = Argument(optional(read_text))
-    include = Argument(read_patterns)
-    exclude = Argument(read_patterns)
-    protected = Argument(optional(read_patterns))
-    policy_file = Argument(optional(read_text_or_nothing))
-    min_idle_seconds = Argument(read_duration)
-    min_observations = Argument(partial(read_integer, minimum=2))
-    max_groups = Argument(partial(read_integer, minimum=1))
-    max_share = Argument(partial(read_number, maximum=1))
-    max_plan_age_seconds = Argument(read_duration)
-    max_gap_seconds = Argument(read_duration)
-
-    def __init__(
-        self,
-        *,
-        snapshot_id: str | None = None,
-        include: Sequence[str] | str = ("*",),
-        exclude: Sequence[str] | str = (),
-        protected: Sequence[str] | str | None = None,
-        policy_file: str | None = None,
-        min_idle_seconds: float | str | timedelta = 7 * 86_400,
-        min_observations: int | str = 2,
-        max_groups: int | str = 500,
-        max_share: float | str = 0.5,
-        max_plan_age_seconds: float | str | timedelta = 86_400,
-        max_gap_seconds: float | str | timedelta = 2 * 86_400,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.snapshot_id = snapshot_id
-        self.include = include
-        self.exclude = exclude
-        self.protected = protected
-        self.policy_file = policy_file
-        self.min_idle_seconds = min_idle_seconds
-        self.min_observations = min_observations
-        self.max_groups = max_groups
-        self.max_share = max_share
-        self.max_plan_age_seconds = max_plan_age_seconds
-        self.max_gap_seconds = max_gap_seconds
+    def __init__(self, *, max_gap_seconds: float | str | timedelta = 2 * 86_400, **kwargs: Any) -> None:
+        super().__init__(max_gap_seconds=max_gap_seconds, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshots, and write the plan."""
         from airflow_kafka_groups.hooks.floors import site_floors
-        from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
-        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         floors, layout = site_floors(self.hook.settings, self.storage_path), self.layout()
-        file = None if not self.policy_file else open_policy("policy_file", self.policy_file)
-        plan, path = plan_topics(layout, self.policy(), floors, snapshot_id=self.snapshot_id, file=file)
-        gauges(self.cluster_name, {f"prune_plan.{name}": count for name, count in plan.counts.items()})
-        update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})
-        self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
-        for warning in plan.warnings:
-            self.log.warning("Plan %s: %s", plan.plan_id, warning)
+        plan, path = plan_topics(
+            layout, self.policy(), floors, snapshot_id=self.snapshot_id, file=self.open_policy_file()
+        )
+        summary = self.emit_plan(context, plan, path, "prune_plan")
         first = plan.groups[:FIRST_FAILURES]
         for item in first:
             self.log.info("To prune: %s (%s)", item.name, item.reason)
+        names = ("group_id", "topic", "idle_seconds", "reason")
         return {
-            "plan_id": plan.plan_id,
-            "plan_path": str(path),
-            "digest": plan.digest,
-            "snapshot_id": plan.snapshot_id,
-            "expires_at": plan.expires_at.isoformat(),
-            "counts": dict(plan.counts),
-            "warnings": list(plan.warnings),
+            **summary,
             "first_topics": [
-                {
-                    "group_id": item.group_id,
-                    "topic": item.topic,
-                    "partitions": len(item.partitions),
-                    "idle_seconds": item.idle_seconds,
-                    "reason": item.reason,
-                }
-                for item in first
+                {**{name: getattr(item, name) for name in names}, "partitions": len(item.partitions)} for item in first
             ],
         }
-
-    def policy(self) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups."""
-        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-        from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-
-        protected = DEFAULT_PROTECTED if self.protected is None else self.protected
-        return PlanPolicy(
-            include=self.include,
-            exclude=self.exclude,
-            protected=(*protected, *self.hook.settings.protected_groups),
-            min_idle_seconds=self.min_idle_seconds,
-            min_observations=self.min_observations,
-            max_groups=self.max_groups,
-            max_share=self.max_share,
-            max_plan_age_seconds=self.max_plan_age_seconds,
-            max_gap_seconds=self.max_gap_seconds,
-        )
 
 
 class PruneTopicOffsetsOperator(DeletingOperator):

@@ -59,7 +59,7 @@ class SealedPlan(ABC):
         """The names of the rules that demand an approval, and that decided about what it deletes or may match it."""
 
     def _terms(self) -> dict[str, Any]:
-        """Return what all plans have, as JSON, but for what they delete and keep."""
+        """Return what all plans have, as JSON, without what they delete and keep."""
         return {
             "plan_id": self.plan_id,
             "cluster": self.cluster,

@@ -1,0 +1,140 @@
+"""What the operators that plan have in common: the policy's arguments, and the summary of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.arguments import (
+    optional,
+    read_duration,
+    read_integer,
+    read_number,
+    read_patterns,
+    read_text,
+    read_text_or_nothing,
+)
+from airflow_kafka_groups.operators.support.base import StoredOperator
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from airflow.sdk import Context
+
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+    from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
+    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+
+
+class PlanningOperator(StoredOperator):
+    """The base class of operators that write a plan.
+
+    :param snapshot_id: the judged snapshot. Default: the newest complete one (templated).
+    :param include: patterns of the groups to consider. Default: all (templated).
+    :param exclude: patterns of the groups to keep. Default: none (templated).
+    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
+    :param policy_file: a policy file: an absolute path or a URL. Default: none (templated).
+    :param min_idle_seconds: how long something must have been unused, or a duration such as ``"7d"``. Default: a week
+        (templated).
+    :param min_observations: number of complete snapshots that show it so. Default and minimum 2 (templated).
+    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
+    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
+    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied. Default: a day (templated).
+    :param max_gap_seconds: the longest time between two snapshots; 0 for no limit. Default 0 (templated).
+    """
+
+    snapshot_id = Argument(optional(read_text))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    protected = Argument(optional(read_patterns))
+    policy_file = Argument(optional(read_text_or_nothing))
+    min_idle_seconds = Argument(read_duration)
+    min_observations = Argument(partial(read_integer, minimum=2))
+    max_groups = Argument(partial(read_integer, minimum=1))
+    max_share = Argument(partial(read_number, maximum=1))
+    max_plan_age_seconds = Argument(read_duration)
+    max_gap_seconds = Argument(read_duration)
+
+    def __init__(
+        self,
+        *,
+        snapshot_id: str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        protected: Sequence[str] | str | None = None,
+        policy_file: str | None = None,
+        min_idle_seconds: float | str | timedelta = 7 * 86_400,
+        min_observations: int | str = 2,
+        max_groups: int | str = 500,
+        max_share: float | str = 0.5,
+        max_plan_age_seconds: float | str | timedelta = 86_400,
+        max_gap_seconds: float | str | timedelta = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.snapshot_id = snapshot_id
+        self.include = include
+        self.exclude = exclude
+        self.protected = protected
+        self.policy_file = policy_file
+        self.min_idle_seconds = min_idle_seconds
+        self.min_observations = min_observations
+        self.max_groups = max_groups
+        self.max_share = max_share
+        self.max_plan_age_seconds = max_plan_age_seconds
+        self.max_gap_seconds = max_gap_seconds
+
+    def open_policy_file(self) -> PolicyFile | None:
+        """Read the policy file, if there is one. Raises ``PolicyError``."""
+        from airflow_kafka_groups.hooks.storage import open_policy
+
+        return open_policy("policy_file", self.policy_file) if self.policy_file else None
+
+    def policy(self, **more: Any) -> PlanPolicy:
+        """Build the policy from the arguments and the connection's protected groups.
+
+        :param more: further fields of the policy.
+        """
+        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+        from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+        protected = DEFAULT_PROTECTED if self.protected is None else self.protected
+        return PlanPolicy(
+            include=self.include,
+            exclude=self.exclude,
+            protected=(*protected, *self.hook.settings.protected_groups),
+            min_idle_seconds=self.min_idle_seconds,
+            min_observations=self.min_observations,
+            max_groups=self.max_groups,
+            max_share=self.max_share,
+            max_plan_age_seconds=self.max_plan_age_seconds,
+            max_gap_seconds=self.max_gap_seconds,
+            **more,
+        )
+
+    def emit_plan(self, context: Context, plan: SealedPlan, path: Any, metric: str) -> dict[str, Any]:
+        """Log a plan, emit its counts, and return what every plan's summary has.
+
+        :param context: the task's context.
+        :param plan: the plan.
+        :param path: its path.
+        :param metric: the metrics' first name.
+        """
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
+
+        gauges(self.cluster_name, {f"{metric}.{name}": count for name, count in plan.counts.items()})
+        update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})
+        self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
+        for warning in plan.warnings:
+            self.log.warning("Plan %s: %s", plan.plan_id, warning)
+        return {
+            "plan_id": plan.plan_id,
+            "plan_path": str(path),
+            "digest": plan.digest,
+            "snapshot_id": plan.snapshot_id,
+            "expires_at": plan.expires_at.isoformat(),
+            "counts": dict(plan.counts),
+            "warnings": list(plan.warnings),
+        }
