@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ABOVE_CAP, ALWAYS, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ABOVE_CAP, ALWAYS, ApprovalTerms
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.policy.rules import Rule

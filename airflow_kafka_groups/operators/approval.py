@@ -14,7 +14,7 @@ from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
-from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
 from airflow_kafka_groups.maintenance.report.shown import shortened
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
@@ -111,7 +111,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
 
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""
-        from airflow_kafka_groups.maintenance.deletion.approval import seal_question
+        from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_question
         from airflow_kafka_groups.maintenance.storage import utc_now
 
         layout, plan, why = self._plan_to_approve()
@@ -167,7 +167,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         write: so the answer is sealed here. Raises ``PlanError`` for an approval that is not clear, such as a wrong
         number of groups: the next try asks again.
         """
-        from airflow_kafka_groups.maintenance.deletion.approval import seal_answer
+        from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer
 
         if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
             return super().execute_complete(context, event)

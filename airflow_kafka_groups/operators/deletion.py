@@ -18,7 +18,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import first_failures
 from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, first_failures
 from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
 from airflow_kafka_groups.operators.support.planning import PlanningOperator

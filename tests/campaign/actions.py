@@ -10,8 +10,8 @@ from typing import Any, cast
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion import ad_hoc, service
-from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult

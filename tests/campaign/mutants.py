@@ -11,7 +11,8 @@ from unittest.mock import patch
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.backup import planned
-from airflow_kafka_groups.maintenance.deletion import lease, outcomes, recheck, sealed_run, service, work
+from airflow_kafka_groups.maintenance.deletion import lease, outcomes, recheck, sealed_run, service
+from airflow_kafka_groups.maintenance.deletion.chunks import work
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.journal import checkpoint, files, history, journal

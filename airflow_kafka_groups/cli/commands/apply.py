@@ -22,7 +22,7 @@ from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
-from airflow_kafka_groups.maintenance.deletion.approval_rules import NEVER, RULES, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import NEVER, RULES, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.request import (
     DeletionLimits,
     DeletionObserver,

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 async def _read(admin: GuardedAdminClient, group_id: str) -> tuple[str | None, Reading]:
-    from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+    from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
     from airflow_kafka_groups.maintenance.deletion.recheck import Reading
 
     listed = (await admin.list_groups()).require_complete()
@@ -216,8 +216,8 @@ def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> It
     """Yield what the policy file, as it is now, and the marks of the journal say against a deletion."""
     from airflow_kafka_groups.hooks.storage import read_policy_of
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
-    from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
-    from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
+    from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
+    from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
     from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
     from airflow_kafka_groups.maintenance.storage import utc_now
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.checks import check_seconds
 from airflow_kafka_groups.maintenance.cluster_view import read_view
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.first_look import FirstLook
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide

@@ -26,18 +26,18 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.cluster_view import check_view
-from airflow_kafka_groups.maintenance.deletion.approval import Approval, require_approval
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.sealed import Approval, require_approval
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.chunks import ChunkedDeletion
-from airflow_kafka_groups.maintenance.deletion.exclusions import exclude
+from airflow_kafka_groups.maintenance.deletion.chunks.loop import ChunkedDeletion
+from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclude
+from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, LeaseGuard, lease_record, other_leases
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.stop_switch import why_stopped
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, settle
-from airflow_kafka_groups.maintenance.deletion.work import ChunkWork
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import require_applicable

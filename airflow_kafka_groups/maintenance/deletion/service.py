@@ -17,16 +17,16 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions, spare, spare_new
-from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
-from airflow_kafka_groups.maintenance.deletion.newer_snapshots import in_use_since
-from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.chunks.work import GroupWork
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare, spare_new
+from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.maintenance.deletion.guards.newer_snapshots import in_use_since
+from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, verify_deleted
-from airflow_kafka_groups.maintenance.deletion.work import GroupWork
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.cluster_admin.offsets_retention import OFFSETS_RETENTION, OffsetsRetention
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.keep_alive.broker_clock import BrokerClock, Remedy, remedy_for
 from airflow_kafka_groups.maintenance.keep_alive.records import (

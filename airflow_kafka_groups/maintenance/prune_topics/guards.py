@@ -12,8 +12,8 @@ from datetime import datetime
 from functools import partial
 
 from airflow_kafka_groups.contracts.ids import is_id
-from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions, spare
-from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_edit
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
+from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_edit
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive

@@ -16,8 +16,8 @@ from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import BackupError, PlanError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.cluster_view import check_view
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.exclusions import spare_new
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import spare_new
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult, Exclusions, SealedRun

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, PartitionsFailedError
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.outcomes import (
     PARTLY_DELETED,
     GroupOutcome,
@@ -19,7 +20,6 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
 )
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reading, Reason
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
-from airflow_kafka_groups.maintenance.deletion.work import ChunkWork
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic

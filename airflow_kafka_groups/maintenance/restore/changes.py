@@ -19,7 +19,7 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
 from airflow_kafka_groups.exceptions import MissingAnswerError, OutcomeUnknownError
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress

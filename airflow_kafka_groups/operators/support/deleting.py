@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import LeaseLostError, LeaseNotAcquiredError, QuietTimeError
 from airflow_kafka_groups.hooks.argument_validation import Argument
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
-from airflow_kafka_groups.maintenance.deletion.approval_rules import RULES
+from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
 from airflow_kafka_groups.operators.support.base import StoredOperator
 from airflow_kafka_groups.operators.support.deletion_lease import (
     IF_HELD,

@@ -30,8 +30,8 @@ from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
-from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease

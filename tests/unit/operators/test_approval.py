@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.cli.commands import apply
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
+from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now

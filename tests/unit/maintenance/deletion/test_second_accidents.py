@@ -19,9 +19,9 @@ from airflow_kafka_groups.exceptions import (
     StorageError,
 )
 from airflow_kafka_groups.maintenance.deletion import sealed_run
-from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
+from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.floors import SiteFloors

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion.notice_guard import kept_unnoticed
+from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive

@@ -20,8 +20,8 @@ from airflow_kafka_groups.exceptions import (
     SnapshotError,
     StorageError,
 )
-from airflow_kafka_groups.maintenance.deletion.approval import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.maintenance.floors import SiteFloors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunk_size import OFFSETS_AT_ONCE, Chunks
+from airflow_kafka_groups.maintenance.deletion.chunks.size import OFFSETS_AT_ONCE, Chunks
 from airflow_kafka_groups.maintenance.deletion.recheck import Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 

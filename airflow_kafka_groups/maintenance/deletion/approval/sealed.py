@@ -16,7 +16,7 @@ from typing import Any
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.journal.files import Chain, Entry
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.storage import Layout, check_id

@@ -35,14 +35,14 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReading
-from airflow_kafka_groups.maintenance.deletion.chunk_size import Chunks
+from airflow_kafka_groups.maintenance.deletion.chunks.pace import Pace
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReading
+from airflow_kafka_groups.maintenance.deletion.chunks.size import Chunks
+from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept
-from airflow_kafka_groups.maintenance.deletion.pace import Pace
 from airflow_kafka_groups.maintenance.deletion.recheck import Expected, Reason
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.work import ChunkWork
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 
 _READ_TRIES = 2

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader, ChunkReading
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal

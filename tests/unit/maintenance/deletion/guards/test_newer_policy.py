@@ -10,8 +10,8 @@ import pytest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion.approval_rules import ALWAYS, NEVER, ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan

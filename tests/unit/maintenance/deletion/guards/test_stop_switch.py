@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.deletion import stop_switch
-from airflow_kafka_groups.maintenance.deletion.stop_switch import why_stopped
+from airflow_kafka_groups.maintenance.deletion.guards import stop_switch
+from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
 from tests.fakes.admin import FakeAdmin
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 

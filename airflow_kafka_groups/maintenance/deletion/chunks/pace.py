@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import median
 
-from airflow_kafka_groups.maintenance.deletion.chunk_size import OFFSET_BYTES
+from airflow_kafka_groups.maintenance.deletion.chunks.size import OFFSET_BYTES
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 SLOWER = 4.0

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.exclusions import exclusions
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.maintenance.storage import Layout

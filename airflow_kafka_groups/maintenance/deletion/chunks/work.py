@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, of_deletion, would_delete
 from airflow_kafka_groups.models import GroupOffsets
 

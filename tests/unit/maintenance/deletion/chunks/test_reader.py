@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reason
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
