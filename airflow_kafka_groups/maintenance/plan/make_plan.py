@@ -137,8 +137,9 @@ def make_plan(
     kept.extend(over)
     shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
     if shortest < _SHORT_IDLE_SECONDS:
+        short = show_duration(shortest)
         warnings.append(
-            f"min_idle_seconds is {show_duration(shortest)}: groups whose consumers are briefly down look stale. A week is 7d"
+            f"min_idle_seconds is {short}: groups whose consumers are briefly down look stale. A week is 7d"
         )
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
