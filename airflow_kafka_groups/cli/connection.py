@@ -78,8 +78,6 @@ class Cluster:
         """The hook of ``--conn-id``."""
         # Outside of a task, Airflow reads connections from its database only in a process that says it may.
         os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-        # Airflow warns of each connection type with an underscore, whenever it reads one: that is no news to anybody.
-        os.environ.setdefault("AIRFLOW__LOGGING__NAMESPACE_LEVELS", "airflow.models.connection.Connection=ERROR")
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         return KafkaGroupsHook(self._args.conn_id)

@@ -26,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: the arguments. Default: those of the process.
     """
+    # Airflow warns of every connection type with an underscore. It reads its levels once, when it is first imported.
+    os.environ.setdefault("AIRFLOW__LOGGING__NAMESPACE_LEVELS", "airflow.models.connection.Connection=ERROR")
     arguments = list(sys.argv[1:] if argv is None else argv)
     args = parse(arguments)
     return run_command(args.command, args)

@@ -78,7 +78,7 @@ class Output:
             )
             self._stream.write("\n" if table.rows else "")
         if table.rows or summary is None:
-            cells = [[_printable(_text(value)) for value in row] for row in table.rows]
+            cells = [[_printable(_shown(value)) for value in row] for row in table.rows]
             if self._stream.isatty() and len(cells) <= _STYLED_ROWS:
                 self._draw(table.columns, cells)
             else:
@@ -102,6 +102,11 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     line = "  ".join(f"{{:<{width}}}" for width in widths)
     return (line.format(*row).rstrip() + "\n" for row in rows)
+
+
+def _shown(value: Any) -> str:
+    """Return the text of a table's cell: JSON and CSV have the digits that nobody reads."""
+    return f"{value:.1f}" if isinstance(value, float) else _text(value)
 
 
 def _text(value: Any, nothing: str = "-") -> str:

@@ -1,8 +1,13 @@
-"""The wheel is enough: built from the sdist, and installed into an empty environment outside the repository."""
+"""The wheel is enough: built from the sdist, and installed into an empty environment outside the repository.
+
+The commands of the pages for newcomers run there as printed, as far as the connection, and from the shell. The others
+start an Airflow and wait for Spark: ``make first-hour`` runs the pages to their end.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,6 +20,14 @@ from typing import Any
 import pytest
 
 from tests.dags.airflow_env import ROOT
+from tests.first_hour.record import Ran
+from tests.first_hour.running import environment, own_values, run_step
+from tests.first_hour.shell import Shell
+from tests.first_hour.steps import Step, read_steps, with_own_values
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import seed_groups
+from tests.lab.topics import create_topics
+from tests.pages import DOCS
 
 UV = str(Path(sys.prefix) / "bin" / "uv")
 DAGS = sorted(path.name for path in (ROOT / "dags").glob("*.py"))
@@ -48,7 +61,7 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def installed(built: tuple[Path, Path], home: Path) -> Run:
     """Return a function that runs a program of an environment with the wheel, knowing nothing of this checkout."""
-    environment = home / "venv"
+    environment = home / "kafka-groups"  # where the pages for newcomers install it
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(environment)], check=True)
     install = [UV, "pip", "install", "--quiet", "--python", str(environment / "bin" / "python")]
     spark = "apache-airflow-providers-apache-spark"  # what a site with a Spark of its own installs
@@ -121,3 +134,36 @@ def test_the_commands_are_in_airflows_own_command_line(installed: Run, tmp_path:
     kept = installed("airflow", "kafka-groups", "copy-dags", str(tmp_path / "dags"), "--only", "lag_alert", check=False)
     assert kept.returncode == 3
     assert (tmp_path / "dags" / "lag_alert.py").read_text() == "# mine\n"
+
+
+def steps_of_newcomers() -> list[Step]:
+    """Return the steps of Get started as far as the connection, less the install and Airflow; then those of a shell."""
+    started = read_steps((DOCS / "start" / "get-started.md").read_text())
+    as_far_as_the_connection = [step for step in started if step.title[:1] in "23" and not step.in_background]
+    look = [step for step in read_steps((DOCS / "start" / "shell.md").read_text()) if step.name == "look"]
+    assert (len(as_far_as_the_connection), len(look)) == (2, 1)
+    return [*as_far_as_the_connection, *look]
+
+
+@pytest.mark.timeout(600)
+def test_the_pages_lead_to_an_examined_connection(installed: Run, home: Path, kafka41: KafkaCluster) -> None:
+    create_topics(kafka41.bootstrap, {"newcomers": 1})
+    seed_groups(kafka41.bootstrap, ["newcomers-group"], {("newcomers", 0): 0})
+    shutil.rmtree(home / "kafka-groups" / "airflow", ignore_errors=True)  # of a first attempt
+    ran: list[Ran] = []
+    with Shell(home, environment(home)) as shell:
+        shell.run("source ~/kafka-groups/bin/activate")
+        for step in steps_of_newcomers():
+            run_step(shell, with_own_values(step, own_values(home / "files", kafka41.bootstrap)), ran, home)
+    printed = {command.command.partition(" -")[0]: command.printed for command in ran}
+    (copied,) = (text for command, text in printed.items() if "copy-dags" in command)
+    assert copied.count("  copied  ") == len(DAGS)
+    assert "Connection success!" in printed["airflow connections test prod"]
+    examined = printed["airflow-kafka-groups doctor"]
+    assert "3 brokers, with the APIs of Kafka 4.1." in examined
+    assert "  failed  " not in examined
+    assert "[warning" not in examined, "Airflow logs nothing between a newcomer and the findings"
+    listed, lag, offsets = (command.printed for command in ran[-3:])
+    assert "newcomers-group  Empty" in listed
+    assert {"group_id", "lag"} <= json.loads(lag)[0].keys()
+    assert offsets.startswith("GROUP_ID  TOPIC")

@@ -72,6 +72,7 @@ class FakeCluster:
     :param own_hash: place groups otherwise than Kafka does, as compatible brokers may.
     :param cluster_id: what Metadata calls it.
     :param topic_hidden: keep ``__consumer_offsets`` out of Metadata, as for a user who may not describe it.
+    :param more_apis: API keys that no client knows, with their versions, as a product of its own announces them.
 
     ``leaders`` names the leader of single partitions of ``__consumer_offsets``; -1: none.
     """
@@ -81,6 +82,7 @@ class FakeCluster:
     own_hash: bool = False
     topic_hidden: bool = False
     cluster_id: str = "fake"
+    more_apis: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sent: list[Sent] = []
@@ -194,7 +196,8 @@ class FakeCluster:
         match api.name:
             case "ApiVersions":
                 ranges = self.versions[broker_id]
-                return answers.api_versions({one.key: ranges[one.name] for one in ALL_APIS if one.name in ranges})
+                known = {one.key: ranges[one.name] for one in ALL_APIS if one.name in ranges}
+                return answers.api_versions({**known, **self.more_apis})
             case "Metadata":
                 return self.metadata(version)
             case "FindCoordinator":

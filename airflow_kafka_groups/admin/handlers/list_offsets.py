@@ -53,8 +53,8 @@ class ListOffsetsHandler(ReadingHandler):
                 ):
                     # The leader has moved, or is about to.
                     result.unmapped[key] = error
-                case ErrorCode.offset_not_available:
-                    # A new leader that does not know its high watermark yet.
+                case ErrorCode.offset_not_available | ErrorCode.request_timed_out:
+                    # A new leader that does not know its high watermark yet, or a broker with too many such requests.
                     result.retry[key] = error
                 case _:
                     result.failed[key] = error

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
+_COUNTED = ("found", "planned")  # a table leaves the other counts out that are 0
 _NUMBERS: dict[str, tuple[Callable[[str, Any], float], str]] = {
     "min_idle_seconds": (read_duration, "how long a group must have been empty and unmoved, e.g. 36h (default: 7d)"),
     "min_observations": (partial(read_integer, minimum=2), "complete snapshots that show it so (default: 2)"),
@@ -82,12 +83,13 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         "snapshot_id": plan.snapshot_id,
         "expires_at": plan.expires_at.isoformat(),
         "evidence": recorded_sentence(plan.evidence),
-        "counts": dict(plan.counts),
+        "counts": {name: n for name, n in plan.counts.items() if n or name in _COUNTED or out.format != "table"},
         "warnings": list(plan.warnings),
     }
     out.write(Table("kept", KEPT, rows) if args.kept else Table("groups", PLANNED, rows), summary)
     if plan.groups:
-        say(f"Next: back the groups up (backup --plan-id {plan.plan_id} --digest …), then: apply {plan.plan_id}")
+        say(f"Nothing was deleted. Next: backup --plan-id {plan.plan_id} --digest {plan.digest}")
+        say(f"After that, a dry run: apply {plan.plan_id}")
     return ExitCode.DONE
 
 

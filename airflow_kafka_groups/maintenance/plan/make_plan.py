@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
@@ -136,8 +137,9 @@ def make_plan(
     kept.extend(over)
     shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
     if shortest < _SHORT_IDLE_SECONDS:
+        short = show_duration(shortest)
         warnings.append(
-            f"min_idle_seconds is {shortest:g}: groups whose consumers are briefly down look stale. A week is 604800"
+            f"min_idle_seconds is {short}: groups whose consumers are briefly down look stale. A week is 7d"
         )
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")

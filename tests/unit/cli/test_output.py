@@ -57,6 +57,13 @@ def test_a_summary_stands_above_the_table() -> None:
     assert written("table", Table("groups", ("a",)), {"plan_id": "p"}) == "plan_id  p\n"
 
 
+def test_a_table_has_no_digits_that_nobody_reads() -> None:
+    idle = Table("groups", ("idle",), [(90.220747,)])
+    assert written("table", idle) == "IDLE\n90.2\n"
+    assert "90.220747" in written("csv", idle)
+    assert json.loads(written("json", idle)) == [{"idle": 90.220747}]
+
+
 def test_nothing_is_a_head_only() -> None:
     nothing = Table("groups", ("a", "b"))
     assert [written(form, nothing) for form in FORMATS] == ["A  B\n", "[]\n", "a,b\n"]

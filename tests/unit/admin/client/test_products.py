@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, FIND_COORDINATOR, LIST_GROUPS, OFFSET_FETCH
-from tests.fakes.cluster import MODERN, OLD, Drop, FakeCluster
+from airflow_kafka_groups.models import OffsetSpec, TopicPartition
+from airflow_kafka_groups.protocol.apis import (
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    LIST_OFFSETS,
+    OFFSET_FETCH,
+)
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.fakes import answers
+from tests.fakes.cluster import MODERN, OLD, PARTITIONS, Drop, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client, owned_by
 
 MSK_SERVERLESS: Mapping[str, tuple[int, int]] = {
@@ -22,6 +33,29 @@ MSK_SERVERLESS: Mapping[str, tuple[int, int]] = {
     "ListGroups": (2, 4),
 }
 REDPANDA: Mapping[str, tuple[int, int]] = {**OLD, "ListGroups": (0, 3)}
+# From the message definitions of AutoMQ 1.7.3, which is made of Kafka 3.9.1.
+AUTOMQ: Mapping[str, tuple[int, int]] = {
+    "ListOffsets": (0, 9),
+    "Metadata": (0, 12),
+    "OffsetCommit": (0, 9),
+    "OffsetFetch": (0, 9),
+    "FindCoordinator": (0, 6),
+    "JoinGroup": (0, 9),
+    "Heartbeat": (0, 4),
+    "LeaveGroup": (0, 5),
+    "SyncGroup": (0, 5),
+    "DescribeGroups": (0, 5),
+    "ListGroups": (0, 5),
+    "ApiVersions": (0, 4),
+    "DeleteGroups": (0, 2),
+    "OffsetDelete": (0, 0),
+    "ConsumerGroupDescribe": (0, 0),
+}
+AUTOMQ_ONLY = {
+    **dict.fromkeys((501, 502, 506, 507, 509, 510, 511, 515), (0, 1)),
+    **dict.fromkeys((503, 504, 505, 508, 512, 514, 517, 518, 519, 600, 601, 602), (0, 0)),
+    516: (0, 2),
+}
 
 
 async def test_confluent_cloud_hides_the_offsets_topic() -> None:
@@ -105,3 +139,35 @@ async def test_warpstream_s_agents_come_and_go() -> None:
     assert list(listing.errors) == [3]
     assert set(deleted.failed) == set(GROUPS), "nothing is deleted by a listing that lacks an agent"
     assert fake.groups == set(GROUPS)
+
+
+def automq() -> FakeCluster:
+    return FakeCluster(dict.fromkeys((1, 2, 3), AUTOMQ), groups=set(GROUPS), more_apis=AUTOMQ_ONLY)
+
+
+async def test_automq_has_apis_of_its_own_and_batches_as_kafka_does() -> None:
+    async with automq() as fake, client(fake) as admin:
+        listing = await admin.list_groups()
+        (await admin.list_consumer_group_offsets(listing)).raise_for_errors()
+        assert len(fake.requests(OFFSET_FETCH)) == 3, "one request for all the groups of a broker"
+        assert fake.requests(FIND_COORDINATOR) == [], "its groups are where Kafka's hash places them"
+        (await admin.delete_consumer_groups(GROUPS)).raise_for_errors()
+    assert set(listing.require_complete()) == set(GROUPS)
+    assert fake.groups == set()
+
+
+async def test_automq_refuses_list_offsets_while_it_has_too_many() -> None:
+    asked = {TopicPartition(OFFSETS_TOPIC, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
+    refused = iter(range(4))
+
+    def busy(_broker_id: int, version: int, request: Any) -> Any:
+        if next(refused, None) is None:
+            return None
+        keys = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
+        return answers.list_offsets(version, dict.fromkeys(keys, (-1, ErrorCode.request_timed_out)))
+
+    async with automq() as fake, client(fake) as admin:
+        fake.control(LIST_OFFSETS, busy)
+        listed = await admin.list_offsets(asked)
+    assert {getattr(found, "offset", found) for found in listed.values()} == {7}, "it is asked again"
+    assert {sent.version for sent in fake.requests(LIST_OFFSETS)} == {9}

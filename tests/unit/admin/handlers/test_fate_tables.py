@@ -73,6 +73,7 @@ OFFSETS_TABLE = {
     ErrorCode.unknown_leader_epoch: UNMAPPED,
     ErrorCode.kafka_storage_error: UNMAPPED,
     ErrorCode.offset_not_available: RETRY,
+    ErrorCode.request_timed_out: RETRY,
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.commands import backup, plan
+from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -34,6 +35,19 @@ def test_a_plan_is_written_and_shown(judged: str, stored: Cli, tmp_path: Path) -
     assert saved.digest == found["digest"]
     assert Path(found["report"]).is_file()
     assert found["plan_id"] in said
+
+
+def test_people_see_the_counts_that_matter_and_the_next_commands(
+    judged: str, stored: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--conn-id", "kafka_groups_default", "--storage-path", str(tmp_path), "--cluster", CLUSTER)
+    assert main(["plan", "--max-share", "1", "--min-idle", "1min", *where]) == 0
+    shown, said = capsys.readouterr()
+    assert "found 3, live 1, stale 2, planned 2" in " ".join(shown.split())
+    assert "min_idle_seconds is 1min: groups whose consumers are briefly down look stale" in shown
+    (plan_id,) = (line.split()[1] for line in shown.splitlines() if line.startswith("plan_id"))
+    digest = load_plan(Layout(tmp_path, CLUSTER), plan_id).digest
+    assert f"backup --plan-id {plan_id} --digest {digest}" in said, "the next command is complete"
 
 
 def test_what_a_plan_keeps_is_shown_with_the_reason(judged: str, stored: Cli) -> None:
