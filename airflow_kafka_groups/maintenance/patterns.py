@@ -102,7 +102,10 @@ class PatternSet:
 
     def match(self, group_id: str) -> bool:
         """Return whether a pattern matches the complete id."""
-        return any(expression.fullmatch(group_id) for expression in self._any)
+        for expression in self._any:  # noqa: SIM110  # a generator takes twice as long
+            if expression.fullmatch(group_id):
+                return True
+        return False
 
 
 class KeepingPatterns:

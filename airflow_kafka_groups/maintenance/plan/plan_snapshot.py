@@ -52,7 +52,7 @@ def plan_snapshot(
     verdicts = load_verdicts(layout, judged)
     now = utc_now()
     leases = history.leases(now - RECENT) if history is not None else ()
-    others = other_leases([*(verdict.group_id for verdict in verdicts), *leases], lease_group_id)
+    others = other_leases([*verdicts.group_ids, *leases], lease_group_id)
     plan = make_plan(
         verdicts,
         snapshot,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple, cast
 
 from airflow_kafka_groups.admin.arrow_values import literal
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
@@ -22,8 +23,7 @@ _AT_ONCE = 4_096
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The job's verdict on one group, see docs/formats.md.
 
     ``forecast`` has the columns of the forecast that are known, as JSON; none if there is none.
@@ -99,14 +99,24 @@ class Verdicts:
         return len(self.table)
 
     def __iter__(self) -> Iterator[Verdict]:
-        names = [name for name in Verdict.__slots__ if name not in (*_TIMES, "forecast")]
+        return self.rows()
+
+    def rows(self, *, with_forecasts: bool = True) -> Iterator[Verdict]:
+        """Yield the verdicts.
+
+        :param with_forecasts: whether they have their forecast. Default true.
+        """
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
-            columns: dict[str, list[Any]] = {name: rows[name].to_pylist() for name in names}
-            columns |= {name: utc_times(rows[name]) for name in _TIMES}
-            columns["forecast"] = list(forecasts(rows))
-            for values in zip(*columns.values(), strict=True):
-                yield Verdict(**dict(zip(columns, values, strict=True)))
+            named: dict[str, Iterable[Any]] = {name: utc_times(rows[name]) for name in _TIMES}
+            named["forecast"] = forecasts(rows) if with_forecasts else repeat(None, len(rows))
+            columns = (named[name] if name in named else rows[name].to_pylist() for name in Verdict._fields)
+            yield from map(Verdict._make, zip(*columns, strict=True))
+
+    @property
+    def group_ids(self) -> list[str]:
+        """The ids of the judged groups."""
+        return cast("list[str]", self.table["group_id"].to_pylist())
 
     def twice(self) -> str | None:
         """Return a group that is judged twice."""

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive, last_kept, meant_to_stay
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
@@ -89,19 +88,15 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
 
 
 def _judged(layout: Layout, plan: DeletionPlan) -> dict[str, JudgedGroup]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     table: Any = load_verdicts(layout, plan.snapshot_id).table
-    names = ("group_id", "lag", "idle_seconds", "lag_trend")
-    group_ids, lags, idle, trends = (table[name].to_pylist() for name in names)
-    expires = utc_times(table["offsets_expire_by"])
-    return {
-        group_id: JudgedGroup(
-            lag,
-            None if seconds is None else round(seconds),
-            None if at is None else round(at.timestamp()),
-            trend,
-        )
-        for group_id, lag, seconds, at, trend in zip(group_ids, lags, idle, expires, trends, strict=True)
-    }
+    micros = table["offsets_expire_by"].cast(pa.int64()).to_pylist()
+    expires = [None if at is None else round(at / 1_000_000) for at in micros]
+    idle = pc.round(table["idle_seconds"]).cast(pa.int64()).to_pylist()
+    groups = map(JudgedGroup, table["lag"].to_pylist(), idle, expires, table["lag_trend"].to_pylist())
+    return dict(zip(table["group_id"].to_pylist(), groups, strict=True))
 
 
 def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from html import escape
 from typing import Any
 
@@ -103,7 +103,7 @@ def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> str:
     shown.append(figures.idle_ages(_idle(plan, facts, planned)))
     if facts.judged:
         judged = facts.judged
-        shown.append(figures.expiry_ahead((_time(each.expires_at) for each in judged.values()), now))
+        shown.append(figures.expiry_ahead((each.expires_at for each in judged.values()), now))
         shown.append(figures.lag_ahead((id_, each.lag, each.lag_trend) for id_, each in judged.items()))
     if plan.families:
         shown.append(figures.family_growth(plan.families))
@@ -116,10 +116,6 @@ def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator
         yield from ((seconds, True) for seconds in plan.planned.column("idle_seconds"))
     for group_id, each in facts.judged.items():
         yield each.idle_seconds, group_id in planned
-
-
-def _time(seconds: int | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _header(plan: DeletionPlan, records: Sequence[Mapping[str, Any]], now: datetime, *, trend: bool) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from heapq import nsmallest
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +17,10 @@ from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint
 _HOUR, _DAY = 3_600.0, 86_400.0
 _STEPS = {"1 h": _HOUR, "6 h": 6 * _HOUR, "1 d": _DAY, "3 d": 3 * _DAY, "7 d": 7 * _DAY}
 _STEPS |= {"14 d": 14 * _DAY, "30 d": 30 * _DAY, "90 d": 90 * _DAY}
-_AGES = (*((f"<{label}", limit) for label, limit in _STEPS.items()), ("≥90 d", float("inf")))
-_AHEAD = (("past", 0.0), *list(_STEPS.items())[2:-1], ("later", float("inf")))
+_AGES = (*(f"<{label}" for label in _STEPS), "≥90 d")
+_AHEAD = ("past", *list(_STEPS)[2:-1], "later")
+_AGE_LIMITS = [*_STEPS.values()]
+_AHEAD_LIMITS = [0.0, *_AGE_LIMITS[2:-1]]
 _MOST_BARS = 8
 _LAG_DAYS = 7.0
 SHOWN_RUNS = 30
@@ -43,8 +47,8 @@ def idle_ages(idle: Iterable[tuple[float | None, bool]]) -> str:
     kept: Counter[int] = Counter()
     for seconds, is_planned in idle:
         if seconds is not None:
-            (planned if is_planned else kept)[_place(_AGES, seconds)] += 1
-    labels = [label for label, _ in _AGES]
+            (planned if is_planned else kept)[bisect_right(_AGE_LIMITS, seconds)] += 1
+    labels = list(_AGES)
     return columns(
         "Idle for",
         labels,
@@ -55,14 +59,15 @@ def idle_ages(idle: Iterable[tuple[float | None, bool]]) -> str:
     )
 
 
-def expiry_ahead(expires: Iterable[datetime | None], now: datetime) -> str:
+def expiry_ahead(expires: Iterable[float | None], now: datetime) -> str:
     """Return how many groups the brokers will have forgotten by when, if they stay idle.
 
-    :param expires: the time of each group, ``None`` where it is not known.
+    :param expires: the time of each group in seconds since 1970, ``None`` where it is not known.
     :param now: the time to count from.
     """
-    found = Counter(_place(_AHEAD, (at - now).total_seconds()) for at in expires if at is not None)
-    labels = [label for label, _ in _AHEAD]
+    from_now = now.timestamp()
+    found = Counter(bisect_right(_AHEAD_LIMITS, at - from_now) for at in expires if at is not None)
+    labels = list(_AHEAD)
     values = [found[place] for place in range(len(labels))]
     return columns("Brokers forget them within", labels, [Series("groups", "c-moving", values)])
 
@@ -75,7 +80,7 @@ def lag_ahead(groups: Iterable[tuple[str, int | None, float | None]]) -> str:
     grown = (
         (group_id, lag, max((trend or 0.0) * _LAG_DAYS, -lag)) for group_id, lag, trend in groups if lag is not None
     )
-    largest = sorted(grown, key=lambda each: (-(each[1] + each[2]), each[0]))[:_MOST_BARS]
+    largest = nsmallest(_MOST_BARS, grown, key=lambda each: (-(each[1] + each[2]), each[0]))
     largest = [each for each in largest if each[1] + each[2] > 0]
     now = [float(min(lag, lag + growth)) for _, lag, growth in largest]
     more = [float(round(max(growth, 0))) for *_, growth in largest]
@@ -119,7 +124,3 @@ def run_labels(points: Sequence[TrendPoint]) -> list[str]:
     times = [f"{point.created_at:%H:%M}" for point in points]
     before = [None, *(day for day, _ in pairwise([*days, ""]))]
     return [time if day == last else day for day, time, last in zip(days, times, before, strict=False)]
-
-
-def _place(steps: Sequence[tuple[str, float]], value: float) -> int:
-    return next(place for place, (_, limit) in enumerate(steps) if value < limit or limit == float("inf"))

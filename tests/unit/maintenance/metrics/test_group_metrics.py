@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,7 @@ def metrics(*groups: Verdict, selected: GroupFilter | None = None, most: int = 5
 
 
 def named(group_id: str, **changes: Any) -> Verdict:
-    return replace(GROUP, group_id=group_id, **changes)
+    return GROUP._replace(group_id=group_id, **changes)
 
 
 def test_a_group_has_its_lag_its_movement_and_its_expiry() -> None:
@@ -63,7 +62,7 @@ def test_a_group_has_its_lag_its_movement_and_its_expiry() -> None:
 
 
 def test_without_a_movement_the_first_observation_is_the_lower_bound() -> None:
-    table = Verdicts.of([replace(GROUP, last_moved_at=None)]).table
+    table = Verdicts.of([GROUP._replace(last_moved_at=None)]).table
     place = table.schema.get_field_index("first_seen_at")
     seen = pa.array([NOW - 9 * DAY], table.schema.field("first_seen_at").type)
     found = group_metrics(Verdicts(table.set_column(place, "first_seen_at", seen)), GroupFilter(), 500)
@@ -115,7 +114,7 @@ def test_the_newest_judged_snapshot_counts_whatever_was_taken_after_it(tmp_path:
         summary, folder = (layout.root / place for place in places)
         folder.mkdir(parents=True)
         summary.parent.mkdir(parents=True, exist_ok=True)
-        table = Verdicts.of([replace(GROUP, lag=lag)]).table
+        table = Verdicts.of([GROUP._replace(lag=lag)]).table
         place = table.schema.get_field_index("first_seen_at")
         table = table.set_column(place, "first_seen_at", table["observed_at"])
         pq.write_table(table.select([column.name for column in VERDICT_COLUMNS]), str(folder / "part-0.parquet"))

@@ -160,7 +160,7 @@ async def test_groups_on_one_side_only_are_kept(tmp_path: Path) -> None:
     admin.add("b", ("t", 0, 5))
     reader = await snapshot(admin, layout_in(tmp_path))
     of_a = judge(reader)[0]
-    plan = make_plan([replace(of_a, group_id="elsewhere")], reader, POLICY, LATER)
+    plan = make_plan([of_a._replace(group_id="elsewhere")], reader, POLICY, LATER)
     assert plan.groups == ()
     assert reasons(plan) == {"elsewhere": "doubt"}
     assert (plan.counts["unjudged"], len(plan.warnings)) == (2, 1)

@@ -32,7 +32,7 @@ def test_idle_times_are_counted_by_age() -> None:
 
 
 def test_expiries_are_counted_by_the_time_that_is_left() -> None:
-    found = numbers(figures.expiry_ahead([None, NOW - DAY, NOW + DAY / 2, NOW + 2 * DAY, NOW + 400 * DAY], NOW))
+    found = numbers(figures.expiry_ahead([None, *((NOW + DAY * days).timestamp() for days in (-1, 0.5, 2, 400))], NOW))
     assert {label: values for label, values in found.items() if values != ["0"]} == {
         "past": ["1"],
         "1 d": ["1"],
