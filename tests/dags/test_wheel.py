@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
+from packaging.metadata import Metadata
 
 from tests.dags.airflow_env import ROOT
 from tests.first_hour.record import Ran
@@ -95,6 +97,28 @@ def test_both_archives_have_the_dag_files(built: tuple[Path, Path]) -> None:
     with tarfile.open(sdist) as archive:
         in_sdist = [Path(name) for name in archive.getnames()]
     assert sorted(path.name for path in in_sdist if path.parts[1:2] == ("dags",) and path.suffix) == DAGS
+
+
+def test_an_index_can_show_the_wheel_and_no_link_is_dead(built: tuple[Path, Path]) -> None:
+    """Check what ``twine check`` checks, and that nothing leads to a file of the repository."""
+    wheel, sdist = built
+    (name,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = Metadata.from_email(zipfile.ZipFile(wheel).read(name), validate=True)
+    assert metadata.description_content_type == "text/markdown"
+    tokens = MarkdownIt("commonmark").enable("table").parse(metadata.description or "")
+    inline = [child for token in tokens for child in token.children or ()]
+    targets = [str(token.attrGet("href") or token.attrGet("src")) for token in inline if token.type != "link_close"]
+    links = [target for target in targets if target != "None"]
+    assert links
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2", "h2", "h2"]
+    assert "table_open" in {token.type for token in tokens}
+    with tarfile.open(sdist) as archive:
+        files = {name.partition("/")[2] for name in archive.getnames()}
+    named = [token.content.partition("#")[0] for token in inline if token.type == "code_inline"]
+    pages = [name for name in named if name.startswith("docs/")]
+    assert len(pages) > 8
+    assert set(pages) <= files, "the source distribution has the pages that the description names"
 
 
 def test_it_is_installed_from_the_wheel(installed: Run) -> None:

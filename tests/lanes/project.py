@@ -21,6 +21,7 @@ SHARES: dict[str, tuple[str, ...]] = {
         "tests/integration",
         "tests/dags/test_connection.py",
         "tests/dags/test_job_bench.py",
+        "tests/dags/test_python_versions.py",
     ),
     "airflow": ("tests/dags",),
     "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
@@ -39,8 +40,9 @@ _OF_VERSIONS = (
     *(f"tests/unit/{part}" for part in ("contracts", "protocol", "test_exceptions.py", "test_models.py")),
     *(f"tests/unit/cli/test_{part}.py" for part in ("command_line_page", "main", "output")),
     *("tests/unit/triggers", "tests/unit/operators/test_every_operator.py", "tests/dags/test_dag_files.py"),
+    "tests/dags/test_python_versions.py",
 )
-"""What Python's versions treat differently: parsers, docstrings, codecs, dataclasses, asyncio; and every import."""
+"""What versions treat differently: parsers, docstrings, codecs, dataclasses, asyncio; every import; and two DAGs."""
 
 _NEEDS_PYSPARK = "tests/unit/cli/commands/test_doctor.py"  # it takes 470 MB in each environment
 
@@ -71,7 +73,8 @@ _BROWSER = (Lane(name="chromium", commands=((".ci/chromium",),), load=0.5),) if 
 def _python_lane(version: str, *paths: str, suffix: str = "") -> Lane:
     """Return the lane that runs tests on another version of Python."""
     command = pytest_command("-n", "0", *paths, python=f"build/python-{version}/bin/python")
-    return Lane(name=f"python-{version}{suffix}", commands=(command,), needs=(f"python-{version}-setup",), nice=5)
+    needs = (f"python-{version}-setup", "classes")
+    return Lane(name=f"python-{version}{suffix}", commands=(command,), needs=needs, nice=5)
 
 
 def _python_setup(version: str) -> Lane:
