@@ -94,6 +94,8 @@ def _common(node: Node, brokers: int) -> Properties:
         "log.retention.check.interval.ms": "300000",
         # a killed broker is noticed soon, but a busy one is not taken for dead
         "replica.lag.time.max.ms": "10000",
+        # followers of an idle cluster ask less often; new data is sent to them at once all the same
+        "replica.fetch.wait.max.ms": "2000",
         "controlled.shutdown.enable": "false",
     }
 
@@ -150,7 +152,7 @@ def _kraft(version: str, node: Node, nodes: tuple[Node, ...]) -> Properties:
         "controller.quorum.voters": ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in nodes),
         "listeners": f"{listeners},CONTROLLER://{HOST}:{node.controller_port}",
         "broker.session.timeout.ms": "4000",
-        "broker.heartbeat.interval.ms": "500",
+        "broker.heartbeat.interval.ms": "1000",
         "metadata.max.idle.interval.ms": "5000",  # nothing happens in most clusters, and that need not be written down
     }
     if parse_version(version) >= (4, 1, 0):

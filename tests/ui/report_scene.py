@@ -126,11 +126,12 @@ def trend_of(plan: DeletionPlan, runs: int = 90) -> list[TrendPoint]:
     return points
 
 
-def large_report(count: int, *, ending: str = "", runs: bool = True) -> str:
+def large_report(count: int, *, ending: str = "", runs: bool = True, points: int = 90) -> str:
     """Return the page of a clean-up of so many groups.
 
     :param ending: added to each id.
     :param runs: whether the plan was applied.
+    :param points: how many earlier plans the trend has.
     """
     ids = group_ids(count, ending)
     plan, judged = plan_of(ids)
@@ -140,7 +141,7 @@ def large_report(count: int, *, ending: str = "", runs: bool = True) -> str:
     verified: Mapping[str, datetime] = {group_id: each.at for group_id, each in meant.items()}
     facts = ReportFacts(
         judged=judged,
-        trend=trend_of(plan),
+        trend=trend_of(plan, points),
         kept_alive=KeepAliveRuns(meant, verified),
         storage="/srv/kafka-groups",
         more=[ExtraSection("Pruned topics", ["Group", "Topic", "Partitions"], [["<b>g</b>", "old & gone", "3"]])],
@@ -149,7 +150,7 @@ def large_report(count: int, *, ending: str = "", runs: bool = True) -> str:
     return render_report(plan, records, files={"plan": "/srv/kafka-groups/plan.json"}, facts=facts, now=NOW)
 
 
-def large_trend(count: int) -> str:
-    """Return the page of the trend of so many groups."""
+def large_trend(count: int, *, points: int = 90) -> str:
+    """Return the page of the trend of so many groups and plans."""
     plan, _ = plan_of(group_ids(count))
-    return trend_page(plan.cluster, trend_of(plan), NOW)
+    return trend_page(plan.cluster, trend_of(plan, points), NOW)
