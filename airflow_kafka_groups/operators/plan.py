@@ -13,6 +13,7 @@ from airflow_kafka_groups.operators.support.planning import PlanningOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 FIRST_GROUPS = 20
@@ -50,6 +51,9 @@ class PlanCleanupOperator(PlanningOperator):
         (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
+    The event of an asset in ``outlets`` has the counts, and ``growing_families`` if families grow faster than their
+    rules allow.
+
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "evidence", "warnings",
     "first_groups"}``. Fails if the snapshot is incomplete, too old, not judged, or judged by less than asked for.
     """
@@ -81,7 +85,7 @@ class PlanCleanupOperator(PlanningOperator):
             lease_group_id=settings.lease_group_id,
             file=self.open_policy_file(),
         )
-        summary = self.emit_plan(context, plan, path, "plan")
+        summary = self.emit_plan(context, plan, path, "plan", _growing(plan))
         push_report_path(context, make_report(layout, plan)[0])
         evidence, first = recorded_sentence(plan.evidence), plan.groups[:FIRST_GROUPS]
         self.log.info("It is bound to: %s", plan.view or "the cluster's id alone, since its snapshot has no view of it")
@@ -103,3 +107,12 @@ class PlanCleanupOperator(PlanningOperator):
         return super().policy(
             allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log, **more
         )
+
+
+def _growing(plan: DeletionPlan) -> dict[str, Any]:
+    """Return the families that grow faster than their rules allow, for the events of assets."""
+    from airflow_kafka_groups.maintenance.report.shown import shortened
+
+    growing = [family for family in plan.families if family.get("too_fast")]
+    names = {shortened(family["name"]): family["too_fast"] for family in growing[:FIRST_GROUPS]}
+    return {"growing_families": names} if names else {}

@@ -1,4 +1,7 @@
-"""The trigger that starts DAGs when groups become empty, stale or lagging; an asset watches it (``AssetWatcher``)."""
+"""The trigger that starts DAGs when groups become empty, stale or lagging, or families of them grow too fast.
+
+An asset watches it (``AssetWatcher``).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import wait_before_poll
 
@@ -28,28 +33,36 @@ _ARGUMENTS = [
     "exclude",
     "seconds",
     "max_lag",
+    "max_growth_per_day",
+    "policy_file",
     "report_present",
     "poll_interval",
 ]
 
 
 class GroupsEventTrigger(BaseEventTrigger):
-    """An event for each poll that finds groups which have become empty, stale or lagging.
+    """An event for each poll that finds groups which have become empty, stale or lagging, or families that grow.
 
     A group is reported when it becomes so, and again after it was otherwise in between. All groups found by one poll
     are one event, with the payload ``{"version", "event", "count", "groups", "reasons", "observed_at",
-    "kafka_groups_conn_id"}``: the first 1,000 groups and the first 20 reasons. A group or cluster that cannot be read
-    causes no event, and the watch continues. The connection is read in the triggerer; all triggers of one connection
-    share one client.
+    "kafka_groups_conn_id"}``: the first 1,000 groups and the first 20 reasons. For ``"growing"``, ``count`` and
+    ``reasons`` are about families, which ``families`` names, and ``groups`` are their new groups, the newest first. A
+    group or cluster that cannot be read causes no event, and the watch continues. The connection is read in the
+    triggerer; all triggers of one connection share one client.
 
-    :param event: ``"empty"`` (no members), ``"stale"`` (empty, and no commit moved for ``seconds``) or ``"lagging"``
-        (more than ``max_lag`` messages behind).
+    :param event: ``"empty"`` (no members), ``"stale"`` (empty, and no commit moved for ``seconds``), ``"lagging"``
+        (more than ``max_lag`` messages behind) or ``"growing"`` (a family of ids such as ``report-<uuid>`` got more new
+        groups within a day than its rule allows).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default``.
     :param include: patterns of the groups to watch. Default: all.
     :param exclude: patterns of the groups to ignore. Default: none.
     :param seconds: for ``"stale"``: the idle time, such as ``"1h"`` or in seconds, counted from when the triggerer
         starts to watch.
     :param max_lag: for ``"lagging"``: the highest acceptable lag of a group, in messages.
+    :param max_growth_per_day: for ``"growing"`` without a policy file: how many new groups a day a family may get. They
+        are counted from when the triggerer starts to watch.
+    :param policy_file: for ``"growing"``: a policy file, whose rules have a ``max_growth_per_day``: an absolute path or
+        a URL that the triggerer can read. It is read again at each poll.
     :param report_present: also report groups that match at the first poll, e.g. after a restart of the triggerer.
         Default false: only changes after the first poll are reported.
     :param poll_interval: seconds between polls. Default 60.
@@ -60,12 +73,14 @@ class GroupsEventTrigger(BaseEventTrigger):
     def __init__(
         self,
         *,
-        event: Literal["empty", "stale", "lagging"],
+        event: Literal["empty", "stale", "lagging", "growing"],
         kafka_groups_conn_id: str = "kafka_groups_default",
         include: Sequence[str] = ("*",),
         exclude: Sequence[str] = (),
         seconds: float | str | None = None,
         max_lag: int | None = None,
+        max_growth_per_day: float | None = None,
+        policy_file: str | None = None,
         report_present: bool = False,
         poll_interval: float = 60.0,
     ) -> None:
@@ -78,6 +93,8 @@ class GroupsEventTrigger(BaseEventTrigger):
         self.exclude = list(exclude) if isinstance(exclude, list | tuple) else exclude
         self.seconds = optional(read_duration)("seconds", seconds)
         self.max_lag = max_lag
+        self.max_growth_per_day = max_growth_per_day
+        self.policy_file = policy_file
         self.report_present = report_present
         self.poll_interval = poll_interval
         self._check()
@@ -90,7 +107,8 @@ class GroupsEventTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll forever; yield an event for each poll that found groups which did not match before."""
         watch = self._watch()
-        matched: set[str] | None = set() if self.report_present else None
+        # No family has grown at the first poll: what the first result has is new.
+        matched: set[str] | None = set() if self.report_present or self.event == "growing" else None
         failures = polls = 0
         async with shared_client(self.kafka_groups_conn_id) as shared:
             while True:
@@ -101,8 +119,9 @@ class GroupsEventTrigger(BaseEventTrigger):
                     new = [] if matched is None else sorted(found.matching.keys() - matched)
                     matched = matching_groups(matched or set(), found)
                     if new:
-                        self.log.info("%d groups became %s, first %s", len(new), self.event, new[0])
-                        yield TriggerEvent(self._payload(new, found))  # type: ignore[no-untyped-call]  # Airflow's
+                        what = "families" if self.event == "growing" else "groups"
+                        self.log.info("%d %s became %s, first %s", len(new), what, self.event, new[0])
+                        yield TriggerEvent(self._payload(new, found, watch))  # type: ignore[no-untyped-call]  # Airflow's
                 spread = random.random()  # noqa: S311 - spreads load, hides nothing
                 wait = wait_before_poll(
                     self.poll_interval, polls=polls, failures=failures, backoff=False, spread=spread
@@ -115,18 +134,26 @@ class GroupsEventTrigger(BaseEventTrigger):
         try:
             client = await shared.get()
             return await watch.poll(client)
+        except (ConfigurationError, MaintenanceError) as error:  # the policy file
+            self.log.warning("Poll failed: %s", error)
+            return None
         except KafkaGroupsError as error:
             if client is not None:
                 await shared.discard(client)
             self.log.warning("Poll failed, the cluster cannot be reached: %s", error)
             return None
 
-    def _payload(self, new: list[str], found: WatchResult) -> dict[str, Any]:
+    def _payload(self, new: list[str], found: WatchResult, watch: GroupWatch) -> dict[str, Any]:
+        groups, families = new[:MAX_EVENT_GROUPS], {}
+        if self.event == "growing":
+            members = (group_id for family in new for group_id in watch.growth.members(family))
+            groups, families = list(islice(members, MAX_EVENT_GROUPS)), {"families": new[:MAX_EVENT_GROUPS]}
         return {
             "version": WATCH_VERSION,
             "event": str(self.event),
             "count": len(new),
-            "groups": new[:MAX_EVENT_GROUPS],
+            "groups": groups,
+            **families,
             "reasons": {group_id: found.matching[group_id] for group_id in new[:_FIRST_REASONS]},
             "observed_at": datetime.now(UTC).isoformat(),
             "kafka_groups_conn_id": self.kafka_groups_conn_id,
@@ -135,13 +162,24 @@ class GroupsEventTrigger(BaseEventTrigger):
     def _check(self) -> None:
         from airflow_kafka_groups.hooks.arguments import read_integer, read_number, read_patterns, read_text
 
-        if self.event not in ("empty", "stale", "lagging"):
-            raise ConfigurationError("event", self.event, 'must be "empty", "stale" or "lagging"')
+        if self.event not in ("empty", "stale", "lagging", "growing"):
+            raise ConfigurationError("event", self.event, 'must be "empty", "stale", "lagging" or "growing"')
         for name, event in (("seconds", "stale"), ("max_lag", "lagging")):
             if (getattr(self, name) is not None) != (self.event == event):
                 raise ConfigurationError(
                     name, getattr(self, name), f'is required for event="{event}" and not allowed otherwise'
                 )
+        limits = {name: getattr(self, name) for name in ("max_growth_per_day", "policy_file")}
+        given = [name for name, value in limits.items() if value is not None]
+        if len(given) != (self.event == "growing"):
+            name = given[-1] if given else "max_growth_per_day"
+            raise ConfigurationError(
+                name, limits[name], 'event="growing" needs either this or policy_file, and other events neither'
+            )
+        if self.policy_file is not None:
+            read_text("policy_file", self.policy_file)
+        if self.max_growth_per_day is not None:
+            read_number("max_growth_per_day", self.max_growth_per_day)
         read_text("kafka_groups_conn_id", self.kafka_groups_conn_id)
         read_patterns("include", self.include)
         read_patterns("exclude", self.exclude)
@@ -152,7 +190,9 @@ class GroupsEventTrigger(BaseEventTrigger):
             raise ConfigurationError("report_present", self.report_present, "must be True or False")
 
     def _watch(self) -> GroupWatch:
+        from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.triggers.growth import FamilyGrowth
         from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
 
         return GroupWatch(
@@ -160,6 +200,8 @@ class GroupsEventTrigger(BaseEventTrigger):
             groups=GroupFilter(tuple(self.include), tuple(self.exclude)),
             seconds=self.seconds or 0.0,
             max_lag=self.max_lag or 0,
+            growth=FamilyGrowth(self.max_growth_per_day or 0.0),
+            policy=None if self.policy_file is None else partial(open_policy, "policy_file", self.policy_file),
         )
 
 

@@ -1,10 +1,11 @@
-"""The groups of a cluster that are empty, stale or lagging now, found by one batched poll.
+"""The groups of a cluster that are empty, stale or lagging now, and families that grow, found by one batched poll.
 
 A group that cannot be read neither matches nor does not match: ``known`` contains only groups the broker told about.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,10 +16,12 @@ from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.triggers.growth import FamilyGrowth
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupListings
+    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 
 
 class GroupEvent(StrEnum):
@@ -27,11 +30,12 @@ class GroupEvent(StrEnum):
     EMPTY = "empty"
     STALE = "stale"
     LAGGING = "lagging"
+    GROWING = "growing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchResult:
-    """The result of one poll.
+    """The result of one poll. For ``GROWING``, it is about families.
 
     :param matching: the matching groups, with the reason.
     :param known: the groups that certainly match or certainly do not.
@@ -47,12 +51,14 @@ class WatchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWatch:
-    """A search for groups that are empty, stale or lagging.
+    """A search for groups that are empty, stale or lagging, or for families that grow too fast.
 
     :param event: what to look for.
     :param groups: the groups to consider.
     :param seconds: for ``STALE``: how long a group has been empty and unmoved, as observed by this object.
     :param max_lag: for ``LAGGING``: the highest acceptable lag, in messages.
+    :param growth: for ``GROWING``: what appeared so far.
+    :param policy: for ``GROWING``: reads the policy file, not in the event loop. Default: there is none.
     :param clock: returns seconds. Replaced in tests.
     """
 
@@ -60,6 +66,8 @@ class GroupWatch:
     groups: GroupFilter
     seconds: float = 0.0
     max_lag: int = 0
+    growth: FamilyGrowth = field(default_factory=FamilyGrowth)
+    policy: Callable[[], PolicyFile] | None = None
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -67,6 +75,8 @@ class GroupWatch:
         """Poll once. Errors of single groups are part of the result; errors of the complete call are raised."""
         listed = await admin.list_groups()
         chosen = [group_id for group_id in listed if self.groups.selects(group_id)]
+        if self.event is GroupEvent.GROWING:
+            return await self._growing(listed, chosen)
         if self.event is GroupEvent.LAGGING:
             return await self._lagging(admin, listed, _readable(listed, chosen))
         states = await _states(admin, listed, chosen)
@@ -80,6 +90,15 @@ class GroupWatch:
                 complete=not listed.errors,
             )
         return await self._stale(admin, listed, _readable(listed, empty), known)
+
+    async def _growing(self, listed: GroupListings, chosen: list[str]) -> WatchResult:
+        complete = not listed.errors
+        self.growth.see({id_: listed[id_].type.value for id_ in chosen}, self.clock(), complete=complete)
+        # A policy that cannot be read fails this poll; what appeared is counted by the next one.
+        policy = None if self.policy is None else await asyncio.to_thread(self.policy)
+        fast = {each.family: each.sentence() for each in self.growth.too_fast(policy)}
+        # Families that an incomplete listing does not show to grow stay what they were.
+        return WatchResult(matching=fast, known=frozenset(fast), listed=frozenset(fast), complete=complete)
 
     async def _stale(
         self, admin: AdminClient, listed: GroupListings, empty: list[str], known: frozenset[str]

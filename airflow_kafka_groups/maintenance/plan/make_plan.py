@@ -48,6 +48,7 @@ HIDDEN_TOPICS = (
     "have offsets that are not visible. Allow Describe on all topics, or set allow_hidden_topics"
 )
 _SHORT_IDLE_SECONDS = 3_600.0
+_SHOWN_FAST = 20
 _CLOCK_SLACK = timedelta(minutes=5)
 
 
@@ -141,6 +142,8 @@ def make_plan(
         warnings.append(
             f"min_idle_seconds is {short}: groups whose consumers are briefly down look stale. A week is 7d"
         )
+    fast, unknown_growth = ruled.growth()
+    warnings += [*(each.sentence() for each in fast[:_SHOWN_FAST]), *unknown_growth]
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
     counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)
@@ -159,7 +162,7 @@ def make_plan(
         kept=[ruled.describe(group) for group in kept],
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
         evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.longest_idle_seconds)},
-        families=ruled.families(manifest.observed_at, {candidate.number for candidate in planned}),
+        families=ruled.families(manifest.observed_at, {candidate.number for candidate in planned}, fast),
     )
 
 

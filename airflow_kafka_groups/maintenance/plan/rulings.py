@@ -13,10 +13,11 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGr
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
+from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.snapshot.last_members import QuietSince, last_client_ids
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, seen_before
 
 
 class RuledGroups:
@@ -49,7 +50,7 @@ class RuledGroups:
             )
             for group_id, kind in zip(ids, types, strict=True)
         ]
-        self._verdicts = verdicts
+        self._verdicts, self._snapshot = verdicts, snapshot
         self._by_file = bool(policy.rules)
         self.rulings: list[Ruling] = RuleMatcher(policy.every_rule).rule_all(self._facts)
 
@@ -85,11 +86,34 @@ class RuledGroups:
             ],
         }
 
-    def families(self, observed_at: datetime, planned: Collection[int]) -> tuple[Mapping[str, Any], ...]:
+    def growth(self) -> tuple[list[FastFamily], list[str]]:
+        """Return the families that grow faster than their rules allow, and why this is not known.
+
+        New is what no snapshot showed until a day before this one. Groups that were deleted since are not counted.
+        Raises ``StorageError``.
+        """
+        if all(ruling.rule.max_growth_per_day is None for ruling in self.rulings):
+            return [], []
+        manifest, seen = self._snapshot.manifest, utc_times(self._verdicts.table["first_seen_at"])
+        since = seen_before(self._snapshot.layout, manifest, timedelta(seconds=GROWTH_SECONDS))
+        # The job may know less of the past than there are snapshots: then everything is new to it.
+        if since is None or not any(at is not None and at <= since for at in seen):
+            return [], ["the growth of families is not known: there is no judged snapshot of a day before this one"]
+        new = [
+            NewGroup(facts.family, ruling.rule.name, ruling.rule.max_growth_per_day)
+            for facts, ruling, at in zip(self._facts, self.rulings, seen, strict=True)
+            if at is not None and at > since and facts.family and ruling.rule.max_growth_per_day is not None
+        ]
+        return too_fast(new, (manifest.observed_at - since).total_seconds() / GROWTH_SECONDS), []
+
+    def families(
+        self, observed_at: datetime, planned: Collection[int], fast: Sequence[FastFamily] = ()
+    ) -> tuple[Mapping[str, Any], ...]:
         """Return the families in numbers, as the plan's header has them.
 
         :param observed_at: the time of the snapshot.
         :param planned: the places of the planned groups among the verdicts.
+        :param fast: the families that grow faster than their rules allow.
         """
         seen = utc_times(self._verdicts.table["first_seen_at"])
         members = [
@@ -97,7 +121,7 @@ class RuledGroups:
             for number, facts in enumerate(self._facts)
             if facts.family is not None
         ]
-        return tuple(family.to_json() for family in summarize(members, observed_at))
+        return tuple(family.to_json() for family in summarize(members, observed_at, fast))
 
 
 def with_families(planned: PlannedGroups, names: Any) -> Any:

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from airflow_kafka_groups.maintenance.policy.growth import FastFamily
+
 _GROWTH_DAYS = 7.0
 _SHOWN_FAMILIES = 200
 
@@ -92,6 +94,7 @@ class FamilySummary:
     :param newest: the member that was first seen last, and ``newest_at`` when; ``None`` if that is not known.
     :param growth_per_day: members first seen in the last 7 days, a day; ``None`` where the history is too short.
     :param owners: the names of its owners, sorted.
+    :param too_fast: the rules that allow less growth.
     """
 
     name: str
@@ -101,31 +104,45 @@ class FamilySummary:
     newest_at: str | None = None
     growth_per_day: float | None = None
     owners: tuple[str, ...] = ()
+    too_fast: tuple[FastFamily, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as a plan's header has it."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"owners": list(self.owners)}
+        values = {name: getattr(self, name) for name in self.__slots__} | {"owners": list(self.owners)}
+        fast = [each.to_json() for each in values.pop("too_fast")]
+        return {**values, **({"too_fast": fast} if fast else {})}
 
 
-def summarize(members: Iterable[Member], observed_at: datetime) -> list[FamilySummary]:
-    """Return the families with at least two groups, those with most planned groups first; at most 200.
+def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[FastFamily] = ()) -> list[FamilySummary]:
+    """Return the families of two groups or more, at most 200: fast growing ones first, then by planned groups.
 
     :param members: all groups that have a family.
     :param observed_at: the time of the snapshot. A group that its first snapshot showed may be older, so growth is
         known only where some member of any family was first seen before the last 7 days.
+    :param fast: the families that grow faster than a rule allows; they are there with one group, too.
     """
+    of_fast: dict[str, list[FastFamily]] = {}
+    for each in fast:
+        of_fast.setdefault(each.family, []).append(each)
     of_family: dict[str, list[Member]] = {}
     earliest = observed_at
     for member in members:
         of_family.setdefault(member.family, []).append(member)
         earliest = min(earliest, member.first_seen_at or earliest)
     since = observed_at - timedelta(days=_GROWTH_DAYS)
-    found = [_summary(name, some, since if earliest < since else None) for name, some in of_family.items()]
-    found = [family for family in found if family.groups > 1]
-    return sorted(found, key=lambda family: (-family.planned, -family.groups, family.name))[:_SHOWN_FAMILIES]
+    since_known = since if earliest < since else None
+    found = [
+        _summary(name, some, since_known, tuple(of_fast.get(name, ())))
+        for name, some in of_family.items()
+        if len(some) > 1 or name in of_fast
+    ]
+    ordered = sorted(found, key=lambda one: (not one.too_fast, -one.planned, -one.groups, one.name))
+    return ordered[:_SHOWN_FAMILIES]
 
 
-def _summary(name: str, members: list[Member], since: datetime | None) -> FamilySummary:
+def _summary(
+    name: str, members: list[Member], since: datetime | None, too_fast: tuple[FastFamily, ...]
+) -> FamilySummary:
     seen = [(member.first_seen_at, member.group_id) for member in members if member.first_seen_at is not None]
     newest = max(seen, default=None)
     growth = None
@@ -139,4 +156,5 @@ def _summary(name: str, members: list[Member], since: datetime | None) -> Family
         newest_at=None if newest is None else newest[0].isoformat(),
         growth_per_day=growth,
         owners=tuple(sorted({member.owner for member in members if member.owner is not None})),
+        too_fast=too_fast,
     )

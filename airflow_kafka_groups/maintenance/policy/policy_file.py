@@ -197,6 +197,7 @@ def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Ma
             max_share=values.get("max_share"),
             approval=values.get("approval") == "always",
             owner=values.get("owner"),
+            max_growth_per_day=values.get("max_growth_per_day"),
         )
     except ConfigurationError as exc:
         key = {"min_idle_seconds": ("idle",), "excepted": ("match", "except")}.get(exc.field, ("match", exc.field))

@@ -15,6 +15,8 @@ from airflow_kafka_groups.maintenance.policy.families import TailShape
 
 DEFAULT_RULE = "default"
 """The name of the rule that decides where no other matches."""
+_LATER = frozenset({"max_growth_per_day"})
+"""Settings that plans of older versions lack, whose digest must not change."""
 
 
 class RuleAction(StrEnum):
@@ -103,6 +105,8 @@ class Rule:
     :param max_share: their largest share of all groups. Default: no limit of its own.
     :param approval: whether a person has to approve a plan with a group of this rule. Default: as for any plan.
     :param owner: the owner of its groups. Default: by mapping or name.
+    :param max_growth_per_day: how many new groups a day a family of its groups may get before it is reported; nothing
+        is decided by it. Default: any number.
     """
 
     name: str
@@ -115,6 +119,7 @@ class Rule:
     max_share: float | None = None
     approval: bool = False
     owner: str | None = None
+    max_growth_per_day: float | None = None
 
     def __post_init__(self) -> None:
         check_seconds("min_idle_seconds", self.min_idle_seconds)
@@ -125,6 +130,9 @@ class Rule:
             check_integer("max_groups", self.max_groups, 0, "must be an integer of at least 0")
         if self.max_share is not None and not 0 < check_number("max_share", self.max_share) <= 1:
             raise ConfigurationError("max_share", self.max_share, "must be above 0 and at most 1, such as 0.5")
+        growth = self.max_growth_per_day
+        if growth is not None and check_number("max_growth_per_day", growth) < 0:
+            raise ConfigurationError("max_growth_per_day", growth, "must be a number of groups of at least 0")
 
     @property
     def deletes(self) -> bool:
@@ -137,14 +145,15 @@ class Rule:
         return self.action is RuleAction.PRUNE_TOPICS
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule as a plan's header has it."""
+        """Return the rule as a plan's header has it. Later settings are left out where they demand nothing."""
         values = {name: getattr(self, name) for name in self.__slots__}
+        values = {name: value for name, value in values.items() if value is not None or name not in _LATER}
         return {**values, "action": self.action.value, "match": self.match.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rule:
         """Parse the result of ``to_json()``. Raises ``TypeError``, ``KeyError`` or ``ValueError`` for anything else."""
         match = Match(**{name: tuple(value) for name, value in data["match"].items()})
-        if missing := {each.name for each in fields(cls)} - set(data):
+        if missing := {each.name for each in fields(cls)} - set(data) - _LATER:
             raise TypeError(f"a rule lacks {', '.join(sorted(missing))}")
         return cls(**{**data, "action": RuleAction(data["action"]), "match": match})

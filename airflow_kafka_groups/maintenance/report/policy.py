@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -13,6 +14,7 @@ from airflow_kafka_groups.maintenance.report.parts import (
     SHOWN,
     duration,
     group_name,
+    pill,
     section,
     shown_time,
     table,
@@ -21,7 +23,7 @@ from airflow_kafka_groups.maintenance.report.parts import (
 
 
 def families_section(plan: DeletionPlan) -> str:
-    """Return the families of groups, those with most planned groups first; nothing where there are none."""
+    """Return the families of groups in the order of the plan; nothing where there are none."""
     if not plan.families:
         return ""
     rows = [
@@ -29,7 +31,7 @@ def families_section(plan: DeletionPlan) -> str:
             group_name(family["name"]),
             f"{family['groups']:,}",
             f"{family['planned']:,}",
-            "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}",
+            ("-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}") + _too_fast(family),
             "-" if family["newest"] is None else group_name(family["newest"]),
             " ".join(map(group_name, family["owners"])) or "-",
         ]
@@ -39,6 +41,13 @@ def families_section(plan: DeletionPlan) -> str:
     note = f"{sum(family['planned'] for family in plan.families):,} of {len(plan.groups):,} planned groups"
     shown = table(heads, rows, numeric=range(1, 4))
     return section("Families", len(plan.families), shown, note, "No family.", anchor="families")
+
+
+def _too_fast(family: Mapping[str, Any]) -> str:
+    return "".join(
+        f"<br>{pill('too fast', 'over_cap')} <small>{fast['per_day']:g}, allowed {fast['allowed_per_day']:g}</small>"
+        for fast in family.get("too_fast", ())
+    )
 
 
 def owners_section(plan: DeletionPlan) -> str:
@@ -98,9 +107,11 @@ def _rules_section(plan: DeletionPlan) -> str:
 
 
 def _demands(rule: Rule) -> str:
+    growth = rule.max_growth_per_day
+    told = [] if growth is None else [f"at most {growth:g} new groups a day in a family, or a warning"]
     if not rule.deletes:
-        return "-"
-    parts = [f"idle for {duration(rule.min_idle_seconds)} in {rule.min_observations} snapshots"]
+        return ", ".join(told) or "-"
+    parts = [f"idle for {duration(rule.min_idle_seconds)} in {rule.min_observations} snapshots", *told]
     parts += [f"notice of {duration(rule.notice_seconds)}"] if rule.notice_seconds else []
     parts += ["an approval"] if rule.approval else []
     parts += [f"at most {rule.max_groups:,} groups"] if rule.max_groups is not None else []

@@ -7,12 +7,13 @@ from array import array
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column, literal
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
@@ -98,6 +99,28 @@ def latest_manifest(layout: Layout) -> SnapshotManifest:
         incomplete += 1
     seen = f"{incomplete} snapshot(s), none of them complete" if incomplete else "no snapshot"
     raise SnapshotError(f"there is {seen} in {layout.manifests}: run the snapshot first")
+
+
+def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> datetime | None:
+    """Return when the newest complete snapshot of the same groups was taken that is so much older than another one.
+
+    :param layout: the paths of the cluster's files.
+    :param manifest: the other one's.
+    :param ago: how much older.
+
+    ``None`` if there is none, or if one that may be it cannot be read. Raises ``StorageError``.
+    """
+    latest = manifest.observed_at - ago
+    for snapshot_id in reversed(snapshot_ids(layout)):
+        if not is_id(snapshot_id) or time_of(snapshot_id) > latest:
+            continue
+        try:
+            found = load_manifest(layout, snapshot_id)
+        except SnapshotError:
+            return None
+        if found.complete and found.observed_at <= latest and found.scope == manifest.scope:
+            return found.observed_at
+    return None
 
 
 class SnapshotReader:

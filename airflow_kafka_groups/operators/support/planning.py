@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -114,18 +114,21 @@ class PlanningOperator(StoredOperator):
             **more,
         )
 
-    def emit_plan(self, context: Context, plan: SealedPlan, path: Any, metric: str) -> dict[str, Any]:
+    def emit_plan(
+        self, context: Context, plan: SealedPlan, path: Any, metric: str, facts: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Log a plan, emit its counts, and return what every plan's summary has.
 
         :param context: the task's context.
         :param plan: the plan.
         :param path: its path.
         :param metric: the metrics' first name.
+        :param facts: what events of assets have beside the counts. Default: nothing.
         """
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         gauges(self.cluster_name, {f"{metric}.{name}": count for name, count in plan.counts.items()})
-        update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts})
+        update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts, **(facts or {})})
         self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
         for warning in plan.warnings:
             self.log.warning("Plan %s: %s", plan.plan_id, warning)

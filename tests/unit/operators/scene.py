@@ -71,8 +71,10 @@ def take_snapshot(storage: Path) -> str:
     return snapshot_id
 
 
-def judge(storage: Path, snapshot_id: str, stale: Collection[str], cluster: str = CLUSTER) -> None:
-    """Write a verdict for every group: stale for these, live for the others."""
+def judge(
+    storage: Path, snapshot_id: str, stale: Collection[str], cluster: str = CLUSTER, new: Collection[str] = ()
+) -> None:
+    """Write a verdict for every group: stale for these, live for the others; ``new`` are those never seen before."""
     layout = Layout(storage, cluster)
     rows = []
     for group in SnapshotReader(layout, snapshot_id).groups():
@@ -87,7 +89,7 @@ def judge(storage: Path, snapshot_id: str, stale: Collection[str], cluster: str 
                 "coordinator": group.coordinator,
                 "partitions": len(group.offsets),
                 "lag": 5,
-                "first_seen_at": idle_since,
+                "first_seen_at": group.observed_at if group.group_id in new else idle_since,
                 "empty_since": idle_since,
                 "last_moved_at": idle_since,
                 "idle_since": idle_since,

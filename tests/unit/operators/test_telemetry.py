@@ -8,12 +8,14 @@ import logging
 import re
 import socket
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import Asset
 
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot as take_earlier_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
@@ -22,11 +24,13 @@ from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.group_metrics import ExportGroupMetricsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 from airflow_kafka_groups.operators.support.telemetry import dataset_name, gauges
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import FakeGroup, Ticking
 from tests.reference.sent_metrics import SENT_METRICS
+from tests.unit.maintenance.policy.files import write_policy
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators import scene
 
@@ -109,6 +113,25 @@ def test_a_snapshot_is_told_to_everybody(tmp_path: Path, received: Callable[[], 
     (file,) = lineage.outputs
     assert (file.namespace, file.name) == ("file", summary["data"])
     assert (file.outputFacets["outputStatistics"].rowCount, summary["rows"]) == (3, 3)
+
+
+def test_families_that_grow_too_fast_are_in_the_event_of_a_plan(admin: FakeAdmin, tmp_path: Path) -> None:
+    rule = '{name: r, match: {groups: "job-*"}, action: keep, max_growth_per_day: 1}'
+    policy = write_policy(tmp_path, f"version: 1\nrules: [{rule}]\n")
+    earlier = Ticking(utc_now() - timedelta(days=2))
+    asyncio.run(take_earlier_snapshot(admin, Layout(tmp_path, scene.CLUSTER), now=earlier))
+    names = [f"job-{number}" for number in range(4)]
+    admin.groups |= {name: FakeGroup({T0: 5}) for name in names}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=["a"], new=names)
+    asset = Asset("plans")
+    given, events = context(asset)
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER, "outlets": [asset]}
+    PlanCleanupOperator(task_id="p", policy_file=str(policy), **stored).execute(given)
+    assert events[asset].extra["growing_families"] == {
+        "job-<number>": [{"rule": "r", "per_day": 2.0, "allowed_per_day": 1}]
+    }
+    PlanCleanupOperator(task_id="p", max_share=1.0, **stored).execute((again := context(asset))[0])
+    assert "growing_families" not in again[1][asset].extra
 
 
 def test_a_cleanup_is_counted_and_a_dry_run_is_not(tmp_path: Path, received: Callable[[], dict[str, str]]) -> None:

@@ -22,6 +22,7 @@ T0 = TopicPartition("t", 0)
 ARGUMENTS: list[dict[str, Any]] = [
     {"event": "empty"},
     {"event": "stale", "seconds": 3600, "include": ["a*"], "exclude": ["re:ab.*"]},
+    {"event": "growing", "max_growth_per_day": 0},
     {"event": "lagging", "max_lag": 0, "report_present": True, "poll_interval": 5.5, "kafka_groups_conn_id": "mine"},
 ]
 
@@ -54,6 +55,12 @@ def test_it_is_rebuilt_from_what_it_serialises_to_and_an_asset_takes_it(argument
         ({"event": "lagging"}, "max_lag"),
         ({"event": "lagging", "max_lag": -1}, "max_lag"),
         ({"event": "stale", "seconds": 5, "max_lag": 5}, "max_lag"),
+        ({"event": "growing"}, "max_growth_per_day"),
+        ({"event": "growing", "max_growth_per_day": -1}, "max_growth_per_day"),
+        ({"event": "growing", "max_growth_per_day": 1, "policy_file": "/p.yaml"}, "policy_file"),
+        ({"event": "growing", "policy_file": ""}, "policy_file"),
+        ({"event": "empty", "policy_file": "/p.yaml"}, "policy_file"),
+        ({"event": "growing", "max_growth_per_day": 1, "seconds": 5}, "seconds"),
         ({"event": "empty", "include": "orders"}, "include"),
         ({"event": "empty", "include": ["re:("]}, "include"),
         ({"event": "empty", "exclude": [5]}, "exclude"),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.maintenance.policy.families import Member, family_of, summarize
+from airflow_kafka_groups.maintenance.policy.growth import FastFamily
 from tests.fakes.groups import NOW
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -77,6 +78,15 @@ def test_growth_is_not_known_while_the_history_is_short_or_a_time_is_missing() -
     (family,) = summarize([member(1, 30), member(2, None)], NOW)
     assert (family.growth_per_day, family.newest) == (None, "f-1")
     assert summarize([member(1, None), member(2, None)], NOW)[0].newest is None
+
+
+def test_families_that_grow_too_fast_come_first_with_one_group_too() -> None:
+    fast = [FastFamily("x-<number>", "r", 3.0, 1.0)]
+    members = [*(member(n, 9, True) for n in range(3)), Member("x-1", "x-<number>", None, False, NOW)]
+    found = summarize(members, NOW, fast)
+    assert [family.name for family in found] == ["x-<number>", "f-<number>"]
+    assert found[0].to_json()["too_fast"] == [{"rule": "r", "per_day": 3.0, "allowed_per_day": 1.0}]
+    assert "too_fast" not in found[1].to_json()
 
 
 def test_the_largest_deletions_come_first_and_at_most_200_families() -> None:

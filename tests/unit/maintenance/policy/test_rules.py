@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ RULE = Rule(
     max_share=0.5,
     approval=True,
     owner="team",
+    max_growth_per_day=2.5,
 )
 
 
@@ -27,7 +29,13 @@ def test_a_rule_reads_back_as_it_was_written() -> None:
         assert Rule.from_json(json.loads(json.dumps(rule.to_json()))) == rule
 
 
-@pytest.mark.parametrize("name", sorted(RULE.to_json()))
+def test_a_plan_of_a_version_without_growth_has_the_digest_that_it_had() -> None:
+    old = replace(RULE, max_growth_per_day=None).to_json()
+    assert "max_growth_per_day" not in old
+    assert Rule.from_json(old).max_growth_per_day is None
+
+
+@pytest.mark.parametrize("name", sorted({*RULE.to_json()} - {"max_growth_per_day"}))
 def test_a_rule_that_lacks_something_is_refused(name: str) -> None:
     data = RULE.to_json()
     del data[name]
@@ -39,6 +47,7 @@ def test_a_rule_that_lacks_something_is_refused(name: str) -> None:
     "changes",
     [
         {"min_idle_seconds": 0}, {"min_idle_seconds": -1.0}, {"min_observations": 1}, {"notice_seconds": -1.0},
+        {"max_growth_per_day": -1}, {"max_growth_per_day": "50"},
         {"max_groups": -1}, {"max_share": 0.0}, {"max_share": 1.5}, {"more": 1}, {"action": "remove"},
         {"match": {"types": ["share"]}}, {"match": {"families": ["uid"]}}, {"match": {"groups": ["re:("]}},
         {"match": {"what": ["x"]}},
