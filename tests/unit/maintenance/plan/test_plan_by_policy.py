@@ -146,8 +146,8 @@ async def grown(folder: Path, before: timedelta | None, seen: timedelta, **how: 
     if before is not None:
         await take_snapshot(admin, layout, now=Ticking(NOW - before), **how)
     reader = await snapshot(admin, layout)
-    file, history = policy_of(folder, GROWING), replace(judge(reader)[-1], first_seen_at=NOW - timedelta(days=9))
-    new = [replace(verdict, first_seen_at=NOW - seen) for verdict in judge(reader)[:-1]]
+    file, history = policy_of(folder, GROWING), judge(reader)[-1]._replace(first_seen_at=NOW - timedelta(days=9))
+    new = [verdict._replace(first_seen_at=NOW - seen) for verdict in judge(reader)[:-1]]
     return make_plan([*new, history], reader, BASE.by_file(file), LATER, owners=file.owners)
 
 
