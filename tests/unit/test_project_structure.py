@@ -19,6 +19,7 @@ ELSEWHERE = {
     "__main__.py": "unit/cli/test_main.py",
     "cli/": "unit/cli/test_main.py",
     "cli/commands/": "unit/cli/commands/test_reading.py",
+    "cli/deleting.py": "unit/cli/commands/test_apply.py",
     "cli/commands/explain_pruning.py": "unit/cli/commands/test_prune_topics.py",
     "cli/commands/explain_rows.py": "unit/cli/commands/test_prune_topics.py",
     "cli/commands/backup.py": "unit/cli/commands/test_plan.py",

@@ -7,21 +7,22 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.apply import stoppable
 from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
-from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.deleting import (
+    add_deletion_arguments,
+    deletion_request,
+    exit_code,
+    require_allowed,
+    stoppable,
+)
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
-from airflow_kafka_groups.maintenance.deletion.request import (
-    DeletionLimits,
-    DeletionObserver,
-    DeletionRequest,
-    no_lease,
-)
+from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
@@ -51,15 +52,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument("--policy-file", metavar="PATH", help="a policy file: rules with prune-topics decide")
     parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
     parser.add_argument("--plan-id", metavar="PLAN", help="apply this plan instead of making one")
-    parser.add_argument("--digest", metavar="SHA256", help="the plan's digest, as it was shown; --yes requires it")
-    parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
-    add_value(parser, "lease_wait_seconds", "wait for another run's lease (default: 1min)", "1min")
-    parser.add_argument(
-        "--stop-variable",
-        metavar="NAME",
-        default="kafka_groups_stop",
-        help="the Airflow Variable that stops it (default: kafka_groups_stop)",
-    )
+    add_deletion_arguments(parser)
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -121,38 +114,21 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     from airflow_kafka_groups.hooks.storage import prune_policy_reader
     from airflow_kafka_groups.maintenance.checks import check_digest
     from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
-    from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
+    from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE, prune_by_plan
 
-    settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
-    if args.yes:
-        settings.require_writable()
-        if args.digest is None:
-            raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
+    layout, floors = cluster.layout(), cluster.floors()
+    require_allowed(args, cluster)
     plan = load_prune_plan(layout, args.plan_id)
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
     policy = prune_policy_reader(layout, args.plan_id)
     with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
-        request = _request(args, cluster, observer)
+        request = deletion_request(
+            args, cluster, observer, DeletionLimits(chunk_size=CHUNK_SIZE), command="prune-topics"
+        )
         result = cluster.run(
             lambda admin: prune_by_plan(admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy)
         )
     return _show(out, plan.plan_id, plan.digest, result)
-
-
-def _request(args: argparse.Namespace, cluster: Cluster, observer: DeletionObserver) -> DeletionRequest:
-    from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE
-
-    wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
-    return DeletionRequest(
-        request_id=args.plan_id,
-        dry_run=not args.yes,
-        actor=actor("prune-topics"),
-        protects=cluster.settings.protects,
-        lease=partial(cluster.lease, command="prune-topics", wait_seconds=wait_seconds) if args.yes else no_lease,
-        lease_group_id=cluster.settings.lease_group_id,
-        observer=observer,
-        limits=DeletionLimits(chunk_size=CHUNK_SIZE),
-    )
 
 
 def _show(out: Output, plan_id: str, digest: str, result: DeletionResult) -> ExitCode:
@@ -165,7 +141,4 @@ def _show(out: Output, plan_id: str, digest: str, result: DeletionResult) -> Exi
         say(f"Nothing was deleted. To delete: prune-topics --plan-id {plan_id} --digest {digest} --yes")
     elif report.ids(Outcome.DELETED):
         say(f"To undo it, while the groups have no members: restore {plan_id}")
-    lost = report.lease is not None and report.lease.lost is not None
-    if lost or report.ids(Outcome.FAILED, Outcome.UNKNOWN):
-        return ExitCode.FAILED
-    return ExitCode.INCOMPLETE if report.ids(Outcome.KEPT) else ExitCode.DONE
+    return exit_code(report)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.commands import apply
+from airflow_kafka_groups.cli.deleting import _Observer
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
@@ -172,7 +172,7 @@ def test_an_interrupt_keeps_what_is_left_and_is_recorded(
 
 
 def test_a_second_interrupt_ends_the_process() -> None:
-    observer = apply._Observer(None, lambda stage, done, total: None)
+    observer = _Observer(None, lambda stage, done, total: None)
     observer.interrupt()
     assert observer.why_stop() == "it was interrupted"
     with pytest.raises(KeyboardInterrupt):

@@ -1,0 +1,153 @@
+"""What the commands have in common that delete: their arguments, how they are stopped, and their exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.cli.connection import Cluster, actor
+from airflow_kafka_groups.cli.messages import Progress, say
+from airflow_kafka_groups.cli.options import add_value
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_duration
+from airflow_kafka_groups.maintenance.deletion.request import (
+    DeletionLimits,
+    DeletionObserver,
+    DeletionRequest,
+    no_lease,
+)
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+
+_MAX_WAIT_SECONDS = 86_400.0
+
+
+def add_deletion_arguments(parser: ArgumentTarget) -> None:
+    """Add what every deletion by plan has."""
+    parser.add_argument("--yes", action="store_true", help="delete; without it, only show what would be deleted")
+    parser.add_argument("--digest", metavar="SHA256", help="the plan's digest, as it was shown; --yes requires it")
+    add_value(parser, "lease_wait_seconds", "wait for another run's lease (default: 1min)", "1min")
+    parser.add_argument(
+        "--stop-variable",
+        metavar="NAME",
+        default="kafka_groups_stop",
+        help="the Airflow Variable that stops it (default: kafka_groups_stop)",
+    )
+
+
+def require_allowed(args: argparse.Namespace, cluster: Cluster) -> None:
+    """Raise unless the arguments and the connection allow to delete, or it is a dry run."""
+    if args.yes:
+        cluster.settings.require_writable()
+        if args.digest is None:
+            raise ConfigurationError("--digest", None, "--yes requires it: the plan that you looked at is applied")
+
+
+def deletion_request(
+    args: argparse.Namespace,
+    cluster: Cluster,
+    observer: DeletionObserver,
+    limits: DeletionLimits,
+    *,
+    command: str,
+    leased: bool = True,
+) -> DeletionRequest:
+    """Return the request of a command.
+
+    :param args: its arguments; ``plan_id`` is the plan.
+    :param cluster: the cluster.
+    :param observer: shows what happens.
+    :param limits: its bounds.
+    :param command: its name.
+    :param leased: whether it takes the cluster's lease; a dry run does not. Default true.
+    """
+    wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
+    lease = partial(cluster.lease, command=command, wait_seconds=wait_seconds) if leased and args.yes else no_lease
+    return DeletionRequest(
+        request_id=args.plan_id,
+        dry_run=not args.yes,
+        actor=actor(command),
+        protects=cluster.settings.protects,
+        lease=lease,
+        lease_group_id=cluster.settings.lease_group_id,
+        observer=observer,
+        limits=limits,
+    )
+
+
+def exit_code(report: DeletionReport) -> ExitCode:
+    """Return what a run's record means for the caller. Something that is kept is ``INCOMPLETE``."""
+    from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+
+    lost = report.lease is not None and report.lease.lost is not None
+    if lost or report.ids(Outcome.FAILED, Outcome.UNKNOWN):
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if report.ids(Outcome.KEPT) else ExitCode.DONE
+
+
+class _Observer(DeletionObserver):
+    """Shows a deletion on stderr, and stops it after an interrupt or by an Airflow Variable.
+
+    :param variable: the Airflow Variable; ``None`` looks at none.
+    :param progress: draws the bars.
+    """
+
+    def __init__(self, variable: str | None, progress: Progress) -> None:
+        self._variable = variable
+        self._progress = progress
+        self.interrupted = False
+
+    def interrupt(self, *signal_and_frame: Any) -> None:
+        """Begin no further chunk. A second interrupt ends the process: the journal has what was intended."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        say("interrupted: the groups that are left are kept; wait for the end of the record")
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """Draw how far a stage is."""
+        self._progress(stage, done, total)
+
+    def warning(self, text: str) -> None:
+        """Show what went wrong with the run."""
+        say(f"warning: {text}")
+
+    def notice(self, text: str) -> None:
+        """Show what is worth a line."""
+        say(text)
+
+    def not_recorded(self, record: Mapping[str, Any]) -> None:
+        """Show a record that the storage refused: what was deleted must be known."""
+        say(f"error: the record could not be written; keep it: {json.dumps(record)}")
+
+    def why_stop(self) -> str | None:
+        """Return why the deletion is to stop."""
+        from airflow_kafka_groups.operators.support.logged_deletion import why_variable_stops
+
+        return "it was interrupted" if self.interrupted else why_variable_stops(self._variable)
+
+
+@contextmanager
+def stoppable(variable: str | None, progress: Progress) -> Iterator[DeletionObserver]:
+    """Provide an observer that SIGINT and SIGTERM stop.
+
+    :param variable: the Airflow Variable that stops it, too; ``None`` looks at none.
+    :param progress: draws the bars.
+    """
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # or Airflow does not read Variables of its database
+    observer = _Observer(variable, progress)
+    signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, observer.interrupt) for number in signals]
+    try:
+        yield observer
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
