@@ -140,8 +140,9 @@ reference: $(STAMP) ## Write docs/reference again, from the code
 layers: $(STAMP) ## Draw the picture of the layers in docs/design.md again, from the imports
 	@$(BIN)/python -m tests.layers
 
+# Not --quiet: what is not printed, --strict does not count.
 docs: $(STAMP) ## Build the documentation into build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml
 	@! grep -rnoE '(src|<link [^>]*href)="?(https?:)?//[^" >]*|class="?mermaid' build/site --include='*.html' || { echo "A page loads something from another server."; exit 1; }
 
 diagrams: $(STAMP) ## Draw the diagrams of the documentation anew (needs npm and Chromium)

@@ -23,9 +23,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(text: str) -> str:
-    """Return text on one line, as a table's cell. ``<`` outside of code would begin an HTML tag."""
+    """Return text on one line, as a table's cell. Outside of code, ``<`` would begin a tag, and ``*`` emphasis."""
     parts = " ".join(text.replace("|", "\\|").split()).split("`")
-    parts[::2] = [part.replace("<", "&lt;") for part in parts[::2]]
+    parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
     return "`".join(parts)
 
 

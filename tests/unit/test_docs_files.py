@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import PAGES, ROOT, name_of
+from tests.pages import DOCS, PAGES, ROOT, name_of
 
 NAMED = re.compile(r"`((?:[\w.]+/)*\w+\.py)`")
 YOURS = {"groups.py"}
@@ -46,3 +46,15 @@ def test_the_table_of_operators_names_their_modules() -> None:
         ]
         code = "".join(module.read_text() for module in modules)
         assert [name for name in re.findall(r"`(\w+Operator)`", row) if f"\nclass {name}(" not in code] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r": (\S+\.md)\b", (ROOT / ".mkdocs.yml").read_text().partition("\nnav:")[2])
+    assert sorted(named) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+def test_warnings_of_the_site_are_errors() -> None:
+    """``--quiet`` hides warnings from ``--strict``, too: links and pages were not checked."""
+    (build,) = re.findall(r"mkdocs build .*", (ROOT / "Makefile").read_text())
+    assert "--strict" in build
+    assert "--quiet" not in build

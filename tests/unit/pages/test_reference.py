@@ -42,6 +42,11 @@ def test_a_cell_cannot_break_the_table_or_begin_a_tag() -> None:
     assert markdown.cell("a|b\n <c> `<d>`") == "a\\|b &lt;c> `<d>`"
 
 
+def test_a_pattern_is_no_emphasis() -> None:
+    """``(connect-*, __*)`` lost its asterisks on the page."""
+    assert markdown.cell("(connect-*, __*) `a*`") == "(connect-\\*, __\\*) `a*`"
+
+
 class Documented:
     """A thing, as ``code``.
 
