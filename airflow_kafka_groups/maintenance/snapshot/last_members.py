@@ -5,12 +5,15 @@ It is for people, and for rules that match by last client. What is not known of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.maintenance.snapshot.members import TEXT_LIMIT, latest_of_groups, newest_tables, rows_of
+from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
 
@@ -132,8 +135,9 @@ def last_client_ids(layout: Layout, quiet_since: Iterable[QuietSince], max_gap: 
 
     :param layout: the paths of the cluster's files.
     :param quiet_since: the groups, and since when each is quiet.
-    :param max_gap: the longest time between the members' snapshot and the first that saw the group empty, in which
-        offsets may have moved: these members, not yet gone, moved them. Later movements are those of somebody unseen.
+    :param max_gap: the longest time between the members' snapshot and the next one, if that saw the group empty, in
+        which offsets may have moved: these members, not yet gone, moved them. Other movements are those of somebody
+        unseen.
 
     It is known of no group while one of the newest tables cannot be read: that one may have later members. Raises
     ``StorageError``.
@@ -141,11 +145,21 @@ def last_client_ids(layout: Layout, quiet_since: Iterable[QuietSince], max_gap: 
     if newest_tables(layout)[1]:
         return {}
     asked = {quiet.group_id: quiet for quiet in quiet_since}
-    return {
-        group_id: last.client_id
-        for group_id, last in last_members(layout, asked).items()
-        if last.client_id is not None and asked[group_id].is_after(last.seen_at, max_gap)
-    }
+    ids = list(filter(is_id, snapshot_ids(layout)))
+    found: dict[GroupId, str] = {}
+    for group_id, last in last_members(layout, asked).items():
+        quiet = asked[group_id]
+        gap = max_gap if _is_next(ids, last.snapshot_id, quiet.empty_since) else timedelta(0)
+        if last.client_id is not None and quiet.is_after(last.seen_at, gap):
+            found[group_id] = last.client_id
+    return found
+
+
+def _is_next(ids: Sequence[str], snapshot_id: str, at: datetime | None) -> bool:
+    """Whether what was seen at a time was seen by the next snapshot, so that none between them can have failed to."""
+    place = bisect_left(ids, snapshot_id)
+    following = ids[place + 2 : place + 3]
+    return ids[place : place + 1] == [snapshot_id] and at is not None and all(time_of(id_) > at for id_ in following)
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:

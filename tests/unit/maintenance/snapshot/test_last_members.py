@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.snapshot.last_members import (
 )
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.unit.maintenance.scene import layout_in
 
 NO_GAP = timedelta(0)
@@ -95,6 +95,27 @@ def test_the_last_client_is_known_only_if_nobody_else_can_have_moved_the_offsets
 ) -> None:
     quiet = QuietSince("g", *(None if each is None else NOW + timedelta(hours=each) for each in hours))
     assert quiet.is_after(NOW, timedelta(hours=4)) is known
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("between", ["nothing", "unreadable", "pruned"])
+def test_a_snapshot_between_the_members_and_the_empty_group_may_have_missed_somebody(
+    tmp_path: Path, between: str
+) -> None:
+    admin, layout = FakeAdmin({"g": FakeGroup(members=1)}), layout_in(tmp_path)
+    first = take(admin, layout, 0)
+    if between == "unreadable":
+        admin.describe_errors["g"] = timeout()
+        take(admin, layout, 1)
+        admin.describe_errors.clear()
+    admin.groups["g"].members = 0
+    for days in (2, 3):
+        take(admin, layout, days)
+    if between == "pruned":  # then nobody knows what was between
+        layout.manifest(first).unlink()
+    moved = NOW + timedelta(days=2, minutes=1)
+    found = last_client_ids(layout, [QuietSince("g", NOW, moved, moved)], timedelta(days=4))
+    assert found == ({"g": "c"} if between == "nothing" else {})
 
 
 def test_without_a_limit_of_gaps_offsets_may_not_have_moved_at_all() -> None:
