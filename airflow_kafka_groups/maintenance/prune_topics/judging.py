@@ -89,8 +89,7 @@ class JudgedGroup:
         """
         shown = f"snapshot {manifest.snapshot_id}"
         if group is None or group.error is not None:
-            if manifest.complete and not (group is None and _is_partial(manifest)):
-                lacks = "does not have the group" if group is None else "could not read the group completely"
+            if (lacks := what_is_lacking(group, manifest)) is not None:
                 self._end(self.open, f"{shown} {lacks}")
             return
         if group.observed_at >= self._later.observed_at:
@@ -187,6 +186,19 @@ def sign_of_life(topic: str, fingerprint: str, group: ObservedGroup, subscribed:
     if subscribed is not None and topic in subscribed:
         return "has members that are subscribed to it"
     return None
+
+
+def what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest) -> str | None:
+    """Return why a snapshot ends the idle times of a group that it does not show, ``None`` if that means nothing.
+
+    :param group: what it shows of the group; ``None`` if it lacks it.
+    :param manifest: the snapshot's.
+    """
+    if not manifest.complete or (group is None and _is_partial(manifest)):
+        return None
+    if group is None:
+        return "does not have the group"
+    return None if group.error is None else "could not read the group completely"
 
 
 def _moved(then: ObservedGroup, later: ObservedGroup, topic: str) -> bool:
