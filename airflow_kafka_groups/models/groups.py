@@ -37,6 +37,7 @@ class MemberDescription:
     :param subscribed_topics: the topics it names; ``None`` if they are not known: brokers report them only while the
         group is Stable, and those of other programs than consumers cannot be read.
     :param subscribed_pattern: the regular expression that it subscribes with, which brokers evaluate (KIP-848).
+    :param assignment_known: whether its assignment could be read; it is empty where not. Default true.
     :param uses_classic_protocol: whether it speaks JoinGroup and SyncGroup; ``None`` where brokers do not report it.
     """
 
@@ -45,6 +46,7 @@ class MemberDescription:
     host: str
     group_instance_id: str | None = None
     assignment: tuple[TopicPartition, ...] = ()
+    assignment_known: bool = True
     subscribed_topics: tuple[str, ...] | None = None
     subscribed_pattern: str | None = None
     uses_classic_protocol: bool | None = None

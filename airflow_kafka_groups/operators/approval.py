@@ -136,7 +136,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
 
         report, _ = make_report(layout, plan)
         push_report_path(context, report)
-        last = last_members(layout, plan.group_ids[:FIRST_GROUPS])
+        last = last_members(layout, plan.group_ids[:FIRST_GROUPS], plan.kafka_cluster_id)
         subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
         return subject, question(plan, report, why, report_url_of(context), last)
 

@@ -137,8 +137,11 @@ class DeleteGroupsOperator(DeletingOperator):
         self.bytes_per_second = bytes_per_second
         self.fail_if_kept = fail_if_kept
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Delete with one client, and return the summary of the record."""
+    def delete(self, context: Context) -> dict[str, Any]:
+        """Delete with one client, and return the summary of the record.
+
+        :param context: the task's context.
+        """
         from airflow_kafka_groups.operators.support.telemetry import emit_deletion
 
         layout = self.layout()

@@ -150,8 +150,11 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         self.plan_digest = plan_digest
         self.topics_per_second = topics_per_second
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Prune with one client, and return the summary of the record."""
+    def delete(self, context: Context) -> dict[str, Any]:
+        """Prune with one client, and return the summary of the record.
+
+        :param context: the task's context.
+        """
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import prune_policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest

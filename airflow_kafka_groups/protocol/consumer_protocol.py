@@ -88,12 +88,12 @@ def decode_assignment(data: bytes) -> Assignment:
     return Assignment(partitions=_partitions(message.assigned_partitions), user_data=message.user_data)
 
 
-def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions of an assignment; none where the client wrote something of its own."""
+def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
+    """Return the partitions of an assignment; ``None`` where the client wrote something of its own."""
     try:
         return decode_assignment(data).partitions
     except RemoteProtocolError:
-        return ()
+        return None
 
 
 def subscribed_topics(data: bytes) -> tuple[str, ...] | None:

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             "another connection, or a change of this one" if protected or settings.read_only else "",
         )
     )
-    rows.append(_row_of_last_members(layout, group_id))
+    rows.append(_row_of_last_members(layout, cluster_id, group_id))
     rows += _rows_of_floors(floors)
     rows.append(_row_of_verdict(layout, group_id))
     rows += _rows_of_plan(layout, plan_id, group_id, reading)
@@ -135,10 +135,10 @@ def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
         yield Row("site", "info", evidence)
 
 
-def _row_of_last_members(layout: Layout, group_id: str) -> Row:
+def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) -> Row:
     from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
 
-    last = last_members(layout, [group_id]).get(group_id)
+    last = last_members(layout, [group_id], cluster_id).get(group_id)
     return Row("last members", "info", "none in any snapshot" if last is None else last.sentence())
 
 

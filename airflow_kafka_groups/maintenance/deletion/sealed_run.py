@@ -6,7 +6,8 @@
    before is kept. The backup is read and verified once more.
 4. The run's first journal entry is written; where it cannot be, nothing is deleted. What other runs did until then is
    read once more, and from then on they delete nothing.
-5. The work goes chunk by chunk (``chunks``): intent, deletion, outcome. It stops where a quiet time begins.
+5. The work goes chunk by chunk (``chunks``): intent, deletion, outcome. It stops where a request could still leave when
+   a quiet time has begun.
 6. The lease is given back, and what was deleted is looked for once more.
 7. The run's last entry is its record for people.
 """
@@ -17,7 +18,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -224,7 +225,9 @@ class SealedRun(ABC):
 
     def _why_stopped(self, ready: _Ready) -> str | None:
         """Return why the run ends: switch, quiet time, other approval; exclude what somebody began to keep alive."""
-        why = why_stopped(self.layout) or ready.quiet.why_quiet(self.request.now())
+        now = self.request.now()
+        leaves_by = now + timedelta(seconds=self.request.limits.max_read_age_seconds)
+        why = why_stopped(self.layout) or ready.quiet.why_quiet(now) or ready.quiet.why_quiet(leaves_by)
         if why is not None or self.plan is None:
             return why
         try:

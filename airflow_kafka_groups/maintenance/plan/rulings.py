@@ -39,7 +39,8 @@ class RuledGroups:
         if any(rule.match.clients for rule in policy.rules):
             times = (utc_times(verdicts.table[name]) for name in QuietSince._fields[1:])
             quiet = map(QuietSince, ids, *times)
-            clients = last_client_ids(snapshot.layout, quiet, timedelta(seconds=policy.max_gap_seconds))
+            gap, cluster_id = timedelta(seconds=policy.max_gap_seconds), snapshot.manifest.kafka_cluster_id
+            clients = last_client_ids(snapshot.layout, quiet, cluster_id, gap)
         self._facts = [
             facts_of(
                 group_id,

@@ -13,7 +13,8 @@ from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = "|".join(_DAYS)
-_WINDOW = re.compile(rf"(?:((?:{_DAY})(?:[-,](?:{_DAY}))*) )?([01]\d|2[0-4]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
+_RANGE = rf"(?:{_DAY})(?:-(?:{_DAY}))?"
+_WINDOW = re.compile(rf"(?:({_RANGE}(?:,{_RANGE})*) )?([01]\d|2[0-4]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
 _HOLIDAY = re.compile(r"(\d{4}-)?(\d\d-\d\d)(?:\.\.(\d{4}-)?(\d\d-\d\d))?")
 _MIDNIGHT = 24 * 60
 _LONGEST_DAYS = 400
@@ -112,11 +113,13 @@ class QuietTimes:
         while self.why_quiet(moment) is not None:
             if moment > last:
                 return None
-            # Nothing ends between two of these minutes. In UTC, so that no change of the clocks is jumped over.
+            # Nothing ends between two of these minutes. In UTC, and at most to the next full hour by the local clock,
+            # which may be changed there.
             local = moment.astimezone(ZoneInfo(self.zone))
             minute = local.hour * 60 + local.minute
             ahead = min((other - minute) % _MIDNIGHT or _MIDNIGHT for other in begins)
-            step = timedelta(minutes=min(ahead, 60)) - timedelta(seconds=local.second, microseconds=local.microsecond)
+            step = timedelta(minutes=min(ahead, 60 - local.minute))
+            step -= timedelta(seconds=local.second, microseconds=local.microsecond)
             moment += step
         return moment
 
@@ -152,7 +155,7 @@ def _window(problems: Problems, path: Path, text: str) -> Window | None:
     days: set[int] = set()
     for part in (match[1] or "Mon-Sun").split(","):
         first, _, last = part.partition("-")
-        start, stop = _DAYS.index(first), _DAYS.index((last or first)[-3:])
+        start, stop = _DAYS.index(first), _DAYS.index(last or first)
         days |= {(start + number) % 7 for number in range((stop - start) % 7 + 1)}
     return Window(text, frozenset(days), begin, end)
 

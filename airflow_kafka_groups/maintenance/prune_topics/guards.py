@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule
-from airflow_kafka_groups.maintenance.prune_topics.judging import sign_of_life
+from airflow_kafka_groups.maintenance.prune_topics.judging import sign_of_life, what_is_lacking
 from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_ruled
 from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
@@ -33,7 +33,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 
 
 def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
-    """Return the topics of a plan that a later snapshot shows in use, with the reason to keep them.
+    """Return the topics of a plan whose idle time a later snapshot ends, with the reason to keep them.
 
     :param layout: the paths of the cluster's files.
     :param plan: the plan.
@@ -52,8 +52,9 @@ def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
         for item in plan.groups:
             group = shown.get(item.group_id)
             if group is None or group.error is not None:
-                continue
-            sign = sign_of_life(item.topic, item.fingerprint, group, subscribed.get(item.group_id))
+                sign = what_is_lacking(group, reader.manifest)
+            else:
+                sign = sign_of_life(item.topic, item.fingerprint, group, subscribed.get(item.group_id))
             if sign is not None:
                 reason = f"snapshot {snapshot_id}, which is newer than the plan's, {sign}"
                 found[item.name] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)

@@ -19,9 +19,8 @@ from datetime import datetime, timedelta
 
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING
 from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic, observe
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, is_partial, snapshot_ids
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
@@ -89,8 +88,7 @@ class JudgedGroup:
         """
         shown = f"snapshot {manifest.snapshot_id}"
         if group is None or group.error is not None:
-            if manifest.complete and not (group is None and _is_partial(manifest)):
-                lacks = "does not have the group" if group is None else "could not read the group completely"
+            if (lacks := what_is_lacking(group, manifest)) is not None:
                 self._end(self.open, f"{shown} {lacks}")
             return
         if group.observed_at >= self._later.observed_at:
@@ -189,13 +187,20 @@ def sign_of_life(topic: str, fingerprint: str, group: ObservedGroup, subscribed:
     return None
 
 
+def what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest) -> str | None:
+    """Return why a snapshot ends the idle times of a group that it does not show, ``None`` if that means nothing.
+
+    :param group: what it shows of the group; ``None`` if it lacks it.
+    :param manifest: the snapshot's.
+    """
+    if not manifest.complete or (group is None and is_partial(manifest)):
+        return None
+    if group is None:
+        return "does not have the group"
+    return None if group.error is None else "could not read the group completely"
+
+
 def _moved(then: ObservedGroup, later: ObservedGroup, topic: str) -> bool:
     """Whether a topic has offsets that an older snapshot does not show."""
     now, before = later.topics.get(topic), then.topics.get(topic)
     return now is not None and (before is None or before.fingerprint != now.fingerprint)
-
-
-def _is_partial(manifest: SnapshotManifest) -> bool:
-    """Whether a snapshot did not look for all groups, so that a group's absence means nothing."""
-    scope = manifest.scope
-    return "group_ids" in scope or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))

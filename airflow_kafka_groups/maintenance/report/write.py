@@ -23,7 +23,7 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
     used = [record for record in records.values() if not record["dry_run"]] or list(records.values())
     facts = gather_facts(layout, plan, point_of(plan, merge_outcomes(used)))
     files = _files(layout, plan, list(records))
-    last = last_members(layout, plan.group_ids)
+    last = last_members(layout, plan.group_ids, plan.kafka_cluster_id)
     now = utc_now()
     page = render_report(plan, list(records.values()), files=files, last=last, facts=facts, now=now)
     write_file(layout.root / REPORTS, TREND_PAGE, trend_page(plan.cluster, facts.trend, now).encode("utf-8", "replace"))

@@ -98,7 +98,8 @@ async def take_snapshot(
     missing = {_missing(where): str(error) for where, error in listings.errors.items()}
     progress("write", 0, len(table))
     rows = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
-    members_file = await asyncio.to_thread(write_members, layout, members, set(listings) if listings.complete else None)
+    existing = set(listings) if listings.complete else None
+    members_file = await asyncio.to_thread(write_members, layout, members, existing, kafka_cluster_id)
     subscriptions_file = await asyncio.to_thread(write_subscriptions, layout, subscriptions)
     progress("write", rows, rows)
     scope: dict[str, Any] = {"include": list(groups.include), "exclude": list(groups.exclude)}

@@ -5,12 +5,15 @@ It is for people, and for rules that match by last client. What is not known of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.maintenance.snapshot.members import TEXT_LIMIT, latest_of_groups, newest_tables, rows_of
+from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
 
@@ -107,11 +110,14 @@ class QuietSince(NamedTuple):
         return empty is not None and moved <= empty <= members_seen_at + max_gap
 
 
-def last_members(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, LastMembers]:
+def last_members(
+    layout: Layout, group_ids: Iterable[GroupId], kafka_cluster_id: str | None
+) -> dict[GroupId, LastMembers]:
     """Return the members that groups were last seen with; a group that no snapshot saw with members is left out.
 
     :param layout: the paths of the cluster's files.
     :param group_ids: the groups.
+    :param kafka_cluster_id: their cluster.
 
     Tables that cannot be read are left out. Raises ``StorageError``.
     """
@@ -119,7 +125,7 @@ def last_members(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, 
     if not wanted:
         return {}
     found: dict[GroupId, list[dict[str, Any]]] = {}
-    tables, _ = newest_tables(layout)
+    tables, _ = newest_tables(layout, kafka_cluster_id)
     chosen = [table._replace(rows=rows_of(table.rows, wanted)) for table in tables]
     for table, ids in latest_of_groups(chosen):
         for row in rows_of(table.rows, ids).to_pylist():
@@ -127,25 +133,39 @@ def last_members(layout: Layout, group_ids: Iterable[GroupId]) -> dict[GroupId, 
     return {group_id: _of_rows(rows) for group_id, rows in found.items()}
 
 
-def last_client_ids(layout: Layout, quiet_since: Iterable[QuietSince], max_gap: timedelta) -> dict[GroupId, str]:
+def last_client_ids(
+    layout: Layout, quiet_since: Iterable[QuietSince], kafka_cluster_id: str | None, max_gap: timedelta
+) -> dict[GroupId, str]:
     """Return the client id that all of the last members of a group had; groups of which it is not known are left out.
 
     :param layout: the paths of the cluster's files.
     :param quiet_since: the groups, and since when each is quiet.
-    :param max_gap: the longest time between the members' snapshot and the first that saw the group empty, in which
-        offsets may have moved: these members, not yet gone, moved them. Later movements are those of somebody unseen.
+    :param kafka_cluster_id: their cluster.
+    :param max_gap: the longest time between the members' snapshot and the next one, if that saw the group empty, in
+        which offsets may have moved: these members, not yet gone, moved them. Other movements are those of somebody
+        unseen.
 
     It is known of no group while one of the newest tables cannot be read: that one may have later members. Raises
     ``StorageError``.
     """
-    if newest_tables(layout)[1]:
+    if newest_tables(layout, kafka_cluster_id)[1]:
         return {}
     asked = {quiet.group_id: quiet for quiet in quiet_since}
-    return {
-        group_id: last.client_id
-        for group_id, last in last_members(layout, asked).items()
-        if last.client_id is not None and asked[group_id].is_after(last.seen_at, max_gap)
-    }
+    ids = list(filter(is_id, snapshot_ids(layout)))
+    found: dict[GroupId, str] = {}
+    for group_id, last in last_members(layout, asked, kafka_cluster_id).items():
+        quiet = asked[group_id]
+        gap = max_gap if _is_next(ids, last.snapshot_id, quiet.empty_since) else timedelta(0)
+        if last.client_id is not None and quiet.is_after(last.seen_at, gap):
+            found[group_id] = last.client_id
+    return found
+
+
+def _is_next(ids: Sequence[str], snapshot_id: str, at: datetime | None) -> bool:
+    """Whether what was seen at a time was seen by the next snapshot, so that none between them can have failed to."""
+    place = bisect_left(ids, snapshot_id)
+    following = ids[place + 2 : place + 3]
+    return ids[place : place + 1] == [snapshot_id] and at is not None and all(time_of(id_) > at for id_ in following)
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:

@@ -75,17 +75,20 @@ class MembersTable(NamedTuple):
     rows: Any
 
 
-def write_members(layout: Layout, seen: SeenMembers, existing: Collection[GroupId] | None) -> MembersFile:
+def write_members(
+    layout: Layout, seen: SeenMembers, existing: Collection[GroupId] | None, kafka_cluster_id: str | None
+) -> MembersFile:
     """Write the members of a snapshot, and those that other groups were last seen with; return what vouches for them.
 
     :param existing: the groups of the cluster: nothing is carried on about others. ``None`` if a broker did not answer
         the listing, so that nobody knows.
+    :param kafka_cluster_id: the cluster. Groups of another one that the folder was used for may have the same ids.
 
     An older table that cannot be read is left out and noted. Raises ``StorageError``.
     """
     import pyarrow as pa
 
-    tables, not_carried = newest_tables(layout)
+    tables, not_carried = newest_tables(layout, kafka_cluster_id)
     rows, schema = sorted(seen.rows, key=lambda row: row["group_id"]), arrow_schema(MEMBER_COLUMNS)
     own = pa.table([column([row.get(each.name) for row in rows], each.type) for each in schema], schema=schema)
     carried = [(table.snapshot_id, rows) for table, rows in _last_of_others(tables, seen.group_ids, existing)]
@@ -107,8 +110,8 @@ def write_members(layout: Layout, seen: SeenMembers, existing: Collection[GroupI
     )
 
 
-def newest_tables(layout: Layout) -> tuple[list[MembersTable], dict[str, str]]:
-    """Return the newest tables of members, newest first, and the snapshots whose table cannot be read, with the reason.
+def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[MembersTable], dict[str, str]]:
+    """Return a cluster's newest tables of members, newest first, and the snapshots whose table cannot be read, and why.
 
     More than one, because two snapshots may be taken at the same time, and none has the other's. Snapshots of earlier
     versions have none. Raises ``StorageError``.
@@ -120,7 +123,7 @@ def newest_tables(layout: Layout) -> tuple[list[MembersTable], dict[str, str]]:
             break
         try:
             manifest = load_manifest(layout, snapshot_id)
-            if manifest.members is not None:
+            if manifest.members is not None and manifest.kafka_cluster_id == kafka_cluster_id:
                 tables.append(MembersTable(snapshot_id, read_members(layout, manifest)))
         except SnapshotError as error:
             unreadable[snapshot_id] = str(error)

@@ -19,6 +19,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
@@ -84,6 +85,12 @@ def snapshot_ids(layout: Layout) -> list[str]:
     """Return the ids of all snapshots with a manifest, oldest first. Raises ``StorageError``."""
     names = list_names(layout.manifests)
     return sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith("."))
+
+
+def is_partial(manifest: SnapshotManifest) -> bool:
+    """Return whether a snapshot did not look for all groups, so that a group's absence means nothing."""
+    scope = manifest.scope
+    return "group_ids" in scope or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
 
 
 def latest_manifest(layout: Layout) -> SnapshotManifest:

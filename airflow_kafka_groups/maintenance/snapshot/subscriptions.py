@@ -34,6 +34,8 @@ def topics_read(group: GroupDescription) -> frozenset[str] | str:
             return f"member {member.member_id!r} subscribes by the pattern {member.subscribed_pattern!r}"
         if member.subscribed_topics is None:
             return f"the subscription of member {member.member_id!r} cannot be read"
+        if not member.assignment_known:
+            return f"the assignment of member {member.member_id!r} cannot be read"
         topics = {*member.subscribed_topics, *(where.topic for where in member.assignment)}
         if not topics:  # as a consumer looks whose client matches topics by a pattern, and has found none yet
             return f"member {member.member_id!r} names no topic, and may subscribe by a pattern"

@@ -133,13 +133,24 @@ class DeletingOperator(StoredOperator):
         self.log.info("Waiting: %s", why)
         self.defer(trigger=DateTimeTrigger(moment=moment), method_name="execute_after_quiet_time")
 
-    def execute_after_quiet_time(self, context: Context, event: Any = None) -> Any:
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Delete, and return the summary of the record."""
+        return self.delete(context)
+
+    def execute_after_quiet_time(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Begin again when the quiet time is over.
 
         :param context: the task's context.
         :param event: the trigger's, which has nothing.
         """
-        return self.execute(context)
+        return self.delete(context)  # Airflow refuses an execute() that another method calls
+
+    def delete(self, context: Context) -> dict[str, Any]:
+        """Delete with one client, and return the summary of the record.
+
+        :param context: the task's context.
+        """
+        raise NotImplementedError
 
     def log_result(self, result: DeletionResult, what: str) -> None:
         """Log the counts and warnings of a run. Raises ``LeaseLostError`` if its lease was lost on the way.

@@ -62,12 +62,14 @@ def _group(group: Any) -> DescribedGroup:
 
 
 def _member(member: Any, is_consumer: bool) -> MemberDescription:
+    assigned = assigned_partitions(member.member_assignment) if is_consumer else None
     return MemberDescription(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
         group_instance_id=getattr(member, "group_instance_id", None),
-        assignment=assigned_partitions(member.member_assignment) if is_consumer else (),
+        assignment=assigned or (),
+        assignment_known=assigned is not None,
         subscribed_topics=subscribed_topics(member.member_metadata) if is_consumer else None,
         uses_classic_protocol=True,
     )

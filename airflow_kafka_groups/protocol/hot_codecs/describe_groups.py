@@ -56,12 +56,14 @@ def _read_member(reader: CompactReader, is_consumer: bool) -> MemberDescription:
     metadata = read(read_compact_string_as_bytes)
     assignment = read(read_compact_string_as_bytes)
     reader.skip_tags()
+    assigned = assigned_partitions(assignment) if is_consumer else None
     return MemberDescription(
         member_id=member_id,
         client_id=client_id,
         host=host,
         group_instance_id=instance_id,
-        assignment=assigned_partitions(assignment) if is_consumer else (),
+        assignment=assigned or (),
+        assignment_known=assigned is not None,
         subscribed_topics=subscribed_topics(metadata) if is_consumer else None,
         uses_classic_protocol=True,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -68,5 +69,14 @@ def test_it_waits_without_a_worker_and_checks_everything_again(
     with pytest.raises(TaskDeferred):
         operator.execute_after_quiet_time({})
     write_policy(tmp_path, POLICY)
+    assert operator.execute_after_quiet_time({})["counts"]["deleted"] == 1
+    assert set(admin.groups) == {"b"}
+
+
+def test_airflow_lets_it_go_on_where_operators_may_not_be_nested(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ExecutorSafeguard, "test_mode", False)
+    operator = deletion(tmp_path, planned, wait_for_quiet_end=True, allow_nested_operators=False)
     assert operator.execute_after_quiet_time({})["counts"]["deleted"] == 1
     assert set(admin.groups) == {"b"}

@@ -273,6 +273,10 @@ class TestAssignments:
         data += b"\xff\xff\xff\xff"
         assert consumer_protocol.assigned_partitions(data) == (TopicPartition("t", 3), TopicPartition("t", 5))
 
+    def test_one_of_a_clients_own_is_not_known(self) -> None:
+        assert consumer_protocol.assigned_partitions(b"x") is None
+        assert consumer_protocol.assigned_partitions(b"") == ()
+
     @given(st.binary(max_size=60))
     def test_whatever_a_client_wrote_is_no_error(self, data: bytes) -> None:
         consumer_protocol.assigned_partitions(data)

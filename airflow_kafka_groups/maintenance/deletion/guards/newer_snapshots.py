@@ -1,7 +1,8 @@
 """What snapshots after the judged one show of a plan's groups: one that was in use since is not deleted by this plan.
 
 A plan may wait for its approval for a day, and snapshots go on meanwhile. A consumer that comes and goes may be away
-when the deletion reads its group; a snapshot that shows it is proof that the group is in use. Incomplete snapshots
+when the deletion reads its group; a snapshot that shows it is proof that the group is in use. A group that a complete
+snapshot lacks, and that exists when it is deleted, was made again meanwhile, as by a restore. Incomplete snapshots
 count, too: what they lack means nothing, and nothing else is taken from any of these.
 """
 
@@ -11,7 +12,7 @@ from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
-from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader, is_partial, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
@@ -29,11 +30,16 @@ def in_use_since(layout: Layout, plan: DeletionPlan) -> dict[str, Decision]:
         reader = SnapshotReader(layout, snapshot_id)
         if reader.manifest.kafka_cluster_id != plan.kafka_cluster_id:
             continue
+        newer, lacking = f"snapshot {snapshot_id}, which is newer than the plan's,", set(planned)
         for group in reader.summaries():
+            lacking.discard(group.group_id)
             facts = planned.get(group.group_id)
             if facts is not None and (why := _why_in_use(group, facts)) is not None:
-                reason = f"snapshot {snapshot_id}, which is newer than the plan's, shows it in use: {why}"
+                reason = f"{newer} shows it in use: {why}"
                 found[group.group_id] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
+        if reader.manifest.complete and not is_partial(reader.manifest):
+            reason = f"{newer} does not have it: somebody made it again since"
+            found |= {group_id: Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason) for group_id in lacking}
     return found
 
 

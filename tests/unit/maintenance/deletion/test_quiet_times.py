@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import QuietTimeError
+from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from tests.fakes.admin import FakeAdmin
@@ -70,4 +72,28 @@ async def test_a_run_stops_where_quiet_hours_begin(tmp_path: Path) -> None:
         await delete_plan(admin, layout_in(tmp_path), plan, policy=policy_of(tmp_path, text), now=now, chunk_size=1)
     ).report
     assert (report.counts["deleted"], report.kept_reasons) == (1, {"stopped": 2})
+    assert "the quiet hours" in report.warnings[0]
+
+
+async def test_no_request_leaves_in_quiet_hours_that_begin_while_the_intent_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, plan, _ = await scene(tmp_path)
+    begin = LATER.replace(second=0) + timedelta(minutes=2)
+    text = QUIET.replace(f"'{NOW:%H}:00-", f"'{begin:%H:%M}-")
+    now, sent = Ticking(begin - timedelta(seconds=14)), []
+    intend = RunJournal.intend
+
+    def slow(journal: RunJournal, *args: Any, **how: Any) -> None:
+        intend(journal, *args, **how)
+        now.value += timedelta(seconds=14)
+
+    def note(call: str) -> None:
+        if call == "delete":
+            sent.append(now.value)
+
+    monkeypatch.setattr(RunJournal, "intend", slow)
+    admin.before = note
+    report = (await delete_plan(admin, layout_in(tmp_path), plan, policy=policy_of(tmp_path, text), now=now)).report
+    assert (sent, report.kept_reasons) == ([], {"stopped": 3})
     assert "the quiet hours" in report.warnings[0]

@@ -88,6 +88,8 @@ def test_quiet_times_end() -> None:
     berlin = quiet("00:00-04:00", zone="Europe/Berlin")
     assert berlin.end_of(at("2026-03-29T00:30")) == at("2026-03-29T02:00"), "the hour that is left out"
     assert berlin.end_of(at("2026-10-24T23:30")) == at("2026-10-25T03:00"), "the hour that comes twice"
+    until_3 = quiet("00:00-03:00", zone="Europe/Berlin")
+    assert until_3.end_of(at("2026-03-29T00:30")) == at("2026-03-29T01:00"), "at 2 it is 3"
 
 
 @given(st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 31)), st.sampled_from(["UTC", "Europe/Berlin"]))
@@ -111,6 +113,7 @@ def test_the_end_is_the_first_moment_that_is_not_quiet(moment: datetime, zone: s
         ("quiet_hours: ['08:00-24:30']", "must be hours"),
         ("quiet_hours: ['08:00-08:00']", "must be hours"),
         ("quiet_hours: ['Mo-Fr 08:00-18:00']", "quiet_hours[0] (got 'Mo-Fr 08:00-18:00')"),
+        ("quiet_hours: ['Mon-Fri-Tue 08:00-18:00']", "must be hours"),
         ("quiet_hours: ['00:00-24:00']", "nothing could ever be deleted"),
         ("holidays: ['2026-02-29']", "must be a day such as '2026-12-24'"),
         ("holidays: ['2026-12-24..12-26']", "must be a day"),

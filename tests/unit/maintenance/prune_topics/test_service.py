@@ -443,8 +443,8 @@ async def test_an_approval_counts_topics_and_can_except_some(tmp_path: Path) -> 
     assert found == {"app [old]": "deleted:safe", "zap [old]": "kept:excluded"}
 
 
-@pytest.mark.parametrize("sign", [subscribe, move])
-async def test_a_newer_snapshot_that_shows_life_keeps_the_topic(
+@pytest.mark.parametrize("sign", [subscribe, move, delete_group, fail_to_read])
+async def test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic(
     tmp_path: Path, sign: Callable[[FakeAdmin], None]
 ) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
@@ -452,8 +452,16 @@ async def test_a_newer_snapshot_that_shows_life_keeps_the_topic(
     positions = dict(admin.groups["app"].offsets)
     sign(admin)
     await snapshots(admin, layout, 1, first=of.created_at)
+    admin.offset_errors.clear()
     admin.groups["app"] = FakeGroup(positions, members=2, subscribed=frozenset({"live"}))
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
+
+
+async def test_a_newer_snapshot_of_other_groups_means_nothing(tmp_path: Path) -> None:
+    admin, layout = cluster(other=FakeGroup()), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    await snapshots(admin, layout, 1, first=of.created_at, exclude=["app"])
+    assert await outcomes(admin, layout, of) == {"app [old]": "deleted:safe"}
 
 
 async def test_a_newer_snapshot_that_is_damaged_lets_nothing_be_pruned(tmp_path: Path) -> None:

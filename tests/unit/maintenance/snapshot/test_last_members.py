@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.snapshot.last_members import (
 )
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, timeout
 from tests.unit.maintenance.scene import layout_in
 
 NO_GAP = timedelta(0)
@@ -38,7 +38,7 @@ def test_the_last_members_of_groups(tmp_path: Path) -> None:
     admin.groups["idle"].members = 0
     for day in (10, 20, 30):
         newest = take(admin, layout, day)
-    found = last_members(layout, ["idle", "never", "live", "nobody"])
+    found = last_members(layout, ["idle", "never", "live", "nobody"], CLUSTER_ID)
     assert {group_id: (last.snapshot_id, last.members) for group_id, last in found.items()} == {
         "idle": (first, 2),
         "live": (newest, 1),
@@ -46,7 +46,7 @@ def test_the_last_members_of_groups(tmp_path: Path) -> None:
     idle = found["idle"]
     assert (idle.protocol, idle.clients, idle.topics) == ("range", 1, ("t",))
     assert idle.sentence() == f"{NOW:%Y-%m-%d %H:%M} UTC: 2 member(s), c at 127.0.0.1; topics t"
-    assert last_members(layout, []) == {}
+    assert last_members(layout, [], CLUSTER_ID) == {}
 
 
 def test_one_table_answers_when_older_snapshots_are_pruned(tmp_path: Path) -> None:
@@ -57,9 +57,9 @@ def test_one_table_answers_when_older_snapshots_are_pruned(tmp_path: Path) -> No
     second = take(admin, layout, 1)
     layout.manifest(first).unlink()
     layout.members(first).unlink()
-    assert last_members(layout, ["g"])["g"].snapshot_id == first
+    assert last_members(layout, ["g"], CLUSTER_ID)["g"].snapshot_id == first
     layout.members(second).unlink()
-    assert last_members(layout, ["g"]) == {}, "an unreadable table is none"
+    assert last_members(layout, ["g"], CLUSTER_ID) == {}, "an unreadable table is none"
 
 
 def test_the_last_client_is_not_known_while_a_newer_table_cannot_be_read(tmp_path: Path) -> None:
@@ -68,10 +68,10 @@ def test_the_last_client_is_not_known_while_a_newer_table_cannot_be_read(tmp_pat
     take(admin, layout, 0)
     newest = take(admin, layout, 1)
     quiet = [QuietSince("g", NOW, None, None), QuietSince("never", NOW, None, None)]
-    assert last_client_ids(layout, quiet, NO_GAP) == {"g": "c"}
+    assert last_client_ids(layout, quiet, CLUSTER_ID, NO_GAP) == {"g": "c"}
     layout.members(newest).write_bytes(b"damaged")
-    assert last_members(layout, ["g"]), "the older one has it"
-    assert last_client_ids(layout, quiet, NO_GAP) == {}, "a later client may be in the newer one"
+    assert last_members(layout, ["g"], CLUSTER_ID), "the older one has it"
+    assert last_client_ids(layout, quiet, CLUSTER_ID, NO_GAP) == {}, "a later client may be in the newer one"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,41 @@ def test_the_last_client_is_known_only_if_nobody_else_can_have_moved_the_offsets
     assert quiet.is_after(NOW, timedelta(hours=4)) is known
 
 
+@pytest.mark.safety
+def test_a_group_of_another_cluster_in_the_folder_is_another_group(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({"g": FakeGroup(members=1)}), layout_in(tmp_path)
+    take(admin, layout, 0)
+    other = FakeAdmin({"g": FakeGroup()})
+    other.cluster = "another"
+    take(other, layout, 1)
+    seen = NOW + timedelta(days=1, minutes=1)
+    quiet = [QuietSince("g", seen, None, seen)]
+    assert last_client_ids(layout, quiet, "another", timedelta(days=4)) == {}
+    assert last_members(layout, ["g"], "another") == {}
+    assert last_members(layout, ["g"], CLUSTER_ID)["g"].client_id == "c"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("between", ["nothing", "unreadable", "pruned"])
+def test_a_snapshot_between_the_members_and_the_empty_group_may_have_missed_somebody(
+    tmp_path: Path, between: str
+) -> None:
+    admin, layout = FakeAdmin({"g": FakeGroup(members=1)}), layout_in(tmp_path)
+    first = take(admin, layout, 0)
+    if between == "unreadable":
+        admin.describe_errors["g"] = timeout()
+        take(admin, layout, 1)
+        admin.describe_errors.clear()
+    admin.groups["g"].members = 0
+    for days in (2, 3):
+        take(admin, layout, days)
+    if between == "pruned":  # then nobody knows what was between
+        layout.manifest(first).unlink()
+    moved = NOW + timedelta(days=2, minutes=1)
+    found = last_client_ids(layout, [QuietSince("g", NOW, moved, moved)], CLUSTER_ID, timedelta(days=4))
+    assert found == ({"g": "c"} if between == "nothing" else {})
+
+
 def test_without_a_limit_of_gaps_offsets_may_not_have_moved_at_all() -> None:
     at = NOW + timedelta(hours=1)
     assert not QuietSince("g", NOW, at, at).is_after(NOW, NO_GAP)
@@ -115,11 +150,11 @@ def test_a_group_that_is_deleted_is_still_known_from_the_tables_before(tmp_path:
     first = take(admin, layout, 0)
     admin.groups.clear()
     take(admin, layout, 1)
-    assert last_members(layout, ["g"])["g"].snapshot_id == first
+    assert last_members(layout, ["g"], CLUSTER_ID)["g"].snapshot_id == first
 
 
 def test_without_a_snapshot_nobody_is_known(tmp_path: Path) -> None:
-    assert last_members(layout_in(tmp_path), ["g"]) == {}
+    assert last_members(layout_in(tmp_path), ["g"], CLUSTER_ID) == {}
 
 
 def test_a_sentence_is_short_whatever_the_group_is() -> None:

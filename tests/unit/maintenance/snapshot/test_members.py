@@ -216,7 +216,7 @@ def test_a_snapshot_of_an_earlier_version_has_no_table_and_is_read(tmp_path: Pat
 def test_a_table_is_created_and_never_replaced(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     seen = SeenMembers(SNAPSHOT)
-    module.write_members(layout, seen, None)
+    module.write_members(layout, seen, None, None)
     seen.add(group(member()), NOW)
     with pytest.raises(StorageError, match="never overwritten"):
-        module.write_members(layout, seen, None)
+        module.write_members(layout, seen, None, None)

@@ -36,6 +36,7 @@ def test_all_that_any_member_reads_counts() -> None:
         (group(member("a"), state=GroupState.EMPTY), "its state is Empty"),
         (group(), "no members"),
         (group(member("a"), member(subscribed_topics=None)), "cannot be read"),
+        (group(member("a", assignment_known=False)), "the assignment of member 'm' cannot be read"),
         (group(member("a"), member("b", subscribed_pattern="a.*")), "pattern"),
         (group(member("a"), member()), "may subscribe by a pattern"),
     ],

@@ -271,6 +271,29 @@ def test_groups_that_are_alike_share_their_description() -> None:
     }
 
 
+@pytest.mark.parametrize(("assignment", "known"), [(ASSIGNMENT, True), (b"", True), (b"x", False)])
+@pytest.mark.parametrize("version", [4, 6])
+def test_an_assignment_that_cannot_be_read_is_not_one_of_nothing(version: int, assignment: bytes, known: bool) -> None:
+    schema = response_schema(DESCRIBE_GROUPS, version)
+    member = schema.DescribedGroupMember(
+        member_id="m", client_id="c", client_host="h", member_metadata=b"", member_assignment=assignment
+    )
+    group = schema.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id="g",
+        group_state="Stable",
+        protocol_type="consumer",
+        protocol_data="own",
+        members=(member,),
+    )
+    response = schema.DescribeGroupsResponse(throttle_time=timedelta(0), groups=(group,))
+    header = b"\x00\x00\x00\x07" + (b"\x00" if version >= 5 else b"")
+    answer = decode_response(DESCRIBE_GROUPS, version, header + encode_body(response))
+    ((_, described),) = answer.groups
+    assert described.members[0].assignment_known is known
+    assert bool(described.members[0].assignment) is (assignment == ASSIGNMENT)
+
+
 def test_a_name_that_contains_the_end_of_a_row_is_one_name() -> None:
     schema = response_schema(DELETE_GROUPS, 2)
     group_ids = [*("g" for _ in range(9)), "a\0\0\0b", *("h" for _ in range(9)), "x" * 200, "i"]

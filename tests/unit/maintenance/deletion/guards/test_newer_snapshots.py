@@ -56,10 +56,6 @@ async def test_a_group_that_a_newer_snapshot_shows_in_use_is_kept(
     assert newer.snapshot_id in next(item.reason for item in report.outcomes if item.group_id == "a")
 
 
-def absent(admin: FakeAdmin) -> None:
-    del admin.groups["a"]
-
-
 def unreadable(admin: FakeAdmin) -> None:
     admin.offset_errors["a"] = timeout()
 
@@ -68,7 +64,7 @@ def unchanged(admin: FakeAdmin) -> None:
     pass
 
 
-@pytest.mark.parametrize("change", [absent, unreadable, unchanged])
+@pytest.mark.parametrize("change", [unreadable, unchanged])
 async def test_what_is_no_sign_of_life_keeps_nothing(tmp_path: Path, change: Callable[[FakeAdmin], None]) -> None:
     admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
@@ -77,6 +73,30 @@ async def test_what_is_no_sign_of_life_keeps_nothing(tmp_path: Path, change: Cal
     admin.groups["a"] = FakeGroup()
     admin.offset_errors.clear()
     assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe"}
+
+
+@pytest.mark.parametrize(
+    ("looked", "again", "fate"),
+    [
+        ("at all", True, "kept:alive_before"),
+        ("at all", False, "gone:gone"),
+        ("in vain", True, "deleted:safe"),
+        ("at others", True, "deleted:safe"),
+    ],
+)
+async def test_a_group_that_a_newer_snapshot_lacks_and_that_exists_again_is_kept(
+    tmp_path: Path, looked: str, again: bool, fate: str
+) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    group = admin.groups.pop("a")
+    admin.missing_brokers = {2: timeout()} if looked == "in vain" else {}
+    exclude = ["a"] if looked == "at others" else []
+    await take_snapshot(admin, layout, exclude=exclude, now=Ticking(LATER + timedelta(hours=1)))
+    admin.missing_brokers = {}
+    if again:  # with the offsets that it had, as another tool restores it
+        admin.groups["a"] = group
+    assert fates(await delete(admin, layout, plan)) == {"a": fate}
 
 
 async def test_snapshots_of_another_cluster_and_older_ones_say_nothing(tmp_path: Path) -> None:
