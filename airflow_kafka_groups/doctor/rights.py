@@ -9,6 +9,7 @@ from airflow_kafka_groups.admin.client.access import describe_access
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.doctor.finding import Report, counted
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.maintenance.policy.retention import remedy as fitting
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -120,7 +121,7 @@ async def examine_retention(
     text = f"Brokers keep the offsets of a group without members for {kept} days, the idle time is {idle} days."
     if found.minutes * 60 <= min_idle_seconds:
         text += " Brokers forget most idle groups before they become stale."
-        report.warn("offsets retention", text, "Raise offsets.retention.minutes, or lower min_idle_seconds.")
+        report.warn("offsets retention", text, f"To find more, {fitting(min_idle_seconds, found.minutes)}.")
     else:
         report.ok("offsets retention", text)
 

@@ -10,6 +10,7 @@ from airflow_kafka_groups.doctor.finding import counted
 from airflow_kafka_groups.doctor.rights import SAMPLE_GROUPS
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
+from airflow_kafka_groups.maintenance.policy.retention import remedy
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import ClusterDescription
@@ -24,7 +25,7 @@ _HIDDEN_TOPICS = (
 
 _FORGOTTEN = (
     " That is no longer than the clean-up's default idle time (7 days), so brokers forget most idle groups before they "
-    "become stale: raise the retention, or lower min_idle_seconds."
+    "become stale. To find more, "
 )
 
 
@@ -70,7 +71,7 @@ async def _offsets_kept(admin: GuardedAdminClient) -> str:
         f"Brokers keep the offsets of a group without members for {_duration(minutes)} "
         f"(offsets.retention.minutes={minutes}{source})."
     )
-    return text + (_FORGOTTEN if minutes * 60 <= WEEK_SECONDS else "")
+    return text + (f"{_FORGOTTEN}{remedy(WEEK_SECONDS, minutes)}." if minutes * 60 <= WEEK_SECONDS else "")
 
 
 def _duration(minutes: int) -> str:

@@ -102,7 +102,8 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
     "offsets_retention_minutes": {
         "default": 0,
         "title": "Offsets retention (min)",
-        "description": "The brokers' offsets.retention.minutes, to show when offsets expire. 0: unknown.",
+        "description": "The brokers' offsets.retention.minutes, to show when offsets expire, and idle times that "
+        "do not fit. 0: as the brokers say, if they do.",
         "type": "integer",
         "minimum": 0,
         "maximum": 52_704_000,

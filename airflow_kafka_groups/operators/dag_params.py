@@ -91,6 +91,7 @@ def plan_arguments() -> dict[str, str]:
         "max_groups": "{{ params.max_groups }}",
         "max_share": "{{ params.max_share }}",
         "require_commit_log": "{{ params.commit_log == 'required' }}",
+        "offsets_retention_minutes": "{{ params.offsets_retention_minutes }}",
     }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument
-from airflow_kafka_groups.hooks.arguments import read_flag
+from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
@@ -49,6 +49,8 @@ class PlanCleanupOperator(PlanningOperator):
         Default: none (templated).
     :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false
         (templated).
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``, where the snapshot could not read it;
+        the plan warns of idle times that do not fit it. Default 0: not known (templated).
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     The event of an asset in ``outlets`` has the counts, and ``growing_families`` if families grow faster than their
@@ -62,13 +64,20 @@ class PlanCleanupOperator(PlanningOperator):
 
     allow_hidden_topics = Argument(read_flag)
     require_commit_log = Argument(read_flag)
+    offsets_retention_minutes = Argument(read_integer)
 
     def __init__(
-        self, *, allow_hidden_topics: bool | str = False, require_commit_log: bool | str = False, **kwargs: Any
+        self,
+        *,
+        allow_hidden_topics: bool | str = False,
+        require_commit_log: bool | str = False,
+        offsets_retention_minutes: int | str = 0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.allow_hidden_topics = allow_hidden_topics
         self.require_commit_log = require_commit_log
+        self.offsets_retention_minutes = offsets_retention_minutes
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
@@ -84,6 +93,7 @@ class PlanCleanupOperator(PlanningOperator):
             snapshot_id=self.snapshot_id,
             lease_group_id=settings.lease_group_id,
             file=self.open_policy_file(),
+            offsets_retention_minutes=self.offsets_retention_minutes or None,
         )
         summary = self.emit_plan(context, plan, path, "plan", _growing(plan))
         push_report_path(context, make_report(layout, plan)[0])

@@ -50,6 +50,9 @@ def add_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument(
         "--policy-file", metavar="PATH", help="a policy file, whose rules decide; other options narrow it further"
     )
+    parser.add_argument(
+        "--offsets-retention-minutes", metavar="N", help="the brokers' setting, where the snapshot could not read it"
+    )
     parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
 
 
@@ -66,8 +69,17 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     file = None if args.policy_file is None else open_policy("--policy-file", os.path.abspath(args.policy_file))
     least = (policy if file is None else policy.by_file(file)).min_idle_seconds
     judged = _require_verdicts(args, layout, cluster.storage_path, least)
+    retention = args.offsets_retention_minutes
     plan, path = plan_snapshot(
-        layout, policy, floors, snapshot_id=judged, lease_group_id=settings.lease_group_id, file=file
+        layout,
+        policy,
+        floors,
+        snapshot_id=judged,
+        lease_group_id=settings.lease_group_id,
+        file=file,
+        offsets_retention_minutes=None
+        if retention is None
+        else read_integer("--offsets-retention-minutes", retention, minimum=1),
     )
     report, _ = make_report(layout, plan)
     rows: list[tuple[Any, ...]]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from airflow_kafka_groups.contracts.verdicts import KeptName
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
@@ -43,7 +44,16 @@ def capped(
     :param planned: the groups that nothing speaks against.
     :param found: the number of all groups.
     :param policy: the limits of the plan and its rules.
+
+    Raises ``PlanError`` for more groups than the policy's ``refuse_share``.
     """
+    refused = policy.refuse_share
+    if refused is not None and len(planned) > found * refused:
+        raise PlanError(
+            f"{len(planned)} of {found} groups would be planned, more than the policy's limits.refuse_share of "
+            f"{refused:g} allows: nothing is planned. Check that this cluster's consumers are not merely down, and the "
+            "last edit of the policy; then narrow its rules, or raise refuse_share"
+        )
     longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
     longest_first, over, warnings = _capped_by_rule(longest_first, found, policy)
     by_share = math.floor(found * policy.max_share + 1e-9)

@@ -10,11 +10,11 @@ from airflow_kafka_groups.maintenance.journal.notices import read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.plan.policy import ARGUMENTS_RULE, PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-from airflow_kafka_groups.maintenance.policy.lint import against_retention
 from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.maintenance.policy.retention import against_retention
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now
 
@@ -27,6 +27,7 @@ def plan_snapshot(
     snapshot_id: str | None,
     lease_group_id: str,
     file: PolicyFile | None = None,
+    offsets_retention_minutes: int | None = None,
 ) -> tuple[DeletionPlan, StoragePath]:
     """Make a plan within the site's floors, and write it; return it with its path.
 
@@ -35,6 +36,7 @@ def plan_snapshot(
     :param snapshot_id: the judged snapshot; ``None`` for the newest complete one.
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
     :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
+    :param offsets_retention_minutes: the brokers' setting, where the snapshot does not have it. Default: not known.
 
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
     ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
@@ -46,7 +48,13 @@ def plan_snapshot(
     bounded, bound = floors.bind(asked)
     judged = snapshot_id or latest_manifest(layout).snapshot_id
     snapshot = SnapshotReader(layout, judged)
-    notes = [*bound, *floors.warnings(), *_against_retention(bounded, snapshot), *(file.warnings if file else ())]
+    retention = snapshot.manifest.offsets_retention_minutes or offsets_retention_minutes
+    notes = [
+        *bound,
+        *floors.warnings(),
+        *_against_retention(bounded, retention, file),
+        *(file.warnings if file else ()),
+    ]
     cluster_id = snapshot.manifest.kafka_cluster_id
     history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
     verdicts = load_verdicts(layout, judged)
@@ -67,12 +75,12 @@ def plan_snapshot(
     return plan, save_plan(layout, plan)
 
 
-def _against_retention(policy: PlanPolicy, snapshot: SnapshotReader) -> list[str]:
+def _against_retention(policy: PlanPolicy, retention_minutes: int | None, file: PolicyFile | None) -> list[str]:
     """Return what the brokers' offsets retention means for the policy. Raises ``PlanError`` for what cannot be."""
-    retention = snapshot.manifest.offsets_retention_minutes
-    if retention is None and not policy.rules:
-        return []
-    errors, warnings = against_retention(policy.every_rule, retention)
+    places = {ARGUMENTS_RULE: "min_idle_seconds"}
+    if file is not None:
+        places = {name: f"{place}: rule {name!r}" for name, place in file.places.items()}
+    errors, warnings = against_retention(policy.every_rule, retention_minutes, places)
     if errors:
-        raise PlanError("; ".join(errors))
+        raise PlanError("\n".join(errors))
     return warnings

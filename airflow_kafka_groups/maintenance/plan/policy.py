@@ -22,7 +22,7 @@ DAY_SECONDS = 86_400.0
 YEAR_SECONDS = 366 * DAY_SECONDS
 ARGUMENTS_RULE = "arguments"
 """The name of the one rule of a policy without a file."""
-_LATER = frozenset({"max_gap_seconds", "require_commit_log", "file", "rules", "contacts"})
+_LATER = frozenset({"max_gap_seconds", "require_commit_log", "file", "rules", "contacts", "refuse_share"})
 """Settings that plans of older versions lack, whose digest must not change."""
 
 
@@ -63,6 +63,7 @@ class PlanPolicy:
     :param rules: its rules; the last one matches every group. Default: none, so that ``min_idle_seconds`` and
         ``min_observations`` count for every group.
     :param contacts: where to notify owners, by owner; ``""`` for all others.
+    :param refuse_share: the share of all groups above which nothing is planned at all. Default: none.
     """
 
     min_idle_seconds: float = WEEK_SECONDS
@@ -79,6 +80,7 @@ class PlanPolicy:
     file: PolicySource | None = None
     rules: tuple[Rule, ...] = ()
     contacts: Mapping[str, str] = field(default_factory=dict)
+    refuse_share: float | None = None
 
     def __post_init__(self) -> None:
         patterns = GroupFilter(self.include, self.exclude, self.protected)
@@ -94,6 +96,8 @@ class PlanPolicy:
         if not 0 < share <= 1:
             raise ConfigurationError("max_share", self.max_share, "must be above 0 and at most 1, such as 0.5")
         object.__setattr__(self, "max_share", share)
+        if self.refuse_share is not None and not 0 < check_number("refuse_share", self.refuse_share) <= 1:
+            raise ConfigurationError("refuse_share", self.refuse_share, "must be above 0 and at most 1, such as 0.5")
         for name in ("allow_hidden_topics", "require_commit_log"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(name, getattr(self, name), "must be true or false")
@@ -142,6 +146,7 @@ class PlanPolicy:
                 self.max_plan_age_seconds, limits.get("max_plan_age_seconds", self.max_plan_age_seconds)
             ),
             max_gap_seconds=min(gaps, default=0.0),
+            refuse_share=limits.get("refuse_share"),
             require_commit_log=self.require_commit_log or limits.get("require_commit_log", False),
             file=PolicySource(file.path, file.digest),
             rules=file.rules,

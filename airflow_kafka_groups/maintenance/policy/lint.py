@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_kafka_groups.maintenance.patterns import PatternSet
+from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, PatternSet
+from airflow_kafka_groups.maintenance.policy.families import TailShape, family_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.rules import Match, Rule
-from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems
+from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems, did_you_mean
 
 _WILD = frozenset("?[]")
+_SHOWN = 5
 
 
-def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems) -> list[str]:
+def rule_places(rules: Sequence[Rule], problems: Problems) -> list[tuple[Rule, Path]]:
+    """Return the rules with their places in the file; that of the keep file has none.
+
+    :param rules: all rules; the last one is the default.
+    :param problems: of the policy file.
+    """
+    named = len(problems.document.value["rules"])
+    paths: list[Path] = [*(("rules", place) for place in range(named)), ("defaults",)]
+    return list(zip(rules[-len(paths) :], paths, strict=True))
+
+
+def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protected: Sequence[str] = ()) -> list[str]:
     """Add what cannot be meant to the problems, and return warnings for what may not be.
 
     :param rules: all rules; the last one is the default.
     :param owners: how owners are found.
     :param problems: of the policy file.
+    :param protected: patterns of groups that no rule may delete. Default: none.
     """
-    named = problems.document.value["rules"]
-    first = len(rules) - 1 - len(named)  # 1 with a keep file
-    for number, rule in enumerate(rules[:-1]):
-        if number < first:
-            continue
-        path: Path = ("rules", number - first)
+    by_client = any(rule.match.clients for rule in rules)
+    for rule, path in rule_places(rules, problems)[:-1]:
+        number = rules.index(rule)
         covering = next((other for other in rules[:number] if covers(other.match, rule.match)), None)
         if covering is not None:
             problems.add(
@@ -32,8 +43,8 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems) -> list[
                 f"can never decide: rule {covering.name!r} before it matches every group that "
                 f"{rule.name!r} matches. Move it up, or remove it",
             )
-        if empty := _contradiction(rule.match):
-            problems.add((*path, "match"), f"can never match: {empty}")
+        for name, why in _never(rule, owners, protected, by_client):
+            problems.add((*path, "match", name), why)
         if rule.deletes and rule.notice_seconds:
             for owner in (rule.owner,) if rule.owner else rule.match.owners:
                 if owners.contact_of(owner) is None:
@@ -54,9 +65,11 @@ def _warnings(rules: Iterable[Rule], owners: OwnerRules, gap_is_limited: bool) -
                 "between two snapshots"
             )
         if rule.deletes and rule.notice_seconds and not (rule.owner or rule.match.owners or owners.default_contact):
+            silent = sorted({owner for _, owner in owners.mapping} - set(owners.contacts))
+            those = f" ({', '.join(silent[:_SHOWN])}{' …' if len(silent) > _SHOWN else ''})" if silent else ""
             yield (
-                f"rule {rule.name!r} demands a notice: groups without an owner, or whose owner has no contact, are "
-                "kept. A contact in defaults receives them"
+                f"rule {rule.name!r} demands a notice: groups without an owner, or whose owner has no contact{those}, "
+                "are kept. A contact in defaults receives them"
             )
 
 
@@ -91,38 +104,28 @@ def _is_simple(pattern: str) -> bool:
     return not pattern.startswith("re:") and _WILD.isdisjoint(pattern)
 
 
-def _contradiction(match: Match) -> str | None:
+def _never(rule: Rule, owners: OwnerRules, protected: Sequence[str], by_client: bool) -> Iterator[tuple[str, str]]:
+    """Yield each condition that no group fulfils with the others, or that no deletion can be about, and why."""
+    match = rule.match
     if match.groups and match.excepted and _patterns_cover(match.excepted, match.groups):
-        return "everything in groups is excepted"
-    return None
+        yield "except", "excepts everything in groups, so the rule can never match. Remove the rule, or except less"
+    if rule.deletes and match.groups and _patterns_cover((*ALWAYS_PROTECTED, *protected), match.groups):
+        yield "groups", "are all protected, so the rule can never delete. Remove the rule, or protect less"
+    if not by_client and owners.naming is None:  # otherwise any name may be that of an owner
+        known = sorted({owner for _, owner in owners.mapping})
+        for owner in match.owners:
+            if owner not in known:
+                hint = did_you_mean(owner, known) if known else "no owner has groups"
+                yield "owners", f"(got {owner!r}) owns no groups, so it can never match; {hint}. Give it groups"
+    for name in match.families:
+        if "<" in name and not any(f"<{shape}>" in name for shape in TailShape):
+            shapes = ", ".join(f"<{shape}>" for shape in TailShape)
+            yield "families", f"(got {name!r}) can never match: the name of a family has one of {shapes}"
+    if match.families and match.groups and all(map(_is_id, match.groups)):
+        found = [family for group_id in match.groups if (family := family_of(group_id)) is not None]
+        if not any(family.name in match.families or family.shape in match.families for family in found):
+            yield "families", "can never match: none of the ids in groups is of such a family. Use a pattern in groups"
 
 
-def against_retention(rules: Iterable[Rule], retention_minutes: int | None) -> tuple[list[str], list[str]]:
-    """Return what the brokers' ``offsets.retention.minutes`` means for a policy: errors, and warnings.
-
-    :param rules: the rules.
-    :param retention_minutes: the smallest of all brokers; ``None`` where it is not known.
-    """
-    deleting = [rule for rule in rules if rule.deletes]
-    if retention_minutes is None:
-        longest = max((rule.min_idle_seconds + rule.notice_seconds for rule in deleting), default=0.0)
-        return [], [] if not longest else [
-            "the brokers' offsets.retention.minutes is not known. They forget the offsets of an empty group after it "
-            "(by default 7 days): groups that have to be idle for longer never become stale (this policy waits for "
-            f"up to {longest / 86_400:.3g} days)"
-        ]
-    days, errors, warnings = retention_minutes / 1_440, list[str](), list[str]()
-    for rule in deleting:
-        idle, notice = rule.min_idle_seconds, rule.notice_seconds
-        if notice >= retention_minutes * 60:
-            errors.append(
-                f"rule {rule.name!r}: a notice of {notice / 86_400:.3g} days is no shorter than the {days:.3g} days "
-                "after which brokers forget the offsets of an empty group (offsets.retention.minutes): shorten it"
-            )
-        elif idle + notice >= retention_minutes * 60:
-            warnings.append(
-                f"rule {rule.name!r} waits for {(idle + notice) / 86_400:.3g} days (idle time and notice), and brokers "
-                f"forget the offsets of an empty group after {days:.3g} days (offsets.retention.minutes): most of its "
-                "groups are gone before. Raise the retention, or lower idle or notice"
-            )
-    return errors, warnings
+def _is_id(pattern: str) -> bool:
+    return not pattern.startswith("re:") and not set(pattern) & set("*?[")

@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.maintenance.policy.fleet import FleetCluster, read_clusters
-from airflow_kafka_groups.maintenance.policy.lint import lint
+from airflow_kafka_groups.maintenance.policy.lint import lint, rule_places
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.policy_tests import run_tests
 from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes, read_quiet_times
@@ -45,6 +45,7 @@ class PolicyFile:
     :param warnings: what is allowed, and may not be meant.
     :param clusters: the clusters that it is for; none for any.
     :param quiet: the times in which nothing is deleted.
+    :param places: where the rules are, by name, for messages.
     """
 
     path: str
@@ -56,6 +57,7 @@ class PolicyFile:
     warnings: tuple[str, ...] = ()
     clusters: tuple[FleetCluster, ...] = ()
     quiet: QuietTimes = field(default_factory=QuietTimes)
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def require_cluster(self, name: str) -> None:
         """Raise ``PolicyError`` if the file names its clusters, and this is none of them.
@@ -99,7 +101,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
         _strings(value.get("holidays", ())),
     )
     problems.raise_if_any()
-    warnings = lint(rules, owners, problems)
+    warnings = lint(rules, owners, problems, protected)
     run_tests(value.get("tests", ()), rules, owners, problems)
     problems.raise_if_any()
     every = {path.name: content, **{value[name]: data for name, data in beside.items()}}
@@ -113,6 +115,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
         warnings=tuple(warnings),
         clusters=clusters,
         quiet=quiet,
+        places={rule.name: problems.document.where(path) for rule, path in rule_places(rules, problems)},
     )
 
 

@@ -66,6 +66,79 @@ def test_the_options_are_the_policy(judged: str, stored: Cli, tmp_path: Path) ->
     assert found["counts"]["over_cap"] == 1
 
 
+RULE = "rules: [{{name: r, action: delete, idle: 1d{}}}]"
+BAD_POLICIES = [
+    # the file, what is said, and what to do about it
+    (
+        "owners: {a: {groups: 'a*'}}\nrules:\n- {name: r, action: delete, match: {owners: b}}",
+        "policy.yaml, line 4: rules[0].match.owners (got 'b') owns no groups, so it can never match",
+        "Give it groups",
+    ),
+    (
+        "rules:\n- {name: r, action: keep}\n- {name: s, action: delete, match: {groups: a}}",
+        "policy.yaml, line 4: rules[1] can never decide: rule 'r' before it matches every group that 's' matches",
+        "Move it up, or remove it",
+    ),
+    (
+        "defaults: {contact: x@y}\n" + RULE.format(", notice: 8d"),
+        "policy.yaml, line 3: rule 'r': a notice of 8d is too long, since brokers forget the offsets of an empty group",
+        "set notice to less than that",
+    ),
+    (
+        "owners: {a: {groups: 'a*'}}\n" + RULE.format(", notice: 1d, match: {owners: a}"),
+        "policy.yaml, line 3: rules[0] demands a notice, and the owner 'a' has no contact",
+        "add one under owners, or a contact to defaults",
+    ),
+    (
+        "limits: {refuse_share: 0.5}\n" + RULE.format(""),
+        "2 of 3 groups would be planned, more than the policy's limits.refuse_share of 0.5 allows: nothing is planned",
+        "then narrow its rules, or raise refuse_share",
+    ),
+]
+
+
+@pytest.fixture
+def of_managed_brokers(judged: str, tmp_path: Path) -> None:
+    """Let the brokers' retention be unknown to the snapshot."""
+    path = Layout(tmp_path, CLUSTER).manifest(judged)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "offsets_retention_minutes": None}))
+
+
+@pytest.mark.safety
+@pytest.mark.usefixtures("of_managed_brokers")
+@pytest.mark.parametrize(("policy", "problem", "remedy"), BAD_POLICIES)
+def test_a_policy_that_cannot_be_meant_plans_nothing_and_says_where(
+    admin: FakeAdmin, stored: Cli, tmp_path: Path, policy: str, problem: str, remedy: str
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"version: 1\n{policy}\n")
+    code, found, said = stored("plan", "--policy-file", str(path), "--offsets-retention-minutes", "10080")
+    assert (code, found) == (1, None)
+    assert problem in said
+    assert remedy in said
+    assert not list(tmp_path.rglob("plans/*"))
+    assert set(admin.groups) == {"a", "b", "live"}
+
+
+def test_a_share_that_is_not_exceeded_is_planned(judged: str, stored: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\nlimits: {refuse_share: 0.7, max_share: 1}\n" + RULE.format(""))
+    _, found, _ = stored("plan", "--policy-file", str(path), "--max-share", "1")
+    assert found["counts"]["planned"] == 2
+    assert load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).policy.refuse_share == 0.7
+
+
+@pytest.mark.usefixtures("of_managed_brokers")
+def test_an_idle_time_that_brokers_forget_before_is_a_warning_with_one_that_fits(stored: Cli) -> None:
+    _, unknown, _ = stored("plan", "--max-share", "1")
+    assert "the brokers' offsets.retention.minutes is not known" in unknown["warnings"][0]
+    _, known, _ = stored("plan", "--max-share", "1", "--offsets-retention-minutes", "10080")
+    (warning,) = known["warnings"]
+    assert warning.startswith("min_idle_seconds waits for 7d (idle time)")
+    assert "raise offsets.retention.minutes to 13440, or lower the idle time to 5d" in warning
+    assert stored("plan", "--offsets-retention-minutes", "0")[0] != 0
+
+
 def test_the_sites_floors_bind_it(judged: str, stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__MAX_GROUPS", "1")
     monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.policy.lint import against_retention, covers
-from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction
+from airflow_kafka_groups.maintenance.policy.lint import covers
+from airflow_kafka_groups.maintenance.policy.rules import Match
 from tests.unit.maintenance.policy.files import policy_of
-
-DAY = 86_400.0
 
 
 def rules(*lines: str) -> str:
@@ -31,7 +29,7 @@ DISTINCT = [
     ("name: a, action: keep, match: {groups: 'pay?'}", "name: b, action: delete, match: {groups: 'pay*'}"),
     ("name: a, action: keep, match: {groups: 'p*', except: 'px'}", "name: b, action: delete, match: {groups: 'px'}"),
     ("name: a, action: keep, match: {types: classic}", "name: b, action: delete, match: {types: [classic, consumer]}"),
-    ("name: a, action: keep, match: {groups: 'x*', owners: t}", "name: b, action: delete, match: {groups: 'x*'}"),
+    ("name: a, action: keep, match: {groups: 'x*', types: consumer}", "name: b, action: delete, match: {groups: 'x*'}"),
     ("name: a, action: keep, match: {groups: '*]'}", "name: b, action: delete, match: {groups: '[ab]'}"),
 ]  # fmt: skip
 
@@ -56,7 +54,7 @@ def test_a_keep_file_shadows_too(tmp_path: Path) -> None:
 
 def test_a_rule_that_excepts_all_of_its_groups_never_matches(tmp_path: Path) -> None:
     with pytest.raises(
-        PolicyError, match=r"line 3: rules\[0\].match can never match: everything in groups is excepted"
+        PolicyError, match=r"line 3: rules\[0\].match.except excepts everything in groups, so the rule "
     ):
         policy_of(tmp_path, rules("name: a, action: delete, match: {groups: 'xy*', except: 'x*'}"))
 
@@ -75,14 +73,57 @@ def test_what_is_covered_is_never_left_to_the_later_rule(
     assert not [group_id for group_id in ids if second.selects(group_id) and not first.selects(group_id)]
 
 
+NEVER = [
+    (
+        "match: {owners: [search, paymnts]}",
+        "owners (got 'paymnts') owns no groups, so it can never match; did you mean",
+    ),
+    ("match: {families: [uuid, 'app-<uid>']}", "families (got 'app-<uid>') can never match: the name of a family has"),
+    ("match: {groups: [orders, job-x], families: number}", "families can never match: none of the ids in groups is of"),
+    ("match: {groups: ['flink-a*', '__x']}", "groups are all protected, so the rule can never delete. Remove the rule"),
+]
+CAN = [
+    "match: {owners: [search, payments]}",
+    "match: {families: [uuid, 'app-<uuid>']}",
+    "match: {groups: [orders, job-7], families: number}",
+    "match: {groups: ['re:orders', 'job-*'], families: number}",
+    "match: {groups: ['flink-a*', 'x']}",
+]
+OWNERS = "owners: {payments: {groups: 'pay*'}, search: {groups: 's*'}}\nprotect: ['flink-*', '__*']\n"
+
+
+@pytest.mark.parametrize(("condition", "problem"), NEVER)
+def test_a_rule_that_can_never_match_is_an_error(condition: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError) as raised:
+        policy_of(tmp_path, OWNERS + rules(f"name: a, action: delete, {condition}"))
+    assert f"policy.yaml, line 5: rules[0].match.{problem}" in str(raised.value)
+
+
+@pytest.mark.parametrize("condition", CAN)
+def test_a_rule_that_can_match_is_none(condition: str, tmp_path: Path) -> None:
+    assert len(policy_of(tmp_path, OWNERS + rules(f"name: a, action: delete, {condition}")).rules) == 2
+
+
+@pytest.mark.parametrize("more", ["owner_from_id: '{owner}.*'", "owner_file: owners.yaml"])
+def test_an_owner_by_name_or_file_is_known(more: str, tmp_path: Path) -> None:
+    line = rules("name: a, action: keep, match: {owners: web}")
+    assert policy_of(tmp_path, f"{more}\n{line}", owners_yaml="'w*': web\n").rules
+
+
+def test_a_rule_that_keeps_protected_groups_is_fine(tmp_path: Path) -> None:
+    assert policy_of(tmp_path, "protect: x*\n" + rules("name: a, action: report, match: {groups: x1}")).rules
+
+
 NOTICE = "name: a, action: delete, match: {owners: team}, notice: 3d"
 
 
 def test_an_owner_to_be_notified_needs_a_contact(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match=r"rules\[0\] demands a notice, and the owner 'team' has no contact"):
-        policy_of(tmp_path, rules(NOTICE))
-    assert policy_of(tmp_path, f"owners: {{team: {{contact: t@example.com}}}}\n{rules(NOTICE)}").warnings == ()
-    assert policy_of(tmp_path, f"defaults: {{contact: '#all'}}\n{rules(NOTICE)}").warnings == ()
+    team = "owners: {team: {groups: x*}}\n"
+    with pytest.raises(PolicyError, match=r"line 4: rules\[0\] demands a notice, and the owner 'team' has no contact"):
+        policy_of(tmp_path, team + rules(NOTICE))
+    known = team.replace("x*", "x*, contact: t@example.com")
+    assert policy_of(tmp_path, known + rules(NOTICE)).warnings == ()
+    assert policy_of(tmp_path, f"defaults: {{contact: '#all'}}\n{team}{rules(NOTICE)}").warnings == ()
     own = "name: a, action: delete, owner: team, notice: 3d"
     with pytest.raises(PolicyError, match="'team' has no contact"):
         policy_of(tmp_path, rules(own))
@@ -91,6 +132,8 @@ def test_an_owner_to_be_notified_needs_a_contact(tmp_path: Path) -> None:
 def test_groups_that_nobody_can_be_notified_about_are_a_warning(tmp_path: Path) -> None:
     (warning,) = policy_of(tmp_path, rules("name: a, action: delete, notice: 3d")).warnings
     assert "rule 'a' demands a notice: groups without an owner" in warning
+    (named,) = policy_of(tmp_path, OWNERS + rules("name: a, action: delete, notice: 3d")).warnings
+    assert "whose owner has no contact (payments, search), are kept" in named
 
 
 def test_a_rule_by_last_client_without_a_limit_of_gaps_is_a_warning(tmp_path: Path) -> None:
@@ -98,26 +141,3 @@ def test_a_rule_by_last_client_without_a_limit_of_gaps_is_a_warning(tmp_path: Pa
     (warning,) = policy_of(tmp_path, by_client).warnings
     assert "rule 'a' matches by last client, and limits have no max_gap" in warning
     assert not policy_of(tmp_path, by_client + "limits: {max_gap: 2h}\n").warnings
-
-
-def made(idle: float, notice: float = 0.0, action: RuleAction = RuleAction.DELETE) -> Rule:
-    return Rule(name="r", action=action, min_idle_seconds=idle * DAY, min_observations=2, notice_seconds=notice * DAY)
-
-
-@pytest.mark.parametrize(
-    ("rule", "retention_days", "errors", "warnings"),
-    [
-        (made(3), 7, 0, 0),
-        (made(7), 7, 0, 1),
-        (made(3, notice=4), 7, 0, 1),
-        (made(3, notice=3.9), 7, 0, 0),
-        (made(3, notice=7), 7, 1, 0),
-        (made(3, notice=7), None, 0, 1),
-        (made(30, notice=9, action=RuleAction.KEEP), 7, 0, 0),
-        (made(30, action=RuleAction.KEEP), None, 0, 0),
-    ],
-)
-def test_what_the_brokers_retention_means(rule: Rule, retention_days: int | None, errors: int, warnings: int) -> None:
-    """Kafka forgets an empty group's offsets after 7 days by default: nothing that has to wait as long can be stale."""
-    found = against_retention([rule], None if retention_days is None else retention_days * 1_440)
-    assert tuple(map(len, found)) == (errors, warnings)
