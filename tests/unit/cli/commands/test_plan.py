@@ -100,7 +100,7 @@ BAD_POLICIES = [
 @pytest.fixture
 def of_managed_brokers(judged: str, tmp_path: Path) -> None:
     """Let the brokers' retention be unknown to the snapshot."""
-    path = Layout(tmp_path, CLUSTER).manifest(judged)
+    path = Path(str(Layout(tmp_path, CLUSTER).manifest(judged)))
     path.write_text(json.dumps({**json.loads(path.read_text()), "offsets_retention_minutes": None}))
 
 
