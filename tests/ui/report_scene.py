@@ -17,7 +17,7 @@ from airflow_kafka_groups.maintenance.policy.families import Member, family_of, 
 from airflow_kafka_groups.maintenance.report.facts import JudgedGroup, ReportFacts
 from airflow_kafka_groups.maintenance.report.html import render_report
 from airflow_kafka_groups.maintenance.report.keep_alive import KeepAliveRuns
-from airflow_kafka_groups.maintenance.report.parts import ExtraSection
+from airflow_kafka_groups.maintenance.report.pruned import PrunedTopic, Pruning
 from airflow_kafka_groups.maintenance.report.trend.page import trend_page
 from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint
 
@@ -144,7 +144,7 @@ def large_report(count: int, *, ending: str = "", runs: bool = True, points: int
         trend=trend_of(plan, points),
         kept_alive=KeepAliveRuns(meant, verified),
         storage="/srv/kafka-groups",
-        more=[ExtraSection("Pruned topics", ["Group", "Topic", "Partitions"], [["<b>g</b>", "old & gone", "3"]])],
+        pruned=[Pruning(plan.plan_id, NOW, [PrunedTopic("old & gone", 2, 3)])],
     )
     records = [record_of(plan)] if runs else []
     return render_report(plan, records, files={"plan": "/srv/kafka-groups/plan.json"}, facts=facts, now=NOW)

@@ -1,4 +1,4 @@
-"""What a report shows beside the plan and its runs: verdicts, the trend, keep-alive runs.
+"""What a report shows beside the plan and its runs: verdicts, the trend, keep-alive runs, pruned topics.
 
 None of it may fail a report. What cannot be read is left out, and the page says so.
 """
@@ -16,7 +16,7 @@ from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive, last_
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns
-from airflow_kafka_groups.maintenance.report.parts import ExtraSection
+from airflow_kafka_groups.maintenance.report.pruned import Pruning, prunings
 from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint, update_trend
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -48,7 +48,7 @@ class ReportFacts:
     :param trend: the runs of the cluster, oldest first, with this plan's.
     :param kept_alive: the keep-alive runs of the cluster.
     :param storage: the folder above all clusters, for the command that restores.
-    :param more: sections of other parts of the package.
+    :param pruned: the plans that pruned topics lately.
     :param notes: what could not be read.
     """
 
@@ -56,7 +56,7 @@ class ReportFacts:
     trend: Sequence[TrendPoint] = ()
     kept_alive: KeepAliveRuns = NO_KEEP_ALIVE
     storage: str = ""
-    more: Sequence[ExtraSection] = ()
+    pruned: Sequence[Pruning] = ()
     notes: Sequence[str] = ()
 
 
@@ -83,6 +83,7 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
         trend=read("the trend", lambda: update_trend(layout, point), [point]),
         kept_alive=read("keep-alive runs", lambda: _kept_alive(layout, plan), NO_KEEP_ALIVE),
         storage=str(layout.base),
+        pruned=read("pruned topics", lambda: prunings(layout, plan.kafka_cluster_id, plan.created_at), []),
         notes=notes,
     )
 

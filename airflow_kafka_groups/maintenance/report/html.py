@@ -28,7 +28,6 @@ from airflow_kafka_groups.maintenance.report.keep_alive import keep_alive_sectio
 from airflow_kafka_groups.maintenance.report.merging import KEPT_BEFORE_RECHECK, merge_outcomes, verified_gone
 from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import (
-    extra_section,
     group_name,
     link,
     section,
@@ -37,6 +36,7 @@ from airflow_kafka_groups.maintenance.report.parts import (
     text,
 )
 from airflow_kafka_groups.maintenance.report.policy import families_section, owners_section, policy_section
+from airflow_kafka_groups.maintenance.report.pruned import pruned_section
 from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
 
@@ -78,7 +78,7 @@ def render_report(
         owners_section(plan),
         _charts(plan, known, now),
         keep_alive_section(plan, known.kept_alive, now),
-        *map(extra_section, known.more),
+        pruned_section(known.pruned, plan.cluster, known.storage),
         not_done_section(plan, outcomes, dry_run=not real),
         done_section(plan, outcomes, last or {}),
         restore_section(plan, restore),

@@ -5,39 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
-from typing import NamedTuple
 
 from airflow_kafka_groups.maintenance.report.shown import shortened
 
 SHOWN = 200
 """The maximum number of table rows; the others are counted and are in the files."""
 _LONGEST_TEXT = 1_000
-
-
-class ExtraSection(NamedTuple):
-    """A section of another part of the package: a table of strings.
-
-    :param title: the heading.
-    :param heads: the column heads.
-    :param rows: the cells, as strings.
-    :param note: a sentence below the heading. Default: none.
-    :param names: the places of columns with names from the cluster. Default: the first.
-    """
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    names: Sequence[int] = (0,)
-
-
-def extra_section(extra: ExtraSection) -> str:
-    """Return such a section."""
-    rows = [
-        [group_name(cell) if place in extra.names else text(cell) for place, cell in enumerate(row)]
-        for row in extra.rows[:SHOWN]
-    ]
-    return section(extra.title, len(extra.rows), table(extra.heads, rows), extra.note, "Nothing.")
 
 
 def section(title: str, count: int | None, table: str, note: str, nothing: str, *, anchor: str = "") -> str:

@@ -12,7 +12,6 @@ from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan
 from airflow_kafka_groups.maintenance.report.facts import ReportFacts, gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.report.parts import ExtraSection
 from airflow_kafka_groups.maintenance.report.trend.points import point_of
 from airflow_kafka_groups.maintenance.report.write import make_report
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -83,10 +82,3 @@ def test_a_report_and_the_trend_are_written_together(tmp_path: Path, plan: Delet
     path, _ = make_report(layout, plan)
     assert Path(path).read_text().count('<a href="trend.html">') == 1
     assert "1 runs since" in (tmp_path / scene.CLUSTER / "reports" / "trend.html").read_text()
-
-
-def test_other_parts_have_room_for_their_rows(plan: DeletionPlan) -> None:
-    more = [ExtraSection("Pruned topics", ["Group", "Topic"], [["<b>", "x" * 50]] * 300, "n of m")]
-    page = render_report(plan, facts=ReportFacts(more=more), now=LATER)
-    assert '<h2>Pruned topics <span class="count">300</span></h2>' in page
-    assert page.count("<code><bdi>&lt;b&gt;</bdi></code>") == 200

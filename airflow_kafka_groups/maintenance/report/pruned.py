@@ -1,0 +1,115 @@
+"""The topics that were pruned on a cluster, and the commands that undo it, for the report of a clean-up."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
+from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
+from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, load_prune_plan
+from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
+from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, section, shown_time, table, text
+from airflow_kafka_groups.maintenance.storage import Layout
+
+SHOWN_DAYS = 30
+_MOST_PLANS = 20
+
+
+class PrunedTopic(NamedTuple):
+    """A topic that one plan pruned.
+
+    :param topic: its name.
+    :param groups: how many groups lost their offsets of it.
+    :param partitions: how many partitions of them.
+    """
+
+    topic: str
+    groups: int
+    partitions: int
+
+
+class Pruning(NamedTuple):
+    """A plan whose run pruned something.
+
+    :param plan_id: the plan.
+    :param created_at: when it was made.
+    :param topics: what was or may have been deleted.
+    """
+
+    plan_id: str
+    created_at: datetime
+    topics: Sequence[PrunedTopic]
+
+
+def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruning]:
+    """Return the newest plans of the last 30 days whose runs pruned something, at most 20.
+
+    :param layout: the paths of the cluster's files.
+    :param kafka_cluster_id: Kafka's id of the cluster.
+    :param now: the current time.
+
+    Raises ``MaintenanceError`` for a file that is damaged, and ``StorageError``.
+    """
+    return list(_prunings(layout, kafka_cluster_id, now - timedelta(days=SHOWN_DAYS)))
+
+
+def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterator[Pruning]:
+    names = [name.removesuffix(".json") for name in list_names(layout.root / PRUNE_PLANS)]
+    ids = sorted((name for name in names if is_id(name) and time_of(name) >= since), reverse=True)
+    for plan_id in ids[:_MOST_PLANS]:
+        plan = load_prune_plan(layout, plan_id)
+        if plan.kafka_cluster_id != kafka_cluster_id:
+            continue
+        records = records_of_plan(layout, kafka_cluster_id, plan_id, plan.created_at).values()
+        outcomes = merge_outcomes(record for record in records if not record["dry_run"])
+        if topics := _topics(plan, outcomes):
+            yield Pruning(plan_id, plan.created_at, topics)
+
+
+def _topics(plan: PrunePlan, outcomes: Mapping[str, Mapping[str, str]]) -> list[PrunedTopic]:
+    groups, partitions = Counter[str](), Counter[str]()
+    for item in plan.groups:
+        if outcomes.get(item.name, {}).get("outcome") in (Outcome.DELETED, Outcome.UNKNOWN):
+            groups[item.topic] += 1
+            partitions[item.topic] += len(item.partitions)
+    return [PrunedTopic(topic, groups[topic], partitions[topic]) for topic in sorted(groups)]
+
+
+def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> str:
+    """Return the topics that were pruned and the command for each plan; nothing where there are none.
+
+    :param found: the prunings.
+    :param cluster: the cluster's folder.
+    :param storage: the folder above all clusters.
+    """
+    if not found:
+        return ""
+    lines = [(pruning, topic) for pruning in found for topic in pruning.topics]
+    rows = [
+        [
+            group_name(topic.topic),
+            f"{topic.groups:,}",
+            f"{topic.partitions:,}",
+            shown_time(pruning.created_at),
+            f"<code>{pruning.plan_id}</code>",
+        ]
+        for pruning, topic in lines[:SHOWN]
+    ]
+    words = ["airflow-kafka-groups", "restore", "--conn-id", "CONNECTION", "--cluster", cluster]
+    words += ["--storage-path", storage] if storage else []
+    commands = "\n".join(shlex.join([*words, "--yes", pruning.plan_id]) for pruning in found)
+    heads = ["Topic", "Groups", "Partitions", "Planned", "Plan"]
+    note = f"Offsets that live groups no longer read, deleted in the last {SHOWN_DAYS} days"
+    undo = (
+        "<p>Stop all consumers of a group before you restore its offsets of a topic. These commands restore those of a "
+        f'plan; group ids at the end restore only these.</p><pre tabindex="0">{text(commands)}</pre>'
+    )
+    shown = table(heads, rows, numeric=(1, 2))
+    return section("Pruned topics", len(lines), f"{shown}{undo}", note, "No topic.", anchor="pruned")
