@@ -63,12 +63,7 @@ def run_program(
 
 
 def write_summary(spark: SparkSession, path: str, summary: Summary) -> None:
-    """Write the file that vouches for a job's output, as the last one.
-
-    :param spark: the session.
-    :param path: the file.
-    :param summary: its content.
-    """
+    """Write the file that vouches for a job's output, as the last one."""
     Storage(spark, path).write_text(path, json.dumps(summary, indent=1) + "\n")
 
 

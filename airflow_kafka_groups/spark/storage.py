@@ -25,7 +25,6 @@ _READERS = 8
 class Storage:
     """The file system of a folder.
 
-    :param spark: the session, whose Hadoop configuration is used.
     :param root: any path on that file system.
     """
 
@@ -95,7 +94,6 @@ class Storage:
     def read_texts(self, paths: Sequence[str], *, skip_unreadable: bool = False) -> list[str]:
         """Read many small files at once, in the order of their paths.
 
-        :param paths: the files.
         :param skip_unreadable: return an empty string for a file that cannot be read, instead of raising.
         """
         return _each(self.read_text, paths, skip_unreadable=skip_unreadable)

@@ -50,10 +50,7 @@ _POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only partitio
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Parse the command line. An error ends the program with exit code 2 and a remedy."""
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
@@ -77,11 +74,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Archive, verify and write the summary; return it.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Archive, verify and write the summary; return it."""
     started = time.monotonic()
     warnings = prepare_kafka(spark)
     for warning in warnings:
@@ -150,19 +143,12 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
-    """Return the name of an archive of chosen groups: others of the same snapshot have another one.
-
-    :param snapshot_id: the snapshot.
-    :param group_ids: the groups.
-    """
+    """Return the name of an archive of chosen groups: others of the same snapshot have another one."""
     return f"{snapshot_id}-{hashlib.sha256(json.dumps(sorted(group_ids)).encode()).hexdigest()[:16]}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Run the job in its own session and return the exit code."""
     return run_program(JOB, run, parse_arguments(argv), failed="The archive is not whole", shown=_shown)
 
 

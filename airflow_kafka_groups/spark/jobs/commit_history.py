@@ -42,10 +42,7 @@ _logger = PySparkLogger.getLogger(__name__)
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Parse the command line. An error ends the program with exit code 2 and a remedy."""
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
     parser.add_argument("--output", required=True, help="folder of the tables commits and groups, replaced if there")
@@ -65,11 +62,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Read and decode the log, write the tables and the summary, and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Read and decode the log, write the tables and the summary, and return the summary."""
     started = time.monotonic()
     warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
@@ -126,10 +119,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Run the job in its own session and return the exit code."""
     return run_program(JOB, run, parse_arguments(argv), failed=f"Nothing was written that counts. {RIGHTS}")
 
 

@@ -60,10 +60,7 @@ _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Parse the command line. An error ends the program with exit code 2 and a remedy."""
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
@@ -105,11 +102,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Judge one cluster or several, write verdicts and summaries, and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Judge one cluster or several, write verdicts and summaries, and return the summary."""
     started = time.monotonic()
     warnings = prepare(spark)
     for warning in warnings:
@@ -220,10 +213,7 @@ def _judge_cluster(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Run the job in its own session and return the exit code."""
     arguments = parse_arguments(argv)
     # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
     SparkSession.builder.appName(JOB).config(_CALL_SITES, "false").getOrCreate()

@@ -44,10 +44,7 @@ _SHOWN = 20
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Parse the command line. An error ends the program with exit code 2 and a remedy."""
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
@@ -66,11 +63,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write the tables and the summary, and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Write the tables and the summary, and return the summary."""
     started = time.monotonic()
     warnings = prepare_kafka(spark) if arguments.kafka_properties else prepare(spark)
     for warning in warnings:
@@ -130,10 +123,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Run the job in its own session and return the exit code."""
     return run_program(JOB, run, parse_arguments(argv), failed="Nothing was reported")
 
 

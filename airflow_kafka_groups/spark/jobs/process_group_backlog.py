@@ -43,10 +43,7 @@ Handler = Callable[[DataFrame, BacklogContext], None]
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Parse the command line. An error ends the program with exit code 2 and a remedy."""
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
@@ -76,9 +73,6 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Process and commit; return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
 
     The summary is written to ``--result`` also when an error is raised.
     """
@@ -135,11 +129,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
 
 
 def records_folder(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Return the folder of the records: every try of the same command finds the same one.
-
-    :param spark: the session.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Return the folder of the records: every try of the same command finds the same one."""
     if arguments.records:
         return str(arguments.records)
     known = arguments.backlog or arguments.output or arguments.result
@@ -150,7 +140,6 @@ def handler(transform: str | None, output: Output | None) -> Handler:
     """Build the function that takes a slice. The user's function is imported here, before a broker is accessed.
 
     :param transform: ``module:function``; ``None`` for the records unchanged.
-    :param output: where a DataFrame is written that the transform returns.
     """
     function = with_context(load_transform(transform)) if transform else None
 
@@ -166,10 +155,7 @@ def handler(transform: str | None, output: Output | None) -> Handler:
 
 
 def load_transform(name: str) -> Callable[..., Any]:
-    """Import ``module:function``.
-
-    :param name: as typed by the user.
-    """
+    """Import ``module:function``."""
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
         raise ArgumentError("--transform", name, "give it as module:function")
@@ -184,10 +170,7 @@ def load_transform(name: str) -> Callable[..., Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Run the job in its own session and return the exit code."""
     return run_program(JOB, run, parse_arguments(argv), failed=_FAILED, say=_say, shown=_shown)
 
 

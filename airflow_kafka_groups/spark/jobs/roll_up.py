@@ -33,10 +33,7 @@ _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Parse the command line. An error ends the program with exit code 2 and a remedy."""
     parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
@@ -58,11 +55,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write the rows and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Write the rows and return the summary."""
     started = time.monotonic()
     warnings = prepare(spark)
     table = CatalogueTable(spark, arguments.table, ROLL_UP_SCHEMA, _KEYS) if arguments.table else None
@@ -97,10 +90,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
+    """Run the job in its own session and return the exit code."""
     return run_program(JOB, run, parse_arguments(argv), failed="Nothing was rolled up")
 
 

@@ -35,11 +35,7 @@ class GroupState(NamedTuple):
 
 
 class KafkaAdmin:
-    """An admin client in the driver's JVM, as a context manager.
-
-    :param spark: the session.
-    :param properties: the connection to the cluster.
-    """
+    """An admin client in the driver's JVM, as a context manager."""
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
         jvm = jvm_of(spark, "an access to Kafka")

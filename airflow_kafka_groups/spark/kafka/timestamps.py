@@ -43,8 +43,6 @@ def look_up(
 ) -> list[Timestamp]:
     """Return the timestamp of the first record at or after each offset.
 
-    :param spark: the session.
-    :param properties: the connection to the cluster.
     :param wanted: partitions and offsets; the offsets must be within the logs.
     :param timeout_seconds: seconds to wait for the records of up to 1,000 partitions. Default 60.
 

@@ -73,9 +73,6 @@ def find_history(
 ) -> History:
     """Select the snapshots of a judgement, and check that all their files exist.
 
-    :param spark: the session.
-    :param base: folder that contains one folder per cluster.
-    :param cluster: name of the cluster.
     :param snapshot_id: the snapshot to judge. Default: the newest. Later ones are ignored.
     :param max_snapshots: maximum number of complete snapshots, including the judged one.
     :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
@@ -120,8 +117,6 @@ def find_history(
 def read_rows(spark: SparkSession, history: History, manifests: Sequence[SnapshotManifest] | None = None) -> DataFrame:
     """Read exactly the files that the manifests name, with the specified schema.
 
-    :param spark: the session.
-    :param history: the result of ``find_history``.
     :param manifests: the snapshots to read. Default: all of the history.
     """
     found = {
@@ -151,8 +146,6 @@ def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folde
     """Compare the rows of each snapshot with its manifest, and return what each has, by id.
 
     :param observed: the result of the transform ``observations``.
-    :param manifests: the snapshots.
-    :param folder: the cluster's folder, for messages.
 
     Raises ``SnapshotError`` unless they are equal.
     """

@@ -57,10 +57,7 @@ class Scanned:
 
 
 def log_partitions(admin: KafkaAdmin) -> list[Partition]:
-    """Return the partitions of the log. Raises ``NoAccessError`` if it is hidden from this user or may not be read.
-
-    :param admin: the connection to the cluster.
-    """
+    """Return the partitions of the log. Raises ``NoAccessError`` if it is hidden from this user or may not be read."""
     partitions, may_read = admin.readable(TOPIC)
     if not partitions:
         raise NoAccessError(
@@ -76,8 +73,6 @@ def ranges_of(
 ) -> list[Range]:
     """Return the offsets to read.
 
-    :param admin: the connection to the cluster.
-    :param partitions: those of the log.
     :param since: leave out records that were appended before this time. Default: all.
     :param read_committed: end before the first open transaction. Default true.
     """
@@ -98,9 +93,6 @@ def scanned(
 ) -> Iterator[Scanned]:
     """Read and decode these offsets; the rows are released afterwards.
 
-    :param spark: the session.
-    :param properties: the connection to the cluster.
-    :param ranges: the result of ``ranges_of``.
     :param isolation_level: ``read_uncommitted`` includes commits of aborted and open transactions. Default: without.
 
     Raises ``JobError`` if there are offsets and Spark read no record of them.

@@ -74,21 +74,13 @@ class _Staged(NamedTuple):
 
 
 def source_of(manifest: SnapshotManifest, history: History) -> str:
-    """Return the digest that binds observations to their snapshot.
-
-    :param manifest: the snapshot.
-    :param history: has the sizes of its files.
-    """
+    """Return the digest that binds observations to their snapshot."""
     sizes = {name: history.sizes.get((manifest.snapshot_id, name)) for name, _ in manifest.files}
     return digest_of({"manifest": manifest.to_json(), "sizes": sizes})
 
 
 class ObservationStore:
-    """The observations of one cluster.
-
-    :param spark: the session.
-    :param folder: folder of the cluster.
-    """
+    """The observations of one cluster."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._spark = spark
@@ -100,8 +92,6 @@ class ObservationStore:
 
     def complete(self, history: History) -> tuple[dict[str, ObservationManifest], int]:
         """Return the verified observations of all snapshots, by id, and how many had to be reduced for it.
-
-        :param history: the snapshots.
 
         Raises ``SnapshotError`` for a snapshot whose rows do not match its manifest, and ``StorageError``.
         """
@@ -127,10 +117,7 @@ class ObservationStore:
         )
 
     def find(self, history: History) -> dict[str, ObservationManifest]:
-        """Return the stored observations that match their snapshots, by id; their files are not verified yet.
-
-        :param history: the snapshots.
-        """
+        """Return the stored observations that match their snapshots, by id; their files are not verified yet."""
         names = set(self._storage.files(f"{self._folder}/{paths.summaries(paths.TableName.OBSERVATIONS)}"))
         known = [manifest for manifest in history.read if f"{manifest.snapshot_id}.json" in names]
         texts = self._storage.read_texts([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
@@ -143,10 +130,7 @@ class ObservationStore:
         return found
 
     def read(self, stored: Iterable[ObservationManifest]) -> DataFrame:
-        """Read observations.
-
-        :param stored: verified ones.
-        """
+        """Read observations."""
         return self._rows([self._file(manifest) for manifest in stored if manifest.file is not None])
 
     @contextmanager

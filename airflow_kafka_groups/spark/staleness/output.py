@@ -19,7 +19,6 @@ _NAMES = [name.value for name in VerdictName]
 def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) -> dict[str, dict[str, int]]:
     """Write verdicts sorted by group, and return ``groups`` and ``lag`` by verdict.
 
-    :param verdicts: one row per group.
     :param output: the folder, which is replaced.
     :param groups: the approximate number of groups.
     :param few: whether one task computes them all, so that another shuffle would only take time.
@@ -38,11 +37,7 @@ def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) 
 
 
 def rows_on_storage(spark: SparkSession, folder: str) -> int:
-    """Return the number of rows of the Parquet files in a folder from their footers, without a Spark job.
-
-    :param spark: the session.
-    :param folder: the folder.
-    """
+    """Return the number of rows of the Parquet files in a folder from their footers, without a Spark job."""
     storage = Storage(spark, folder)
     jvm: Any = spark._jvm
     parquet = jvm.org.apache.parquet.hadoop

@@ -28,11 +28,7 @@ _NO_SIGNS = (GroupState.EMPTY.value, GroupState.UNKNOWN.value)
 
 
 def positions(snapshot_ids: Sequence[str], incomplete_ids: Sequence[str]) -> dict[str, int]:
-    """Return the position of the complete snapshot that follows each incomplete one.
-
-    :param snapshot_ids: complete snapshots, oldest first.
-    :param incomplete_ids: incomplete ones.
-    """
+    """Return the position of the complete snapshot that follows each incomplete one."""
     return {name: bisect(snapshot_ids, name) for name in incomplete_ids}
 
 

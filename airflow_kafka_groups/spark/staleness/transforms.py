@@ -40,10 +40,7 @@ _EARLIER_STRETCH = 2**31  # more than any position: of two stretches the later o
 
 
 def numbered(positions_of: Mapping[str, int]) -> Transform:
-    """Keep the observations of these snapshots and add ``sequence``, the snapshot's position.
-
-    :param positions_of: the position of each snapshot in the history.
-    """
+    """Keep the observations of these snapshots and add ``sequence``, the snapshot's position."""
 
     def number(observed: DataFrame) -> DataFrame:
         # From JSON: rows made in Python would start Python workers on the executors, for a second or two.
@@ -57,10 +54,7 @@ def numbered(positions_of: Mapping[str, int]) -> Transform:
 
 
 def present_life(newest: int) -> Transform:
-    """Keep the observations of groups in the newest snapshot since they last appeared.
-
-    :param newest: position of the newest snapshot.
-    """
+    """Keep the observations of groups in the newest snapshot since they last appeared."""
     by_group = Window.partitionBy("group_id").orderBy("sequence")
     whole = by_group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
 
@@ -196,7 +190,6 @@ def with_idle_times() -> Transform:
 def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transform:
     """Convert a state to verdicts, with forecasts that decide nothing.
 
-    :param policy: the staleness policy.
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
     """
     measure, forecast, decide = with_idle_times(), with_forecasts(offsets_retention_minutes), with_verdicts(policy)
