@@ -27,6 +27,9 @@ from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.reading import (
+    CORRUPT,
+    FUTURE,
+    RECORDS,
     RIGHTS,
     TOPIC,
     NoAccessError,
@@ -34,7 +37,6 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     ranges_of,
     scanned,
 )
-from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.storage import Storage
 

@@ -16,14 +16,16 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS, scan
+from airflow_kafka_groups.spark.session import settings_of
 
 TOPIC = "__consumer_offsets"
+RECORDS, CORRUPT, FUTURE = "records", "corrupt", "future"
 RIGHTS = (
     f"The user needs Describe and Read on the topic {TOPIC}, and Read on groups whose names begin with spark-kafka- "
     "(managed clusters often refuse the first: snapshots then tell when a group moved)"
 )
-# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching.
+# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching. The setting is put
+# back, because it affects other reads.
 _INTERNAL_TOPICS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
@@ -97,27 +99,15 @@ def scanned(
 
     Raises ``JobError`` if there are offsets and Spark read no record of them.
     """
-    with _internal_topics(spark):
+    from airflow_kafka_groups.spark.offsets_topic.scan import scan  # it needs numpy, and other jobs do not
+
+    with settings_of(spark, {_INTERNAL_TOPICS: "true"}):
         records = read_ranges(spark, properties, ranges, isolation_level=isolation_level)
         rows = records.transform(scan()).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             yield Scanned(rows=rows, counts=_counts(rows, sum(each.offsets for each in ranges)))
         finally:
             rows.unpersist()
-
-
-@contextmanager
-def _internal_topics(spark: SparkSession) -> Iterator[None]:
-    """Let Spark's source read internal topics. The setting is restored because it affects other reads."""
-    before = spark.conf.get(_INTERNAL_TOPICS, None)
-    spark.conf.set(_INTERNAL_TOPICS, "true")
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(_INTERNAL_TOPICS)
-        else:
-            spark.conf.set(_INTERNAL_TOPICS, before)
 
 
 def _counts(rows: DataFrame, offsets: int) -> dict[str, int]:

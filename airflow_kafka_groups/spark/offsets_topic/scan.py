@@ -36,10 +36,10 @@ from airflow_kafka_groups.spark.offsets_topic.group_records import (
     GroupRecord,
     decode_group,
 )
+from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.schemas import table_schema
 
-RECORDS, OUTDATED, TOMBSTONES = "records", "outdated", "tombstones"
-CORRUPT, FUTURE, COMMITS, GROUPS = "corrupt", "future", "commits", "groups"
+OUTDATED, TOMBSTONES, COMMITS, GROUPS = "outdated", "tombstones", "commits", "groups"
 
 SCAN_SCHEMA = table_schema(
     kind="string, null",
