@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -40,6 +42,16 @@ SETTINGS = (_SHUFFLE_PARTITIONS, _ADAPTIVE, _MIN_FILE_PARTITIONS, _TIME_ZONE, PA
 
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
+
+
+_logger = PySparkLogger.getLogger(__name__)
+
+
+def logged(warnings: Sequence[str]) -> list[str]:
+    """Log warnings, and return them."""
+    for warning in warnings:
+        _logger.warning(warning)
+    return list(warnings)
 
 
 def version_warnings(python_side: str, cluster_side: str) -> list[str]:

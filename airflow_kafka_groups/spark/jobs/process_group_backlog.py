@@ -12,10 +12,9 @@ import importlib
 import json
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts.formats import FORMAT
@@ -31,20 +30,17 @@ from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_conte
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
-from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
+from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "process_group_backlog"
-_logger = PySparkLogger.getLogger(__name__)
 _FAILED = "Nothing was committed, except for slices recorded before: the same command continues after them"
 Transform = Callable[[DataFrame, BacklogContext], DataFrame | None]
 Handler = Callable[[DataFrame, BacklogContext], None]
 
 
-def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy."""
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
     add("--group", help="the group; its offsets are fetched now")
@@ -63,12 +59,6 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--records", metavar="FOLDER", help="of what a restart needs (default beside --backlog, --output or --result)")
     add("--start-over", action="store_true", help="begin at the group's commits, although an earlier run did not end")
     add("--max-records-per-partition", type=int, default=0, help="of a Spark task (default 0: no limit)")
-    arguments = parser.parse_args(argv)
-    try:
-        _check(arguments)
-    except ArgumentError as exc:
-        parser.error(str(exc))
-    return arguments
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -95,9 +85,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, Any]) -> None:
     output = Output(spark, arguments.output, arguments.format, arguments.output_mode) if arguments.output else None
     handle = handler(arguments.transform, output)
-    warnings = prepare_kafka(spark, python_on_workers=bool(arguments.transform))
-    for warning in warnings:
-        _logger.warning(warning)
+    warnings = logged(prepare_kafka(spark, python_on_workers=bool(arguments.transform)))
     properties = load_properties(spark, arguments.kafka_properties)
     fetched = None
     if arguments.backlog:
@@ -169,11 +157,6 @@ def load_transform(name: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code."""
-    return run_program(JOB, run, parse_arguments(argv), failed=_FAILED, say=_say, shown=_shown)
-
-
 def _say(exc: JobError) -> str:
     if isinstance(exc, NotCommittedError):
         return f"the records are processed, but {exc}. The same command continues the run"
@@ -217,6 +200,9 @@ def _check(arguments: argparse.Namespace) -> None:
         )
         raise ArgumentError("--records", arguments.records, remedy)
 
+
+_program = Program(JOB, __doc__, _add_arguments, _check, run, _FAILED, say=_say, shown=_shown)
+parse_arguments, main = _program.parse_arguments, _program.main
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

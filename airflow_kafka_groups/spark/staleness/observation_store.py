@@ -31,6 +31,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, read_rows
 from airflow_kafka_groups.spark.preflight import PARALLEL_LISTING, fit_plans, set_default
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -162,15 +163,12 @@ class ObservationStore:
         partitions = min(len(missing), int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1))
         observed = read_rows(self._spark, history, missing).transform(observations(partitions))
         ordered = observed.withColumn(_PARTITION, F.col("run_id")).sortWithinPartitions(_PARTITION, "group_id")
-        before = self._spark.conf.get(_TIMESTAMPS)
-        self._spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")  # a write has no option for it
         try:
-            ordered.write.partitionBy(_PARTITION).option("maxRecordsPerFile", 0).parquet(stage)
+            with settings_of(self._spark, {_TIMESTAMPS: "TIMESTAMP_MICROS"}):  # a write has no option for it
+                ordered.write.partitionBy(_PARTITION).option("maxRecordsPerFile", 0).parquet(stage)
         except SPARK_ERRORS as exc:
             check_rows(observed, missing, self._folder)  # raises if the snapshots cannot be read
             raise StorageError(f"{stage} cannot be written: {first_line(exc)}") from exc
-        finally:
-            self._spark.conf.set(_TIMESTAMPS, str(before))
 
     def _publish(
         self, manifest: SnapshotManifest, history: History, staged: _Staged, digests: Mapping[str, str]
