@@ -32,10 +32,16 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.staleness.forecasts import all_ends_known, with_forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.signs_of_life import COMMITTED, KIND, positions, sign_at, with_glimpses
+from airflow_kafka_groups.spark.staleness.signs_of_life import (
+    BY_GROUP,
+    COMMITTED,
+    KIND,
+    positions,
+    sign_at,
+    with_glimpses,
+)
 from airflow_kafka_groups.spark.staleness.verdicts import with_verdicts, without_members
 
-_BY_GROUP = ("group_id", "sequence")
 _EARLIER_STRETCH = 2**31  # more than any position: of two stretches the later one counts, within one the earlier row
 
 
@@ -150,10 +156,10 @@ def replay(
     newest = len(snapshot_ids) - 1
     observed = read(snapshot_ids).transform(numbered({name: place for place, name in enumerate(snapshot_ids)}))
     narrow = observed.withColumns(_marks()).select(
-        *_BY_GROUP, "observed_at", *KIND, *COMMITTED, "lag", "log_start", *_marks()
+        *BY_GROUP, "observed_at", *KIND, *COMMITTED, "lag", "log_start", *_marks()
     )
     if followed_by := positions(snapshot_ids, incomplete_ids):
-        narrow = with_glimpses(narrow, read(incomplete_ids).transform(numbered(followed_by)), _BY_GROUP)
+        narrow = with_glimpses(narrow, read(incomplete_ids).transform(numbered(followed_by)))
     lives = narrow.transform(present_life(newest)).transform(idle_runs(policy))
     state = read(snapshot_ids[-1:]).withColumns(_marks()).join(lives, "group_id")
     quiet, idle = F.col("quiet"), F.col("quiet") & F.col("idle_ends_known")
