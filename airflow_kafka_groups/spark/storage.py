@@ -100,6 +100,16 @@ class Storage:
 
         return _each(hashed, paths, skip_unreadable=True)
 
+    @contextmanager
+    def parquet(self, path: str) -> Iterator[Any]:
+        """Provide the JVM's reader of a Parquet file's footer within a block; Spark itself would run a job."""
+        jvm, package = jvm_of(self.spark, "access to files"), "org.apache.parquet.hadoop"
+        with _named(f"{path} cannot be read"):
+            place = self._path(path), self.spark._jsc.hadoopConfiguration()
+            file = getattr(jvm, f"{package}.util.HadoopInputFile").fromPath(*place)
+            with closing(getattr(jvm, f"{package}.ParquetFileReader").open(file)) as reader:
+                yield reader
+
     def exists(self, path: str) -> bool:
         """Return whether a file or folder exists."""
         with _named(f"{path} cannot be looked for"):
