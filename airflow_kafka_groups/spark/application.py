@@ -27,10 +27,7 @@ JOBS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a job and return its exit code. An unknown job ends the program with exit code 2.
-
-    :param argv: the job and its arguments. Default: those of the process.
-    """
+    """Run a job and return its exit code. An unknown job ends the program with exit code 2."""
     given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="python -m airflow_kafka_groups.spark",

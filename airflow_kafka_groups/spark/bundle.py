@@ -22,7 +22,6 @@ APPLICATION = _PACKAGE / "spark" / "application.py"
 def write_bundle(target: Path, *, whole: bool = False) -> Path:
     """Write the zip for ``--py-files``: the empty root, ``contracts`` and ``spark``. Its bytes are reproducible.
 
-    :param target: path of the zip; its folder must exist.
     :param whole: include the complete package instead. Default false.
     """
     folders = (_PACKAGE,) if whole else (_PACKAGE / "contracts", _PACKAGE / "spark")

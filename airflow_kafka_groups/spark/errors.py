@@ -29,7 +29,6 @@ class ArgumentError(JobError, ValueError):
     """An invalid argument, detected before anything is read or written.
 
     :param argument: its name, as typed by the user.
-    :param value: its value.
     :param remedy: what to do about it, as a sentence.
     """
 
@@ -50,10 +49,7 @@ class SnapshotError(JobError):
 
 
 def first_line(exc: BaseException) -> str:
-    """Return the line of Spark's long message that says what happened.
-
-    :param exc: Spark's error.
-    """
+    """Return the line of Spark's long message that says what happened."""
     text = exc.java_exception.toString() if isinstance(exc, Py4JJavaError) else exc
     lines = [line for line in str(text).splitlines() if line.strip()]
     if not lines:

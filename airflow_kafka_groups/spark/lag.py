@@ -42,7 +42,6 @@ def parse_owners(text: str, path: str) -> tuple[OwnerRule, ...]:
     """Parse a list of rules; the first matching rule applies.
 
     :param text: JSON such as ``[{"owner": "team-a", "prefix": "a."}, {"owner": "ops", "regex": "mon-[0-9]+"}]``.
-    :param path: its path, for messages.
     """
     try:
         rules = tuple(OwnerRule(**entry) for entry in json.loads(text))
@@ -59,11 +58,7 @@ def parse_owners(text: str, path: str) -> tuple[OwnerRule, ...]:
 
 
 def partition_lag(rows: DataFrame, owners: Sequence[OwnerRule] = ()) -> DataFrame:
-    """Return each committed partition of a snapshot with its lag in messages.
-
-    :param rows: rows of one snapshot.
-    :param owners: the owner rules; the first matching rule applies.
-    """
+    """Return each committed partition of a snapshot with its lag in messages."""
     committed, start, end = F.col("committed_offset"), F.col("log_start"), F.col("log_end")
     unknown = committed.isNull() | start.isNull() | end.isNull()
     flag = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -42,12 +44,18 @@ _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
 
 
-def version_warnings(python_side: str, cluster_side: str) -> list[str]:
-    """Compare the Spark versions of both sides with each other and with the tested one.
+_logger = PySparkLogger.getLogger(__name__)
 
-    :param python_side: version of the Python package ``pyspark``.
-    :param cluster_side: version of Spark that runs the session.
-    """
+
+def logged(warnings: Sequence[str]) -> list[str]:
+    """Log warnings, and return them."""
+    for warning in warnings:
+        _logger.warning(warning)
+    return list(warnings)
+
+
+def version_warnings(python_side: str, cluster_side: str) -> list[str]:
+    """Compare the Spark versions of both sides with each other and with the tested one."""
     warnings = []
     if python_side != cluster_side:
         warnings.append(
@@ -77,7 +85,6 @@ def prepare(spark: SparkSession) -> list[str]:
 def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow_on_workers: bool = False) -> list[str]:
     """Prepare a session that reads Kafka: as ``prepare`` does, and check the connector.
 
-    :param spark: the job's session.
     :param python_on_workers: the job may run Python on executors: try it, and warn. Default false.
     :param arrow_on_workers: the job runs Python with Arrow on executors: fail if that is not possible. Default false.
 
@@ -101,8 +108,6 @@ def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[s
     """Compare the connector's version with Spark's: another minor version is an error, another patch version a warning.
 
     :param connector: its version; empty if the jar has none.
-    :param cluster_side: version of Spark that runs the session.
-    :param remedy: what to do about it.
     """
     if connector == cluster_side:
         return []
@@ -115,18 +120,13 @@ def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[s
 
 
 def worker_warnings(spark: SparkSession) -> list[str]:
-    """Run a line of Python on an executor; return the problems. For jobs that run a user's Python code.
-
-    :param spark: the job's session.
-    """
+    """Run a line of Python on an executor; return the problems. For jobs that run a user's Python code."""
     problem = _worker_problem(spark, ())
     return [f"{problem}. Until then no Python function runs on the executors"] if problem else []
 
 
 def require_arrow(spark: SparkSession) -> None:
     """Raise a short error now if Python functions over Arrow batches would fail later with a long traceback.
-
-    :param spark: the job's session.
 
     Raises ``JobError`` naming the driver or the executors, the missing packages and the remedy.
     """
@@ -174,22 +174,13 @@ def _jar_version(spark: SparkSession, class_name: str) -> str | None:
 
 
 def set_default(spark: SparkSession, name: str, value: str | int) -> None:
-    """Set a property of the session, unless the user set it.
-
-    :param spark: the job's session.
-    :param name: the property.
-    :param value: its value.
-    """
+    """Set a property of the session, unless the user set it."""
     if not spark.sparkContext.getConf().contains(name):
         spark.conf.set(name, value)
 
 
 def fit_shuffles(spark: SparkSession, rows: int) -> None:
-    """Fit the number of shuffle partitions to the data: 200, the default, slows small data.
-
-    :param spark: the job's session.
-    :param rows: the number of rows that will be read.
-    """
+    """Fit the number of shuffle partitions to the data: 200, the default, slows small data."""
     parts = max(_cores(spark), 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
     set_default(spark, _SHUFFLE_PARTITIONS, parts)
 
@@ -199,9 +190,6 @@ def fit_plans(spark: SparkSession, rows: int) -> None:
 
     Adaptive plans coalesce the stages of a few million rows into one to three tasks, which leaves cores idle, and for
     few rows they cost more than they save.
-
-    :param spark: the job's session.
-    :param rows: the number of rows that will be read.
     """
     set_default(spark, _ADAPTIVE, "false")
     set_default(spark, _MIN_FILE_PARTITIONS, (1 if rows <= FEW_ROWS else 4) * _cores(spark))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import explain
@@ -21,6 +22,52 @@ from airflow_kafka_groups.spark.storage import Storage
 Summary = dict[str, Any]
 PARTLY_FAILED = 5
 """The exit code of a run over many clusters, if some failed."""
+
+_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A job as a program; ``--help`` shows the first line of its documentation.
+
+    :param check: completes and checks what was parsed; its ``ArgumentError`` ends the program.
+    :param failed: this, ``say`` and ``shown`` are as in ``run_program``.
+    """
+
+    job: str
+    documentation: str | None
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    check: Callable[[argparse.Namespace], None]
+    run: Callable[[SparkSession, argparse.Namespace], Summary]
+    failed: str
+    say: Callable[[JobError], str] = str
+    shown: Callable[[Summary], Summary] = dict
+
+    def parse_arguments(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
+        """Parse the command line, by default the process's. An error ends the program with exit code 2 and a remedy."""
+        parser = argparse.ArgumentParser(prog=self.job, description=(self.documentation or "").partition("\n")[0])
+        self.add_arguments(parser)
+        arguments = parser.parse_args(argv)
+        try:
+            self.check(arguments)
+        except ArgumentError as exc:
+            parser.error(str(exc))
+        return arguments
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Run the job in its own session, by default as the command line says; return the exit code."""
+        arguments = self.parse_arguments(argv)
+        return run_program(self.job, self.run, arguments, failed=self.failed, say=self.say, shown=self.shown)
+
+
+def add_base(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the folder of all clusters."""
+    parser.add_argument(
+        "--base",
+        required=True,
+        type=lambda text: text.rstrip("/"),
+        help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups",
+    )
 
 
 def run_program(
@@ -42,7 +89,8 @@ def run_program(
     :param shown: returns the part of the summary to print. Default: all.
     """
     found = SparkSession.getActiveSession()  # of a notebook: it stays, and with it its settings
-    spark = found or SparkSession.builder.appName(job).getOrCreate()
+    # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
+    spark = found or SparkSession.builder.appName(job).config(_CALL_SITES, "false").getOrCreate()
     try:
         with settings_of(spark, {}, also=SETTINGS), options_hidden(spark):
             summary = run(spark, arguments)
@@ -63,12 +111,7 @@ def run_program(
 
 
 def write_summary(spark: SparkSession, path: str, summary: Summary) -> None:
-    """Write the file that vouches for a job's output, as the last one.
-
-    :param spark: the session.
-    :param path: the file.
-    :param summary: its content.
-    """
+    """Write the file that vouches for a job's output, as the last one."""
     Storage(spark, path).write_text(path, json.dumps(summary, indent=1) + "\n")
 
 

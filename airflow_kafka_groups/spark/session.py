@@ -14,7 +14,6 @@ from airflow_kafka_groups.spark.errors import JobError
 def jvm_of(spark: SparkSession, what: str) -> Any:
     """Return the driver's JVM.
 
-    :param spark: the session.
     :param what: what needs the JVM, as the subject of a sentence.
 
     Raises ``JobError`` for a session of Spark Connect, whose driver runs elsewhere.
@@ -32,8 +31,6 @@ def jvm_of(spark: SparkSession, what: str) -> Any:
 def settings_of(spark: SparkSession, settings: Mapping[str, str], *, also: Collection[str] = ()) -> Iterator[None]:
     """Change settings of the session within the block, and put them back as they were.
 
-    :param spark: the session.
-    :param settings: the settings by name.
     :param also: further settings to put back.
     """
     before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in {*settings, *also}}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ _READERS = 8
 class Storage:
     """The file system of a folder.
 
-    :param spark: the session, whose Hadoop configuration is used.
     :param root: any path on that file system.
     """
 
@@ -62,40 +62,27 @@ class Storage:
     def files_below(self, folder: str) -> dict[tuple[str, str], int]:
         """Return the sizes of all files below a folder by (their folder's name, name), by one listing."""
         found: dict[tuple[str, str], int] = {}
-        try:
-            if not self._fs.exists(self._path(folder)):
-                return found
-            every = self._fs.listFiles(self._path(folder), True)
-            while every.hasNext():
+        with _named(f"{folder} cannot be listed"):
+            every = self._fs.listFiles(self._path(folder), True) if self._fs.exists(self._path(folder)) else None
+            while every is not None and every.hasNext():
                 status = every.next()
                 path = status.getPath()
                 found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
         return found
 
     def read_bytes(self, path: str) -> bytes:
         """Read a file."""
-        try:
-            stream = self._fs.open(self._path(path))
-            try:
-                return bytes(stream.readAllBytes())
-            finally:
-                stream.close()
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
+        with _named(f"{path} cannot be read"), closing(self._fs.open(self._path(path))) as stream:
+            return bytes(stream.readAllBytes())
 
     def read_text(self, path: str) -> str:
         """Read a small file."""
-        try:
+        with _named(f"{path} cannot be read"):
             return self.read_bytes(path).decode()
-        except UnicodeDecodeError as exc:
-            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
 
     def read_texts(self, paths: Sequence[str], *, skip_unreadable: bool = False) -> list[str]:
         """Read many small files at once, in the order of their paths.
 
-        :param paths: the files.
         :param skip_unreadable: return an empty string for a file that cannot be read, instead of raising.
         """
         return _each(self.read_text, paths, skip_unreadable=skip_unreadable)
@@ -108,42 +95,36 @@ class Storage:
         digest: Any = getattr(jvm_of(self.spark, "access to files"), "org.apache.commons.codec.digest.DigestUtils")
 
         def hashed(path: str) -> str:
-            try:
-                stream = self._fs.open(self._path(path))
-                try:
-                    return str(digest.sha256Hex(stream))
-                finally:
-                    stream.close()
-            except SPARK_ERRORS as exc:
-                raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
+            with _named(f"{path} cannot be read"), closing(self._fs.open(self._path(path))) as stream:
+                return str(digest.sha256Hex(stream))
 
         return _each(hashed, paths, skip_unreadable=True)
 
+    @contextmanager
+    def parquet(self, path: str) -> Iterator[Any]:
+        """Provide the JVM's reader of a Parquet file's footer within a block; Spark itself would run a job."""
+        jvm, package = jvm_of(self.spark, "access to files"), "org.apache.parquet.hadoop"
+        with _named(f"{path} cannot be read"):
+            place = self._path(path), self.spark._jsc.hadoopConfiguration()
+            file = getattr(jvm, f"{package}.util.HadoopInputFile").fromPath(*place)
+            with closing(getattr(jvm, f"{package}.ParquetFileReader").open(file)) as reader:
+                yield reader
+
     def exists(self, path: str) -> bool:
         """Return whether a file or folder exists."""
-        try:
+        with _named(f"{path} cannot be looked for"):
             return bool(self._fs.exists(self._path(path)))
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{path} cannot be looked for: {first_line(exc)}") from exc
 
     def write_text(self, path: str, text: str, *, replace: bool = True) -> None:
         """Write a small file. Without ``replace``, raise ``StorageError`` if it exists."""
-        try:
-            stream = self._fs.create(self._path(path), replace)
-            try:
-                stream.write(bytearray(text, "utf-8"))
-            finally:
-                stream.close()
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{path} cannot be written: {first_line(exc)}") from exc
+        with _named(f"{path} cannot be written"), closing(self._fs.create(self._path(path), replace)) as stream:
+            stream.write(bytearray(text, "utf-8"))
 
     def move_file(self, path: str, target: str) -> bool:
         """Move a file, creating the target's folder, and return whether it was moved: an existing target stays."""
-        try:
+        with _named(f"{path} cannot be moved to {target}"):
             self._fs.mkdirs(self._path(target).getParent())
             return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{path} cannot be moved to {target}: {first_line(exc)}") from exc
 
     def read_if_there(self, path: str) -> str | None:
         """Read a small file; return ``None`` only if the storage says that there is no such file."""
@@ -171,35 +152,35 @@ class Storage:
             return
         at_once = self._scheme in _CREATES_AT_ONCE
         written = self._path(path if at_once else self.beside(path, f"_{uuid.uuid4().hex}.tmp"))
-        stream = self._fs.createFile(written).overwrite(False).recursive().opt(_IF_ABSENT, "true").build()
-        try:
+        created = self._fs.createFile(written).overwrite(False).recursive().opt(_IF_ABSENT, "true").build()
+        with closing(created) as stream:
             stream.write(bytearray(data))
-        finally:
-            stream.close()
         if not at_once and not self._fs.rename(written, self._path(path)):  # it exists
             self._fs.delete(written, False)
 
     def delete_file(self, path: str) -> None:
         """Delete a file, if it exists."""
-        self._delete(path, recursive=False)
+        with _named(f"{path} cannot be deleted"):
+            self._fs.delete(self._path(path), False)
 
     def delete_folder(self, path: str) -> None:
         """Delete a folder with everything in it, if it exists."""
-        self._delete(path, recursive=True)
-
-    def _delete(self, path: str, *, recursive: bool) -> None:
-        try:
-            self._fs.delete(self._path(path), recursive)
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{path} cannot be deleted: {first_line(exc)}") from exc
+        with _named(f"{path} cannot be deleted"):
+            self._fs.delete(self._path(path), True)
 
     def _statuses(self, folder: str) -> list[Any]:
-        try:
-            if not self._fs.exists(self._path(folder)):
-                return []
-            return list(self._fs.listStatus(self._path(folder)))
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{folder} cannot be listed: {first_line(exc)}") from exc
+        with _named(f"{folder} cannot be listed"):
+            there = self._path(folder)
+            return list(self._fs.listStatus(there)) if self._fs.exists(there) else []
+
+
+@contextmanager
+def _named(problem: str) -> Iterator[None]:
+    """Turn Spark's errors within a block into ``StorageError``."""
+    try:
+        yield
+    except (UnicodeDecodeError, *SPARK_ERRORS) as exc:
+        raise StorageError(f"{problem}: {first_line(exc)}") from exc
 
 
 def _each(read: Callable[[str], str], paths: Sequence[str], *, skip_unreadable: bool) -> list[str]:

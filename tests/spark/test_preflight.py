@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark import preflight
+from airflow_kafka_groups.spark.application import JOBS
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from tests.lab.spark_cluster import ARROW, bare_python
@@ -61,3 +63,10 @@ def test_packages_that_the_driver_lacks_are_named(session: SparkSession, monkeyp
     said = f"the driver's Python ({sys.executable}) has no no_such_package: install pandas, no_such_package there"
     with pytest.raises(JobError, match=re.escape(said)):
         prepare_kafka(session, arrow_on_workers=True)
+
+
+def test_a_driver_without_numpy_and_pyarrow_starts_every_job() -> None:
+    program = "import sys\nfor name in ('numpy', 'pandas', 'pyarrow'):\n    sys.modules[name] = None\n"
+    program += "".join(f"import airflow_kafka_groups.spark.jobs.{job}\n" for job in JOBS)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

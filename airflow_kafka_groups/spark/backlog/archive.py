@@ -59,7 +59,6 @@ class PartitionCount:
 def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
     """Return the commits of these groups from a snapshot's rows.
 
-    :param rows: rows of one snapshot.
     :param group_ids: the groups; each must be in the snapshot, readable and without members.
 
     Raises ``JobError`` naming the groups for which this is not so.
@@ -86,10 +85,7 @@ def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[P
 
 
 def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:
-    """Return one range per partition that contains the ranges of all groups.
-
-    :param backlogs: by group.
-    """
+    """Return one range per partition that contains the ranges of all groups."""
     found: dict[Partition, Range] = {}
     for backlog in backlogs.values():
         for each in backlog.ranges:
@@ -99,11 +95,7 @@ def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:
 
 
 def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
-    """Return each record once for every group whose range contains it.
-
-    :param records: records as returned by Spark's Kafka source.
-    :param backlogs: by group.
-    """
+    """Return each record once for every group whose range contains it."""
     rows = [(group_id, *each.partition, each.start, each.end) for group_id, each in _ranges(backlogs)]
     ranges = F.broadcast(records.sparkSession.createDataFrame(rows, _RANGE_SCHEMA))
     within = (F.col("offset") >= F.col("start")) & (F.col("offset") < F.col("end"))
@@ -114,9 +106,7 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
 def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
     """Write the rows, one folder per group and topic; these columns also remain in the files.
 
-    :param archive: rows of ``ARCHIVE_SCHEMA``.
     :param output: a folder that must not exist.
-    :param file_format: any format that Spark writes, e.g. ``parquet``.
     """
     named = archive.withColumns({"by_group": F.col("group_id"), "by_topic": F.col("topic")})
     writer = named.write.format(file_format).mode("errorifexists").partitionBy("by_group", "by_topic")
@@ -130,10 +120,6 @@ def check_archive(
 ) -> list[PartitionCount]:
     """Read the archive back and compare it with the offsets.
 
-    :param spark: the session.
-    :param output: the folder that was written.
-    :param file_format: its format.
-    :param backlogs: by group.
     :param compacted: topics whose clean-up policy includes compaction.
 
     Raises ``JobError`` if it has rows of other groups or partitions, records outside their range, or duplicate records.
@@ -164,10 +150,7 @@ def check_archive(
 
 
 def counts_of(counts: Sequence[PartitionCount]) -> dict[str, Any]:
-    """Return the numbers of an archive for a summary, including every partition.
-
-    :param counts: the counts of each group and partition.
-    """
+    """Return the numbers of an archive for a summary, including every partition."""
     gaps = [each for each in counts if each.missing]
     return {
         "offsets": sum(each.range.offsets for each in counts),

@@ -59,7 +59,6 @@ class Observed:
 def why_not_free(group_id: str, state: GroupState, *, exists: bool) -> str | None:
     """Return why the group's offsets must not be committed; ``None`` if it is unused.
 
-    :param state: its current state.
     :param exists: whether it had commits.
     """
     if state.members:
@@ -79,18 +78,13 @@ def moved(before: Mapping[Partition, Commit], now: Mapping[Partition, Commit]) -
 
 
 def offsets_to_commit(ends: Mapping[Partition, int], committed: Mapping[Partition, Commit]) -> dict[Partition, int]:
-    """Return the offsets that differ from the committed ones.
-
-    :param ends: the offsets up to which each partition is processed.
-    :param committed: the commits before.
-    """
+    """Return the offsets that differ from the committed ones."""
     return {where: end for where, end in ends.items() if where not in committed or committed[where].offset != end}
 
 
 def commit_ends(admin: CommitAdmin, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
     """Commit the ends of what was processed; return the committed offsets.
 
-    :param admin: a client.
     :param observed: the group before: it must not have changed.
     :param ends: the offsets up to which each partition is processed.
 

@@ -19,7 +19,6 @@ from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
 class FetchedOffsets:
     """The fetched offsets of one group.
 
-    :param committed: its committed offsets.
     :param ends: the log ends at that time, up to which the job reads.
     """
 
@@ -31,11 +30,7 @@ class FetchedOffsets:
 
 
 def parse_fetched(text: str, path: str) -> FetchedOffsets:
-    """Parse the file. Raises ``ArgumentError`` naming the file if it differs from docs/formats.md.
-
-    :param text: the JSON.
-    :param path: its path, for messages.
-    """
+    """Parse the file. Raises ``ArgumentError`` naming the file if it differs from docs/formats.md."""
     try:
         content = json.loads(text)
         check_format(content)
@@ -64,10 +59,7 @@ def parse_fetched(text: str, path: str) -> FetchedOffsets:
 
 
 def commit_rows(commits: Mapping[Partition, Commit]) -> list[dict[str, Any]]:
-    """Return commits as JSON rows.
-
-    :param commits: by partition.
-    """
+    """Return commits as JSON rows."""
     return [
         {
             "topic": where.topic,
@@ -81,10 +73,7 @@ def commit_rows(commits: Mapping[Partition, Commit]) -> list[dict[str, Any]]:
 
 
 def parse_commits(rows: Iterable[Mapping[str, Any]]) -> dict[Partition, Commit]:
-    """Return the commits of JSON rows, as ``commit_rows`` made them.
-
-    :param rows: the rows.
-    """
+    """Return the commits of JSON rows, as ``commit_rows`` made them."""
     return {
         Partition(row["topic"], row["partition"]): Commit(row["offset"], row["leader_epoch"], row["metadata"])
         for row in rows

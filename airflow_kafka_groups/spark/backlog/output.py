@@ -20,9 +20,7 @@ _FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
 class Output:
     """Where and how the records, or what a transform made of them, are written.
 
-    :param spark: the session.
     :param path: the folder; another format than files gets it unchanged, and appends each slice itself.
-    :param file_format: any format that Spark writes.
     :param mode: what happens to other data in the folder: one of ``OUTPUT_MODES``.
     """
 
@@ -32,9 +30,6 @@ class Output:
 
     def write(self, rows: DataFrame, context: BacklogContext) -> None:
         """Write a slice.
-
-        :param rows: the rows of the slice.
-        :param context: the slice.
 
         Raises ``JobError`` if the folder has other data, and the mode does not allow it.
         """

@@ -95,9 +95,7 @@ def plan_backlog(
 ) -> Backlog:
     """Return the range to read of each partition.
 
-    :param committed: the group's commits.
     :param logs: the log ends of every partition of the group's topics.
-    :param policy: what to do in the cases above.
     :param until: the maximum offset to read, by partition. Default: the log end.
     :param missing: partitions of ``committed`` that no longer exist.
 

@@ -121,9 +121,6 @@ class Record:
     def begin(self, request: Mapping[str, Any], before: Mapping[Partition, Commit], backlog: Backlog, size: int) -> Run:
         """Begin a new run, and return it. An earlier one that did not end is abandoned: no process continues it.
 
-        :param request: what was asked for.
-        :param before: the group's commits.
-        :param backlog: what is to be processed.
         :param size: the most offsets of a slice; 0 for one slice.
         """
         touched = self.touched()
@@ -205,13 +202,7 @@ class Record:
 
 
 def open_record(storage: Storage, records: str, kafka_cluster_id: str, group_id: str) -> Record:
-    """Read the record of a group.
-
-    :param storage: where it is.
-    :param records: the folder of all groups' records.
-    :param kafka_cluster_id: the group's cluster.
-    :param group_id: the group.
-    """
+    """Read the record of a group."""
     key = sha256(f"{kafka_cluster_id}\0{group_id}".encode()).hexdigest()[:16]
     return Record(storage, f"{records.rstrip('/')}/{key}")
 

@@ -62,7 +62,6 @@ class Look:
     """A group that is not in use.
 
     :param chosen: the partitions of the topics that were asked for.
-    :param existing: the partitions that exist.
     """
 
     observed: Observed
@@ -71,11 +70,7 @@ class Look:
 
 
 def look(admin: KafkaAdmin, request: BacklogRequest) -> Look:
-    """Return the state of the group. Raises ``JobError`` if it is in use.
-
-    :param admin: a client.
-    :param request: the request.
-    """
+    """Return the state of the group. Raises ``JobError`` if it is in use."""
     group_id = request.group_id
     known = admin.known(group_id)
     topics = set(request.topics) or {where.topic for where in known}
@@ -94,12 +89,7 @@ def look(admin: KafkaAdmin, request: BacklogRequest) -> Look:
 
 
 def plan(admin: KafkaAdmin, request: BacklogRequest, found: Look) -> Backlog:
-    """Return what the group has not read. Raises ``JobError`` if it moved since its offsets were fetched.
-
-    :param admin: a client.
-    :param request: the request.
-    :param found: the group.
-    """
+    """Return what the group has not read. Raises ``JobError`` if it moved since its offsets were fetched."""
     _check_unmoved(request.fetched, found.observed)
     readable = found.chosen & found.existing
     logs = admin.log_ends(readable, read_committed=False)

@@ -46,11 +46,7 @@ _logger = PySparkLogger.getLogger(__name__)
 class Work:
     """One attempt at a run.
 
-    :param admin: a client.
-    :param record: the record of the run.
-    :param run: the run.
     :param observed: the group as it is now; its commits are followed while this attempt commits.
-    :param cluster_id: the id of the client's cluster.
     """
 
     def __init__(self, admin: CommitAdmin, record: Record, run: Run, observed: Observed, cluster_id: str) -> None:
@@ -64,9 +60,6 @@ class Work:
         self, read: Callable[[Sequence[Range]], DataFrame], handle: Callable[[DataFrame, BacklogContext], Any]
     ) -> None:
         """Process and commit every slice that the record does not show as done.
-
-        :param read: returns the records of ranges.
-        :param handle: processes them.
 
         Raises ``JobError`` if somebody else moved the group, and what the function and the commit raise.
         """
@@ -87,10 +80,7 @@ class Work:
         self._record.append(ENDED, outcome=COMMITTED if self._commits else PROCESSED)
 
     def summary(self, failed: bool) -> dict[str, Any]:
-        """Return what is known of the run now.
-
-        :param failed: whether the attempt ended by an error.
-        """
+        """Return what is known of the run now."""
         run, backlog, outcomes = self._run, self._run.backlog, self._record.outcomes()
         processed = [one for one in run.slices if one.number in self._record.processed()]
         committed = [one for one in run.slices if outcomes.get(one.number) == COMMITTED]

@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import paths
@@ -38,26 +37,20 @@ from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_range
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.plan_file import read_plan
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
-from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
+from airflow_kafka_groups.spark.program import Program, add_base, write_summary
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES
-_logger = PySparkLogger.getLogger(__name__)
 _POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only partitions with a commit are archived
 
 
-def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
-    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add_base(parser)
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
     add("--plan-id", help="archive the groups of this deletion plan")
     add("--group", action="append", default=[], help="archive this group; repeatable")
@@ -69,23 +62,17 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     for name in _POLICY:
         add(f"--{name.replace('_', '-')}", choices=POLICY_CHOICES[name], default=POLICY_CHOICES[name][0])
     add("--require-exact", action="store_true", help="fail if any offset has no record")
-    arguments = parser.parse_args(argv)
-    arguments.base = arguments.base.rstrip("/")
+
+
+def _check(arguments: argparse.Namespace) -> None:
     if bool(arguments.plan_id) == bool(arguments.group):
-        parser.error(str(ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")))
-    return arguments
+        raise ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Archive, verify and write the summary; return it.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Archive, verify and write the summary; return it."""
     started = time.monotonic()
-    warnings = prepare_kafka(spark)
-    for warning in warnings:
-        _logger.warning(warning)
+    warnings = logged(prepare_kafka(spark))
     properties = load_properties(spark, arguments.kafka_properties)
     folder = f"{arguments.base}/{arguments.cluster}"
     group_ids, snapshot_id = set(arguments.group), arguments.snapshot_id
@@ -150,20 +137,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
-    """Return the name of an archive of chosen groups: others of the same snapshot have another one.
-
-    :param snapshot_id: the snapshot.
-    :param group_ids: the groups.
-    """
+    """Return the name of an archive of chosen groups: others of the same snapshot have another one."""
     return f"{snapshot_id}-{hashlib.sha256(json.dumps(sorted(group_ids)).encode()).hexdigest()[:16]}"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    return run_program(JOB, run, parse_arguments(argv), failed="The archive is not whole", shown=_shown)
 
 
 def _shown(summary: dict[str, Any]) -> dict[str, Any]:
@@ -222,6 +197,9 @@ def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
                 f"{logs[each.partition].start}, and {each.start} was asked for. Run the job again"
             )
 
+
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "The archive is not whole", shown=_shown)
+parse_arguments, main = _program.parse_arguments, _program.main
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

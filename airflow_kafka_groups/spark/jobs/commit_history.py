@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -27,8 +25,8 @@ from airflow_kafka_groups.spark.ledger.catalogue import OPTION as TABLE
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
-from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
-from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
+from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage, require_shared
@@ -38,38 +36,28 @@ _TABLES = {
     "commits": (commits, COMMIT_SCHEMA, TABLE),
     "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table"),
 }
-_logger = PySparkLogger.getLogger(__name__)
 
 
-def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
     parser.add_argument("--output", required=True, help="folder of the tables commits and groups, replaced if there")
     parser.add_argument("--summary", help="file of the summary (default OUTPUT/summary.json)")
     parser.add_argument("--run-id", help="name of the run in the tables; a run of the same name replaces it")
     for name, (_, _, option) in _TABLES.items():
         add_table(parser, f"the {name}", option)
-    arguments = parser.parse_args(argv)
+
+
+def _check(arguments: argparse.Namespace) -> None:
     arguments.output = arguments.output.rstrip("/")
     arguments.run_id = arguments.run_id or ids.new_id(datetime.now(UTC))
     if not ids.is_cluster_name(arguments.run_id):
-        parser.error(str(ArgumentError("--run-id", arguments.run_id, ids.CLUSTER_NAME_RULE)))
+        raise ArgumentError("--run-id", arguments.run_id, ids.CLUSTER_NAME_RULE)
     if not arguments.output or any(letter in arguments.output for letter in "*?[]{}\\"):
-        problem = ArgumentError("--output", arguments.output, "give a folder or URI without any of * ? [ ] { } \\")
-        parser.error(str(problem))
-    return arguments
+        raise ArgumentError("--output", arguments.output, "give a folder or URI without any of * ? [ ] { } \\")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Read and decode the log, write the tables and the summary, and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Read and decode the log, write the tables and the summary, and return the summary."""
     started = time.monotonic()
     warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
@@ -102,8 +90,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"{hidden} partition(s) of {TOPIC} were read up to an open transaction only: commits after it are missing. "
             "Run the job again when the transaction has ended"
         )
-    for warning in warnings:
-        _logger.warning(warning)
+    logged(warnings)
     extent = _extent(written["commits"], written["groups"])
     for name, table in tables.items():
         table.replace(cluster_id, written[name], {arguments.run_id: extent[name]})
@@ -123,14 +110,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     write_summary(spark, summary_path, summary)
     return summary
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    return run_program(JOB, run, parse_arguments(argv), failed=f"Nothing was written that counts. {RIGHTS}")
 
 
 def _write(rows: DataFrame, output: str, schema: StructType, run_id: str) -> DataFrame:
@@ -154,6 +133,9 @@ def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:
         "quiet_groups": quiet[1],
     }
 
+
+_program = Program(JOB, __doc__, _add_arguments, _check, run, f"Nothing was written that counts. {RIGHTS}")
+parse_arguments, main = _program.parse_arguments, _program.main
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import ids, paths
@@ -42,8 +41,8 @@ from airflow_kafka_groups.spark.offsets_topic.last_commits import (
     read_log,
     with_last_commits,
 )
-from airflow_kafka_groups.spark.preflight import FEW_ROWS, prepare
-from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.preflight import FEW_ROWS, logged, prepare
+from airflow_kafka_groups.spark.program import Program, add_base, write_summary
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.judging import judged_history
 from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
@@ -52,21 +51,14 @@ from airflow_kafka_groups.spark.staleness.transforms import judge
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "judge_staleness"
-_logger = PySparkLogger.getLogger(__name__)
 _SHOWN = 20
 _OBSERVATIONS_TABLE = "--observations-table"
 _LONGEST_RETENTION_MINUTES = 100 * 366 * 1440
-_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 
 
-def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add_base(parser)
     add(
         "--cluster",
         required=True,
@@ -96,24 +88,12 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--summary", help="file of the summary (default OUTPUT.json, or below BASE/CLUSTER/summaries/verdicts)")
     add_table(parser, "the verdicts")
     add_table(parser, "the observations that it does not have yet", _OBSERVATIONS_TABLE)
-    arguments = parser.parse_args(argv)
-    try:
-        _check(arguments)
-    except ArgumentError as exc:
-        parser.error(str(exc))
-    return arguments
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Judge one cluster or several, write verdicts and summaries, and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Judge one cluster or several, write verdicts and summaries, and return the summary."""
     started = time.monotonic()
-    warnings = prepare(spark)
-    for warning in warnings:
-        _logger.warning(warning)
+    warnings = logged(prepare(spark))
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
     tables = {
@@ -170,8 +150,7 @@ def _judge_cluster(
     for path in {summary_path} if arguments.output else {summary_path, places[0], places[2]}:
         Storage(spark, path).delete_file(path)
     commits = _last_commits(stack, spark, arguments, history.judged)
-    for warning in commits.warnings:
-        _logger.warning(warning)
+    logged(commits.warnings)
     state = judged_by.state if commits.rows is None else judged_by.state.transform(with_last_commits(commits.rows))
     few = judged_by.observations <= FEW_ROWS
     counts = write_verdicts(state.transform(decided()), output, groups, few=few)
@@ -219,20 +198,8 @@ def _judge_cluster(
     return summary
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    arguments = parse_arguments(argv)
-    # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
-    SparkSession.builder.appName(JOB).config(_CALL_SITES, "false").getOrCreate()
-    return run_program(JOB, run, arguments, failed="Nothing was judged")
-
-
 def _check(arguments: argparse.Namespace) -> None:
     policy_of(arguments)
-    arguments.base = arguments.base.rstrip("/")
     if not arguments.base or re.search(r"[*?\[\]{}\\]", arguments.base):
         raise ArgumentError("--base", arguments.base, "give a folder or URI without any of * ? [ ] { } \\")
     check_clusters(
@@ -267,6 +234,9 @@ def _last_commits(
     path = path and path.replace(PLACEHOLDER, judged.cluster)
     return read_log(stack, spark, path, mode, judged, arguments.min_idle_seconds)
 
+
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged")
+parse_arguments, main = _program.parse_arguments, _program.main
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,13 +24,12 @@ from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, parse_owners, partition_lag, with_seconds
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
-from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
-from airflow_kafka_groups.spark.program import run_program, write_summary
+from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
+from airflow_kafka_groups.spark.program import Program, add_base, write_summary
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "lag_report"
-_logger = PySparkLogger.getLogger(__name__)
 _SUMS = {
     TableName.LAG_GROUPS: ("group_id", "owner", "state"),
     TableName.LAG_TOPICS: ("topic",),
@@ -43,14 +40,9 @@ _SUMMARY = {"owners": TableName.LAG_OWNERS, "top_groups": TableName.LAG_GROUPS, 
 _SHOWN = 20
 
 
-def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add_base(parser)
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
     add("--snapshot-id", help="snapshot to report on (default: the newest)")
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
@@ -58,23 +50,17 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")
     add("--output", help="folder of the tables (default BASE/CLUSTER/tables/lag_…/snapshot_id=SNAPSHOT_ID)")
     add_table(parser, "the lag of each partition")
-    arguments = parser.parse_args(argv)
-    arguments.base = arguments.base.rstrip("/")
+
+
+def _check(arguments: argparse.Namespace) -> None:
     if arguments.max_lookups < 1:
-        parser.error(str(ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")))
-    return arguments
+        raise ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write the tables and the summary, and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Write the tables and the summary, and return the summary."""
     started = time.monotonic()
-    warnings = prepare_kafka(spark) if arguments.kafka_properties else prepare(spark)
-    for warning in warnings:
-        _logger.warning(warning)
+    warnings = logged(prepare_kafka(spark) if arguments.kafka_properties else prepare(spark))
     owners: tuple[OwnerRule, ...] = ()
     if arguments.owners:
         owners = parse_owners(Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
@@ -129,14 +115,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     return summary
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was reported")
-
-
 def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame) -> list[Timestamp]:
     behind = lags.where(F.col("lag") > 0).groupBy("topic", "partition", "first_offset").agg(F.max("lag").alias("lag"))
     largest = behind.orderBy(F.desc("lag"), "topic", "partition", "first_offset").limit(arguments.max_lookups)
@@ -148,6 +126,9 @@ def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:
     ordered = table.orderBy(F.desc("lag")).limit(count)
     return [row.asDict() for row in ordered.collect()]
 
+
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was reported")
+parse_arguments, main = _program.parse_arguments, _program.main
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

@@ -12,10 +12,9 @@ import importlib
 import json
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts.formats import FORMAT
@@ -31,23 +30,17 @@ from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_conte
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
-from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
+from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "process_group_backlog"
-_logger = PySparkLogger.getLogger(__name__)
 _FAILED = "Nothing was committed, except for slices recorded before: the same command continues after them"
 Transform = Callable[[DataFrame, BacklogContext], DataFrame | None]
 Handler = Callable[[DataFrame, BacklogContext], None]
 
 
-def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
     add("--group", help="the group; its offsets are fetched now")
@@ -66,19 +59,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--records", metavar="FOLDER", help="of what a restart needs (default beside --backlog, --output or --result)")
     add("--start-over", action="store_true", help="begin at the group's commits, although an earlier run did not end")
     add("--max-records-per-partition", type=int, default=0, help="of a Spark task (default 0: no limit)")
-    arguments = parser.parse_args(argv)
-    try:
-        _check(arguments)
-    except ArgumentError as exc:
-        parser.error(str(exc))
-    return arguments
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Process and commit; return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
 
     The summary is written to ``--result`` also when an error is raised.
     """
@@ -101,9 +85,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, Any]) -> None:
     output = Output(spark, arguments.output, arguments.format, arguments.output_mode) if arguments.output else None
     handle = handler(arguments.transform, output)
-    warnings = prepare_kafka(spark, python_on_workers=bool(arguments.transform))
-    for warning in warnings:
-        _logger.warning(warning)
+    warnings = logged(prepare_kafka(spark, python_on_workers=bool(arguments.transform)))
     properties = load_properties(spark, arguments.kafka_properties)
     fetched = None
     if arguments.backlog:
@@ -135,11 +117,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
 
 
 def records_folder(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Return the folder of the records: every try of the same command finds the same one.
-
-    :param spark: the session.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Return the folder of the records: every try of the same command finds the same one."""
     if arguments.records:
         return str(arguments.records)
     known = arguments.backlog or arguments.output or arguments.result
@@ -150,7 +128,6 @@ def handler(transform: str | None, output: Output | None) -> Handler:
     """Build the function that takes a slice. The user's function is imported here, before a broker is accessed.
 
     :param transform: ``module:function``; ``None`` for the records unchanged.
-    :param output: where a DataFrame is written that the transform returns.
     """
     function = with_context(load_transform(transform)) if transform else None
 
@@ -166,10 +143,7 @@ def handler(transform: str | None, output: Output | None) -> Handler:
 
 
 def load_transform(name: str) -> Callable[..., Any]:
-    """Import ``module:function``.
-
-    :param name: as typed by the user.
-    """
+    """Import ``module:function``."""
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
         raise ArgumentError("--transform", name, "give it as module:function")
@@ -181,14 +155,6 @@ def load_transform(name: str) -> Callable[..., Any]:
     if not callable(function):
         raise ArgumentError("--transform", name, "is not a function")
     return function  # type: ignore[no-any-return]
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    return run_program(JOB, run, parse_arguments(argv), failed=_FAILED, say=_say, shown=_shown)
 
 
 def _say(exc: JobError) -> str:
@@ -234,6 +200,9 @@ def _check(arguments: argparse.Namespace) -> None:
         )
         raise ArgumentError("--records", arguments.records, remedy)
 
+
+_program = Program(JOB, __doc__, _add_arguments, _check, run, _FAILED, say=_say, shown=_shown)
+parse_arguments, main = _program.parse_arguments, _program.main
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
     sys.exit(main())

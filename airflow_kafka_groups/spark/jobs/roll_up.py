@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,8 +20,8 @@ from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each_cluster
-from airflow_kafka_groups.spark.preflight import prepare
-from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.preflight import logged, prepare
+from airflow_kafka_groups.spark.program import Program, add_base
 from airflow_kafka_groups.spark.schemas import ROLL_UP_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage, require_shared
@@ -32,39 +31,28 @@ _KEYS = ("cluster", "day")
 _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
-def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line. An error ends the program with exit code 2 and a remedy.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    parser = argparse.ArgumentParser(prog=JOB, description=(__doc__ or "").partition("\n")[0])
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--base", required=True, help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups")
+    add_base(parser)
     add("--cluster", action="append", help=f"name of a cluster; repeatable (default '{ALL}': all in BASE)")
     add("--days", type=int, default=30, help="days to roll up, today included (default 30)")
     add("--output", help="folder of the table, whose other days stay")
     add_table(parser, "the rows")
-    arguments = parser.parse_args(argv)
-    arguments.base, arguments.cluster = arguments.base.rstrip("/"), arguments.cluster or [ALL]
-    try:
-        check_clusters(arguments.cluster, of_one={}, of_each={})
-        if arguments.days < 1:
-            raise ArgumentError("--days", arguments.days, "give 1 or more")
-        if not (arguments.output or arguments.table):
-            raise ArgumentError("--output", None, "give a folder, a --table, or both")
-    except ArgumentError as exc:
-        parser.error(str(exc))
-    return arguments
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    arguments.cluster = arguments.cluster or [ALL]
+    check_clusters(arguments.cluster, of_one={}, of_each={})
+    if arguments.days < 1:
+        raise ArgumentError("--days", arguments.days, "give 1 or more")
+    if not (arguments.output or arguments.table):
+        raise ArgumentError("--output", None, "give a folder, a --table, or both")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Write the rows and return the summary.
-
-    :param spark: the session; it is set to UTC.
-    :param arguments: the result of ``parse_arguments``.
-    """
+    """Write the rows and return the summary."""
     started = time.monotonic()
-    warnings = prepare(spark)
+    warnings = logged(prepare(spark))
     table = CatalogueTable(spark, arguments.table, ROLL_UP_SCHEMA, _KEYS) if arguments.table else None
     if arguments.output:
         require_shared(spark, arguments.output)
@@ -94,14 +82,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job in its own session and return the exit code.
-
-    :param argv: arguments without the program's name. Default: those of the process.
-    """
-    return run_program(JOB, run, parse_arguments(argv), failed="Nothing was rolled up")
 
 
 def _columns() -> str:
@@ -135,3 +115,7 @@ def _rows(text: str, snapshot_id: str, cluster: str, path: str) -> list[tuple[st
         return [(snapshot_id, str(name), int(groups[name]), int(lag[name])) for name in VerdictName]
     except (ValueError, KeyError, TypeError) as exc:
         raise JobError(f"{path} is not a summary of judge_staleness ({type(exc).__name__}): judge again") from exc
+
+
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was rolled up")
+parse_arguments, main = _program.parse_arguments, _program.main

@@ -35,11 +35,7 @@ class GroupState(NamedTuple):
 
 
 class KafkaAdmin:
-    """An admin client in the driver's JVM, as a context manager.
-
-    :param spark: the session.
-    :param properties: the connection to the cluster.
-    """
+    """An admin client in the driver's JVM, as a context manager."""
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
         jvm = jvm_of(spark, "an access to Kafka")
@@ -77,7 +73,7 @@ class KafkaAdmin:
         """Describe the group; a group that does not exist is ``DEAD``."""
         what = f"group {group_id!r} cannot be described"
         try:
-            found = self._get(lambda: self._admin.describeConsumerGroups(self._list([group_id])).all(), what)
+            found = self._get(lambda: self._admin.describeConsumerGroups([group_id]).all(), what)
         except JobError as exc:
             if "GroupIdNotFoundException" in str(exc):  # clients from 4.0 on
                 return GroupState("DEAD", 0)
@@ -111,7 +107,7 @@ class KafkaAdmin:
     def partitions(self, topics: Collection[str]) -> dict[str, list[Partition]]:
         """Return all partitions of these topics; topics that do not exist are omitted."""
         found = {}
-        answers = self._admin.describeTopics(self._list(topics)).topicNameValues()
+        answers = self._admin.describeTopics(list(topics)).topicNameValues()
         for topic in topics:
             try:
                 described = self._get(lambda topic=topic: answers.get(topic), f"topic {topic!r} cannot be described")
@@ -128,7 +124,7 @@ class KafkaAdmin:
         A topic that does not exist, or is hidden from this user, has no partitions.
         """
         options = self._kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
-        answers = self._admin.describeTopics(self._list([topic]), options).topicNameValues()
+        answers = self._admin.describeTopics([topic], options).topicNameValues()
         try:
             found = self._get(lambda: answers.get(topic), f"topic {topic!r} cannot be described")
         except JobError as exc:
@@ -162,7 +158,7 @@ class KafkaAdmin:
         """Return the topics whose clean-up policy includes compaction."""
         configs = self._kafka.common.config.ConfigResource
         named = {topic: configs(configs.Type.TOPIC, topic) for topic in topics}
-        answers = self._admin.describeConfigs(self._list(named.values())).values()
+        answers = self._admin.describeConfigs(list(named.values())).values()
         found = set()
         for topic, resource in named.items():
             what = f"the configuration of topic {topic!r} cannot be read"
@@ -173,9 +169,8 @@ class KafkaAdmin:
 
     def alter(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
         """Commit offsets for a group without members; brokers refuse it for others."""
-        commits = self._jvm.java.util.HashMap()
-        for where, offset in offsets.items():
-            commits.put(self._named(where), self._kafka.clients.consumer.OffsetAndMetadata(offset))
+        made = self._kafka.clients.consumer.OffsetAndMetadata
+        commits = {self._named(where): made(offset) for where, offset in offsets.items()}
         self._get(
             lambda: self._admin.alterConsumerGroupOffsets(group_id, commits).all(),
             f"the offsets of group {group_id!r} were not committed",
@@ -188,9 +183,8 @@ class KafkaAdmin:
         spec = admin.ListConsumerGroupOffsetsSpec()
         options = admin.ListConsumerGroupOffsetsOptions().requireStable(partitions is not None)
         if partitions is not None:
-            spec.topicPartitions(self._list(map(self._named, partitions)))
-        asked = self._jvm.java.util.HashMap()
-        asked.put(group_id, spec)
+            spec.topicPartitions(list(map(self._named, partitions)))
+        asked = {group_id: spec}
         answer = self._get(
             lambda: self._admin.listConsumerGroupOffsets(asked, options).partitionsToOffsetAndMetadata(group_id),
             f"the offsets of group {group_id!r} cannot be read",
@@ -207,9 +201,7 @@ class KafkaAdmin:
         found: dict[Partition, int] = {}
         for begin in range(0, len(wanted), _AT_ONCE):
             named = {where: self._named(where) for where in wanted[begin : begin + _AT_ONCE]}
-            asked = self._jvm.java.util.HashMap()
-            for each in named.values():
-                asked.put(each, spec)
+            asked = {each: spec for each in named.values()}
             answer = self._get(
                 lambda asked=asked: self._admin.listOffsets(asked, options).all(),
                 f"the {which} offsets of {len(wanted)} partition(s) cannot be read",
@@ -219,12 +211,6 @@ class KafkaAdmin:
 
     def _named(self, where: Partition) -> Any:
         return self._kafka.common.TopicPartition(where.topic, where.partition)
-
-    def _list(self, items: Iterable[Any]) -> Any:
-        found = self._jvm.java.util.ArrayList()
-        for item in items:
-            found.add(item)
-        return found
 
     def _get(self, future: Any, what: str) -> Any:
         try:

@@ -87,7 +87,6 @@ class KafkaProperties:
 def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
     """Read a properties file: a local one, or one shipped by ``--files``.
 
-    :param spark: the session; Java's reader is used.
     :param path: the file's path, or its name if it was shipped.
 
     Raises ``ArgumentError`` naming the problem without showing a value.

@@ -61,11 +61,7 @@ _CAUSES = (
 
 
 def explain(exc: BaseException, brokers: Sequence[str] = ()) -> str:
-    """Return why Spark failed in one sentence, with the remedy if Kafka is the cause.
-
-    :param exc: Spark's error.
-    :param brokers: the brokers' addresses, if known.
-    """
+    """Return why Spark failed in one sentence, with the remedy if Kafka is the cause."""
     text = str(exc)
     meaning = next((f" ({what})" for marks, what in _CAUSES if any(mark in text for mark in marks)), "")
     named = f" {', '.join(brokers[:_SHOWN])}{' …' if len(brokers) > _SHOWN else ''}" if brokers else ""
@@ -107,8 +103,6 @@ def read_ranges(
 ) -> DataFrame:
     """Return the records of these ranges as Spark's Kafka source does, including headers.
 
-    :param spark: the session; it must have the connector.
-    :param properties: the connection to the cluster.
     :param ranges: at most one range per partition.
     :param isolation_level: ``read_committed`` (default) omits records of aborted transactions.
     :param options: further options of the source, e.g. ``maxRecordsPerPartition``.

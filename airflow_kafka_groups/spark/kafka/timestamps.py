@@ -8,7 +8,7 @@ round per offset.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -43,8 +43,6 @@ def look_up(
 ) -> list[Timestamp]:
     """Return the timestamp of the first record at or after each offset.
 
-    :param spark: the session.
-    :param properties: the connection to the cluster.
     :param wanted: partitions and offsets; the offsets must be within the logs.
     :param timeout_seconds: seconds to wait for the records of up to 1,000 partitions. Default 60.
 
@@ -91,11 +89,11 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeou
     named = {where: jvm.org.apache.kafka.common.TopicPartition(*where) for where in offsets}
     waiting = dict(offsets)
     found: list[Timestamp] = []
-    consumer.assign(_list(jvm, list(named.values())))
+    consumer.assign(list(named.values()))
     consumer.resume(consumer.paused())  # a partition stays paused from one round to the next
     for where, offset in offsets.items():
         consumer.seek(named[where], offset)
-    ends = consumer.endOffsets(_list(jvm, list(named.values())))
+    ends = consumer.endOffsets(list(named.values()))
     deadline = time.monotonic() + timeout_seconds
     while waiting and time.monotonic() < deadline:
         records = consumer.poll(jvm.java.time.Duration.ofMillis(500))
@@ -106,7 +104,7 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeou
             if consumer.position(named[where]) >= ends.get(named[where]):
                 done.append((*where, waiting[where], None, _NO_RECORD))
         if done:
-            consumer.pause(_list(jvm, [named[Partition(row[0], row[1])] for row in done]))
+            consumer.pause([named[Partition(row[0], row[1])] for row in done])
         for row in done:
             del waiting[Partition(row[0], row[1])]
         found += done
@@ -121,10 +119,3 @@ def _first(records: Any, named: Any, where: Partition, offset: int) -> Timestamp
 
 def _partitions(records: Any) -> list[Partition]:
     return [Partition(str(each.topic()), int(each.partition())) for each in records.partitions()]
-
-
-def _list(jvm: Any, items: Sequence[Any]) -> Any:
-    found = jvm.java.util.ArrayList()
-    for item in items:
-        found.add(item)
-    return found

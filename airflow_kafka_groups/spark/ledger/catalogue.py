@@ -25,12 +25,7 @@ _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 def add_table(parser: argparse.ArgumentParser, what: str, option: str = OPTION) -> None:
-    """Add an option that names a table.
-
-    :param parser: the job's parser.
-    :param what: the rows.
-    :param option: the option. Default ``--table``.
-    """
+    """Add an option that names a table."""
     parser.add_argument(
         option, type=_name, metavar="NAME", help=f"also write {what} to this table of the session's catalogue"
     )
@@ -47,11 +42,7 @@ def _name(text: str) -> str:
 class CatalogueTable:
     """A table of the session's catalogue, created if it does not exist.
 
-    :param spark: the session.
-    :param name: its name.
-    :param columns: the columns of the job's rows.
     :param keys: the columns that name whose rows they are, and which ones.
-    :param option: the option that named it, for messages.
 
     Raises ``ArgumentError`` if the table cannot be created, has other columns, or is of another version.
     """

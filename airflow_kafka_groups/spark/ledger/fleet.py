@@ -56,8 +56,6 @@ def check_clusters(
 def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[str]:
     """Return the clusters that are asked for, each once.
 
-    :param spark: the session.
-    :param base: folder with one folder for each cluster.
     :param asked: names, or ``ALL`` for every folder that has manifests of snapshots.
 
     Raises ``ArgumentError`` if there is none.
@@ -75,13 +73,7 @@ def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[st
 def of_each_cluster(
     spark: SparkSession, base: str, asked: Sequence[str], work: Callable[[str], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Call a function for one cluster after the other; return the results, and why clusters failed.
-
-    :param spark: the session.
-    :param base: folder with one folder for each cluster.
-    :param asked: the clusters.
-    :param work: the function; it is called with the name of a cluster.
-    """
+    """Call a function for one cluster after the other; return the results, and why clusters failed."""
     done: dict[str, T] = {}
     failed: dict[str, str] = {}
     for cluster in clusters_in(spark, base, asked):
@@ -94,11 +86,7 @@ def of_each_cluster(
 
 
 def fleet_summary(judged: Mapping[str, Mapping[str, Any]], failed: Mapping[str, str]) -> dict[str, Any]:
-    """Return the numbers of each cluster, and their sums.
-
-    :param judged: the summary of each cluster.
-    :param failed: why clusters failed.
-    """
+    """Return the numbers of each cluster, and their sums."""
     verdicts: Counter[str] = Counter()
     for summary in judged.values():
         verdicts.update(summary["verdicts"])

@@ -15,7 +15,6 @@ from airflow_kafka_groups.spark.storage import Storage
 def parse_manifest(text: str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
     """Parse the text of a manifest, and check that it is that of this snapshot.
 
-    :param text: the JSON.
     :param snapshot_id: the snapshot in the file's name.
     :param cluster: the cluster in whose folder it lies.
     """
@@ -40,7 +39,6 @@ def parse_manifest(text: str, *, snapshot_id: str, cluster: str) -> SnapshotMani
 def half_written(snapshot_id: str, problem: str) -> str:
     """Return the message for a snapshot that cannot be used, with the remedy.
 
-    :param snapshot_id: the snapshot.
     :param problem: what was found, as a clause.
     """
     return (
@@ -57,9 +55,6 @@ def newest_complete(
     Returns the complete ones and the incomplete ones of the same Kafka cluster, oldest first, and the others with the
     reason why they are not used.
 
-    :param storage: where they are.
-    :param folder: the cluster's folder.
-    :param cluster: its name.
     :param ids: the snapshots to choose from, oldest first; the last one must be complete.
     :param wanted: how many complete ones are enough.
     """

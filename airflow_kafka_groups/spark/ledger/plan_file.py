@@ -13,12 +13,7 @@ from airflow_kafka_groups.spark.storage import Storage
 
 
 def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], str]:
-    """Return the planned groups and the id of the snapshot they were judged by.
-
-    :param storage: where the plan is.
-    :param folder: the cluster's folder.
-    :param plan_id: the plan.
-    """
+    """Return the planned groups and the id of the snapshot they were judged by."""
     if not ids.is_id(plan_id):
         raise ArgumentError("--plan-id", plan_id, f"give an id as {ids.ID_EXAMPLE}")
     path = f"{folder}/{paths.plan(plan_id)}"
@@ -34,9 +29,6 @@ def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], st
 
 def parse_plan(text: str, path: str) -> tuple[set[str] | None, str, str | None]:
     """Parse a plan and check its digest.
-
-    :param text: the JSON.
-    :param path: where it came from, for messages.
 
     Returns the planned groups, the snapshot's id, and the SHA-256 of the file with the groups. A plan of the first
     format has the groups itself; any other has the file.

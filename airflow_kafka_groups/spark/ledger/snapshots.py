@@ -17,12 +17,14 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
 from airflow_kafka_groups.spark.ledger.manifests import half_written, newest_complete
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+_CONVERTER = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
 
@@ -73,9 +75,6 @@ def find_history(
 ) -> History:
     """Select the snapshots of a judgement, and check that all their files exist.
 
-    :param spark: the session.
-    :param base: folder that contains one folder per cluster.
-    :param cluster: name of the cluster.
     :param snapshot_id: the snapshot to judge. Default: the newest. Later ones are ignored.
     :param max_snapshots: maximum number of complete snapshots, including the judged one.
     :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
@@ -120,8 +119,6 @@ def find_history(
 def read_rows(spark: SparkSession, history: History, manifests: Sequence[SnapshotManifest] | None = None) -> DataFrame:
     """Read exactly the files that the manifests name, with the specified schema.
 
-    :param spark: the session.
-    :param history: the result of ``find_history``.
     :param manifests: the snapshots to read. Default: all of the history.
     """
     found = {
@@ -151,8 +148,6 @@ def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folde
     """Compare the rows of each snapshot with its manifest, and return what each has, by id.
 
     :param observed: the result of the transform ``observations``.
-    :param manifests: the snapshots.
-    :param folder: the cluster's folder, for messages.
 
     Raises ``SnapshotError`` unless they are equal.
     """
@@ -190,8 +185,8 @@ def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folde
 def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
     try:
         found = _columns_of(spark, path)
-    except SPARK_ERRORS as exc:
-        raise SnapshotError(half_written(snapshot_id, f"a file is not readable Parquet ({first_line(exc)})")) from exc
+    except StorageError as exc:
+        raise SnapshotError(half_written(snapshot_id, f"a file is not readable Parquet ({exc})")) from exc
     for column in SNAPSHOT_SCHEMA:
         wanted = column.dataType.simpleString()
         if found.get(column.name) != wanted:
@@ -201,18 +196,11 @@ def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
 
 def _columns_of(spark: SparkSession, path: str) -> dict[str, str]:
     """Return names and types of a file's columns as Spark reads them, from its footer; ``read`` would run a job."""
-    jvm: Any = spark._jvm
-    hadoop = jvm.org.apache.hadoop
-    parquet = jvm.org.apache.parquet.hadoop
-    file = parquet.util.HadoopInputFile.fromPath(hadoop.fs.Path(path), spark._jsc.hadoopConfiguration())
-    reader = parquet.ParquetFileReader.open(file)
-    try:
-        schema = reader.getFileMetaData().getSchema()
-    finally:
-        reader.close()
-    converter = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter
-    fields = converter(spark._jsparkSession.sessionState().conf()).convert(schema).fields()
-    return {str(field.name()): str(field.dataType().simpleString()) for field in fields}
+    converter: Any = getattr(jvm_of(spark, "access to files"), _CONVERTER)  # by its full name, as in Storage
+    with Storage(spark, path).parquet(path) as file:
+        schema = file.getFileMetaData().getSchema()
+        fields = converter(spark._jsparkSession.sessionState().conf()).convert(schema).fields()
+        return {str(field.name()): str(field.dataType().simpleString()) for field in fields}
 
 
 def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:

@@ -79,7 +79,6 @@ class Blob:
     def texts(self, at: Ints, lengths: Ints) -> Any:
         """Return the bytes at these positions as a ``pyarrow.StringArray``, not yet checked for UTF-8.
 
-        :param at: the start of each string.
         :param lengths: the length of each string; all within the data.
         """
         import pyarrow as pa

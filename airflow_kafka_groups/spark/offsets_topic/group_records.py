@@ -71,7 +71,6 @@ class GroupRecord:
 def decode_group(key: bytes, value: bytes) -> GroupRecord:
     """Decode a group record of key type 2, 3, 11 or 17.
 
-    :param key: the record's key.
     :param value: its value; never a tombstone's.
 
     Raises ``CorruptRecordError`` or ``FutureRecordError``.

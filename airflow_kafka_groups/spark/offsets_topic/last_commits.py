@@ -27,6 +27,9 @@ from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.reading import (
+    CORRUPT,
+    FUTURE,
+    RECORDS,
     RIGHTS,
     TOPIC,
     NoAccessError,
@@ -34,7 +37,6 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     ranges_of,
     scanned,
 )
-from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -47,8 +49,6 @@ class LastCommits:
     """When groups committed last, and what that is worth as evidence.
 
     :param rows: ``group_id`` and ``last_commit_at``, one row per group; ``None``: not known.
-    :param evidence: what was read.
-    :param summary: numbers for the job's summary.
     :param warnings: what may be missing.
     """
 
@@ -69,12 +69,9 @@ def read_log(
     """Read the log of commits, as far as it concerns the idle times of a snapshot's groups.
 
     :param stack: what is read is released when it closes.
-    :param spark: the session.
     :param path: properties of Kafka's Java client; ``None`` if there are none.
     :param mode: ``"required"``, or ``"auto"``: without access to the log there are no commits, and the evidence has
         the reason.
-    :param judged: the judged snapshot.
-    :param min_idle_seconds: the required idle time.
 
     Raises ``NoAccessError`` if the log is required and there is no access, and ``JobError`` for every other error: an
     error of the moment must not weaken the evidence.
@@ -148,9 +145,7 @@ def last_commits() -> Transform:
 def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) -> LastCommits:
     """Read the result of the job ``commit_history``.
 
-    :param spark: the session.
     :param folder: its ``--output``.
-    :param kafka_cluster_id: the cluster whose groups are judged.
 
     Raises ``JobError`` if it is missing, incomplete, or of another cluster.
     """

@@ -16,14 +16,16 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.offsets_topic.scan import CORRUPT, FUTURE, RECORDS, scan
+from airflow_kafka_groups.spark.session import settings_of
 
 TOPIC = "__consumer_offsets"
+RECORDS, CORRUPT, FUTURE = "records", "corrupt", "future"
 RIGHTS = (
     f"The user needs Describe and Read on the topic {TOPIC}, and Read on groups whose names begin with spark-kafka- "
     "(managed clusters often refuse the first: snapshots then tell when a group moved)"
 )
-# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching.
+# Spark's Kafka source silently omits internal topics, unless it uses its deprecated offset fetching. The setting is put
+# back, because it affects other reads.
 _INTERNAL_TOPICS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
@@ -57,10 +59,7 @@ class Scanned:
 
 
 def log_partitions(admin: KafkaAdmin) -> list[Partition]:
-    """Return the partitions of the log. Raises ``NoAccessError`` if it is hidden from this user or may not be read.
-
-    :param admin: the connection to the cluster.
-    """
+    """Return the partitions of the log. Raises ``NoAccessError`` if it is hidden from this user or may not be read."""
     partitions, may_read = admin.readable(TOPIC)
     if not partitions:
         raise NoAccessError(
@@ -76,8 +75,6 @@ def ranges_of(
 ) -> list[Range]:
     """Return the offsets to read.
 
-    :param admin: the connection to the cluster.
-    :param partitions: those of the log.
     :param since: leave out records that were appended before this time. Default: all.
     :param read_committed: end before the first open transaction. Default true.
     """
@@ -98,34 +95,19 @@ def scanned(
 ) -> Iterator[Scanned]:
     """Read and decode these offsets; the rows are released afterwards.
 
-    :param spark: the session.
-    :param properties: the connection to the cluster.
-    :param ranges: the result of ``ranges_of``.
     :param isolation_level: ``read_uncommitted`` includes commits of aborted and open transactions. Default: without.
 
     Raises ``JobError`` if there are offsets and Spark read no record of them.
     """
-    with _internal_topics(spark):
+    from airflow_kafka_groups.spark.offsets_topic.scan import scan  # it needs numpy, and other jobs do not
+
+    with settings_of(spark, {_INTERNAL_TOPICS: "true"}):
         records = read_ranges(spark, properties, ranges, isolation_level=isolation_level)
         rows = records.transform(scan()).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             yield Scanned(rows=rows, counts=_counts(rows, sum(each.offsets for each in ranges)))
         finally:
             rows.unpersist()
-
-
-@contextmanager
-def _internal_topics(spark: SparkSession) -> Iterator[None]:
-    """Let Spark's source read internal topics. The setting is restored because it affects other reads."""
-    before = spark.conf.get(_INTERNAL_TOPICS, None)
-    spark.conf.set(_INTERNAL_TOPICS, "true")
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(_INTERNAL_TOPICS)
-        else:
-            spark.conf.set(_INTERNAL_TOPICS, before)
 
 
 def _counts(rows: DataFrame, offsets: int) -> dict[str, int]:

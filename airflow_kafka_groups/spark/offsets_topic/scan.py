@@ -36,10 +36,10 @@ from airflow_kafka_groups.spark.offsets_topic.group_records import (
     GroupRecord,
     decode_group,
 )
+from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.schemas import table_schema
 
-RECORDS, OUTDATED, TOMBSTONES = "records", "outdated", "tombstones"
-CORRUPT, FUTURE, COMMITS, GROUPS = "corrupt", "future", "commits", "groups"
+OUTDATED, TOMBSTONES, COMMITS, GROUPS = "outdated", "tombstones", "commits", "groups"
 
 SCAN_SCHEMA = table_schema(
     kind="string, null",
@@ -82,10 +82,7 @@ def scan(*, newest_only: bool = True) -> Transform:
 
 
 def task_function(newest_only: bool) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return the function that tasks run, shipped by value: executors need pyarrow and numpy, but not this package.
-
-    :param newest_only: as in ``scan``.
-    """
+    """Return the function that tasks run, shipped by value: executors need pyarrow and numpy, but not this package."""
     for module in (commit_records, group_records, sys.modules[__name__]):
         cloudpickle.register_pickle_by_value(module)
 
@@ -99,7 +96,6 @@ def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
     """Scan the records of a task.
 
     :param batches: ``pyarrow.RecordBatch`` with key, value, partition, offset, timestamp.
-    :param newest_only: as in ``scan``.
     """
     import pyarrow as pa
 
@@ -126,10 +122,7 @@ def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
 
 
 def newest(table: Any) -> Any:
-    """Keep the record with the highest offset of each key, in order.
-
-    :param table: ``pyarrow.Table`` of records.
-    """
+    """Keep the record with the highest offset of each key, in order."""
     import numpy as np
 
     ordered = table.sort_by([("partition", "ascending"), ("offset", "ascending")])

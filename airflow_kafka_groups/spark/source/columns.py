@@ -20,7 +20,6 @@ class ChunkRows:
     """The rows of the groups of a chunk.
 
     :param groups: the groups; they are added by their places among these.
-    :param names: the columns to return. Default: all.
     """
 
     def __init__(self, groups: ListedGroups, names: Sequence[str] = SOURCE_NAMES) -> None:
@@ -51,8 +50,6 @@ class ChunkRows:
     def batches(self, rows: GatheredRows, cluster_id: str | None, log_ends: LogEnds | None = None) -> Iterator[Any]:
         """Return the rows as ``pyarrow.RecordBatch``.
 
-        :param rows: what ``end`` returned.
-        :param cluster_id: the cluster's id.
         :param log_ends: those of the rows' partitions. Default: nobody asked.
         """
         import pyarrow as pa

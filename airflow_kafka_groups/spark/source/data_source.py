@@ -21,8 +21,6 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 class KafkaGroupsDataSource(DataSource):
     """A data source of consumer groups: one row for each group, topic and partition.
 
-    :param options: see ``SourceOptions``.
-
     Spark refuses a source that accepts filters unless the session allows it. This class accepts none, so it works in
     every session; ``register`` uses the one that does.
     """

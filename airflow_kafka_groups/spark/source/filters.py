@@ -26,10 +26,7 @@ class PushedFilters:
     conditions: dict[str, list[Condition]] = field(default_factory=dict)
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
-        """Accept supported filters, and return the others.
-
-        :param filters: those of the query; all must hold.
-        """
+        """Accept supported filters, and return the others."""
         for given in filters:
             column, condition = _read(given)
             if condition is None or column not in (GROUP_ID, *KIND_COLUMNS, TOPIC):

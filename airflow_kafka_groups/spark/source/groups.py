@@ -29,8 +29,6 @@ class GroupKind(NamedTuple):
 class ListedGroups:
     """Groups: their ids, and the kind of each.
 
-    :param ids: the groups.
-    :param kinds: the kinds.
     :param codes: for each group the index of its kind.
     """
 
@@ -63,10 +61,7 @@ class ListedGroups:
             yield self.pick(numbers)
 
     def cut(self, at_most: int) -> Iterator[ListedGroups]:
-        """Split into the minimum number of parts, of equal size, so that no task gets a small remainder.
-
-        :param at_most: maximum number of groups per part.
-        """
+        """Split into the minimum number of parts, of equal size, so that no task gets a small remainder."""
         ordered = sorted(range(len(self)), key=self.ids.__getitem__)
         count = -(-len(ordered) // at_most)
         for number in range(count):
@@ -76,8 +71,6 @@ class ListedGroups:
 def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> ListedGroups:
     """Return the groups in scope.
 
-    :param listings: all groups.
-    :param wanted: patterns of their ids.
     :param filters: conditions of the query; those on facts other than the id are evaluated once per kind.
     """
     codes: dict[tuple[str, str, str, int], int] = {}
@@ -101,9 +94,6 @@ def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: Pushe
 
 
 def in_turns(parts: Sequence[Sequence[ListedGroups]]) -> list[ListedGroups]:
-    """Interleave the parts of all coordinators, so that concurrent tasks use different brokers.
-
-    :param parts: the parts of each coordinator.
-    """
+    """Interleave the parts of all coordinators, so that concurrent tasks use different brokers."""
     longest = max(map(len, parts), default=0)
     return [of_one[number] for number in range(longest) for of_one in parts if number < len(of_one)]

@@ -55,10 +55,7 @@ class Chunk(InputPartition):
 
 
 class GroupsReader(DataSourceReader):
-    """The reader of a batch.
-
-    :param options: the options of the read.
-    """
+    """The reader of a batch."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -87,11 +84,7 @@ class FilteringReader(GroupsReader):
 
 
 async def plan(options: SourceOptions, filters: PushedFilters) -> list[Chunk]:
-    """List the groups in scope, and split them into chunks.
-
-    :param options: the options of the read.
-    :param filters: conditions of the query.
-    """
+    """List the groups in scope, and split them into chunks."""
     cluster_id, groups = await list_in_scope(options, filters)
     parts = [list(of_one.cut(options.groups_per_partition)) for of_one in groups.by_coordinator()]
     return [Chunk(cluster_id, part) for part in in_turns(parts)] or [Chunk(cluster_id, ListedGroups())]
@@ -99,9 +92,6 @@ async def plan(options: SourceOptions, filters: PushedFilters) -> list[Chunk]:
 
 async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple[str | None, ListedGroups]:
     """Return the cluster's id and the groups in scope.
-
-    :param options: the options of the read.
-    :param filters: conditions of the query.
 
     Raises ``IncompleteListingError`` if a broker did not answer.
     """
@@ -115,9 +105,7 @@ async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple
 async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) -> Iterator[Any]:
     """Request the offsets of a chunk's groups, and the log ends of their partitions; return Arrow batches.
 
-    :param options: the options of the read.
     :param filters: conditions of the query; those on the topic apply here.
-    :param chunk: the groups.
 
     All responses have arrived when this returns: the consumer of the batches may be slow, and no broker waits for it.
     """
@@ -185,7 +173,6 @@ def _of_topics(offsets: GroupOffsets, filters: PushedFilters) -> GroupOffsets:
 def run(work: Coroutine[Any, Any, T], where: str) -> T:
     """Run a coroutine; errors name the machine, because each one has its own connections.
 
-    :param work: the coroutine.
     :param where: ``driver`` or ``executor``.
 
     Raises ``SourceError``, or ``ConfigurationError`` for invalid options.

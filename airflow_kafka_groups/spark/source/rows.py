@@ -39,16 +39,10 @@ SOURCE_SCHEMA = schema_of(SOURCE_COLUMNS)
 
 
 def chosen(names: Sequence[str]) -> Columns:
-    """Return some of the columns, in the order of their names.
-
-    :param names: names of ``SOURCE_COLUMNS``.
-    """
+    """Return some of the columns, in the order of their names."""
     return tuple(SOURCE_COLUMNS[SOURCE_NAMES.index(name)] for name in names)
 
 
 def arrow_schema(names: Sequence[str] = SOURCE_NAMES) -> Any:
-    """Return the columns as Arrow's; Spark compares them strictly, nullability included.
-
-    :param names: the columns to return. Default: all.
-    """
+    """Return the columns as Arrow's; Spark compares them strictly, nullability included."""
     return arrow.arrow_schema(chosen(names))

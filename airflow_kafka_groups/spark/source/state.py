@@ -34,8 +34,6 @@ class ChangeState:
     def require_shared(self, token: str) -> None:
         """Check that this machine sees the driver's folder.
 
-        :param token: the result of ``mark``.
-
         Raises ``ConfigurationError`` if the token is missing or another one.
         """
         system, root = self._place()

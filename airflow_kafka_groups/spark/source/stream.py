@@ -48,11 +48,9 @@ _VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
 class Bucket(InputPartition):
     """The groups of one bucket in one batch.
 
-    :param number: the bucket.
     :param start: the offset of the batch before.
     :param end: the offset of this batch.
     :param token: the content of the folder's token, as the driver wrote it.
-    :param chunk: the groups.
     """
 
     number: int
@@ -192,7 +190,6 @@ def changes(before: Any, now: Any) -> list[Any]:
     """Compare two observations; return batches of ``CHANGE_SCHEMA``.
 
     :param before: ``pyarrow.Table`` of commits, as the source's rows.
-    :param now: the same, later.
     """
     import numpy as np
     import pyarrow as pa

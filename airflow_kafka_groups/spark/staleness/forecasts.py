@@ -1,8 +1,8 @@
 """Forecasts of a group's lag and of its offsets. No decision uses them.
 
 All of them are computed from two observations with known log ends: the newest, and the first of the current idle time
-(or, for the lag trend of a group that is not idle, of its current life). Both are stored in the state as integers, so
-that a complete history and a continued state give identical forecasts. Without known ends there is no forecast.
+(or, for the lag trend of a group that is not idle, of its current life). Without known
+ends there is no forecast.
 
 - ``lag_trend``: change of the group's lag between the two, in messages per day.
 - ``offsets_expire_by``: a broker deletes offsets ``offsets.retention.minutes`` after a group became empty (KIP-211), or

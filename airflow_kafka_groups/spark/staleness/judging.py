@@ -38,11 +38,7 @@ class JudgedHistory:
         return sum(manifest.groups for manifest in self.stored.values())
 
     def add_to(self, table: CatalogueTable, cluster: str) -> None:
-        """Write the observations that a table lacks, such as those of a killed run.
-
-        :param table: the table.
-        :param cluster: the cluster.
-        """
+        """Write the observations that a table lacks, such as those of a killed run."""
         there = table.counts(cluster)
         lacking = {name: each for name, each in self.stored.items() if there.get(name, 0) != each.groups}
         if lacking:
@@ -52,10 +48,6 @@ class JudgedHistory:
 
 def judged_history(spark: SparkSession, history: History, policy: StalenessPolicy) -> JudgedHistory:
     """Reduce the snapshots that no job has reduced yet, and return the state of the groups.
-
-    :param spark: the session.
-    :param history: the snapshots.
-    :param policy: the staleness policy.
 
     Raises ``SnapshotError`` for a snapshot that cannot be used, and ``StorageError``.
     """

@@ -31,6 +31,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, read_rows
 from airflow_kafka_groups.spark.preflight import PARALLEL_LISTING, fit_plans, set_default
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -74,21 +75,13 @@ class _Staged(NamedTuple):
 
 
 def source_of(manifest: SnapshotManifest, history: History) -> str:
-    """Return the digest that binds observations to their snapshot.
-
-    :param manifest: the snapshot.
-    :param history: has the sizes of its files.
-    """
+    """Return the digest that binds observations to their snapshot."""
     sizes = {name: history.sizes.get((manifest.snapshot_id, name)) for name, _ in manifest.files}
     return digest_of({"manifest": manifest.to_json(), "sizes": sizes})
 
 
 class ObservationStore:
-    """The observations of one cluster.
-
-    :param spark: the session.
-    :param folder: folder of the cluster.
-    """
+    """The observations of one cluster."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._spark = spark
@@ -100,8 +93,6 @@ class ObservationStore:
 
     def complete(self, history: History) -> tuple[dict[str, ObservationManifest], int]:
         """Return the verified observations of all snapshots, by id, and how many had to be reduced for it.
-
-        :param history: the snapshots.
 
         Raises ``SnapshotError`` for a snapshot whose rows do not match its manifest, and ``StorageError``.
         """
@@ -127,10 +118,7 @@ class ObservationStore:
         )
 
     def find(self, history: History) -> dict[str, ObservationManifest]:
-        """Return the stored observations that match their snapshots, by id; their files are not verified yet.
-
-        :param history: the snapshots.
-        """
+        """Return the stored observations that match their snapshots, by id; their files are not verified yet."""
         names = set(self._storage.files(f"{self._folder}/{paths.summaries(paths.TableName.OBSERVATIONS)}"))
         known = [manifest for manifest in history.read if f"{manifest.snapshot_id}.json" in names]
         texts = self._storage.read_texts([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
@@ -143,10 +131,7 @@ class ObservationStore:
         return found
 
     def read(self, stored: Iterable[ObservationManifest]) -> DataFrame:
-        """Read observations.
-
-        :param stored: verified ones.
-        """
+        """Read observations."""
         return self._rows([self._file(manifest) for manifest in stored if manifest.file is not None])
 
     @contextmanager
@@ -178,15 +163,12 @@ class ObservationStore:
         partitions = min(len(missing), int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1))
         observed = read_rows(self._spark, history, missing).transform(observations(partitions))
         ordered = observed.withColumn(_PARTITION, F.col("run_id")).sortWithinPartitions(_PARTITION, "group_id")
-        before = self._spark.conf.get(_TIMESTAMPS)
-        self._spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")  # a write has no option for it
         try:
-            ordered.write.partitionBy(_PARTITION).option("maxRecordsPerFile", 0).parquet(stage)
+            with settings_of(self._spark, {_TIMESTAMPS: "TIMESTAMP_MICROS"}):  # a write has no option for it
+                ordered.write.partitionBy(_PARTITION).option("maxRecordsPerFile", 0).parquet(stage)
         except SPARK_ERRORS as exc:
             check_rows(observed, missing, self._folder)  # raises if the snapshots cannot be read
             raise StorageError(f"{stage} cannot be written: {first_line(exc)}") from exc
-        finally:
-            self._spark.conf.set(_TIMESTAMPS, str(before))
 
     def _publish(
         self, manifest: SnapshotManifest, history: History, staged: _Staged, digests: Mapping[str, str]

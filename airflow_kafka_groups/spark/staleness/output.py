@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
 from airflow_kafka_groups.spark.storage import Storage
 
 _GROUPS_PER_FILE = 500_000
@@ -19,7 +16,6 @@ _NAMES = [name.value for name in VerdictName]
 def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) -> dict[str, dict[str, int]]:
     """Write verdicts sorted by group, and return ``groups`` and ``lag`` by verdict.
 
-    :param verdicts: one row per group.
     :param output: the folder, which is replaced.
     :param groups: the approximate number of groups.
     :param few: whether one task computes them all, so that another shuffle would only take time.
@@ -38,28 +34,12 @@ def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) 
 
 
 def rows_on_storage(spark: SparkSession, folder: str) -> int:
-    """Return the number of rows of the Parquet files in a folder from their footers, without a Spark job.
-
-    :param spark: the session.
-    :param folder: the folder.
-    """
+    """Return the number of rows of the Parquet files in a folder from their footers, without a Spark job."""
     storage = Storage(spark, folder)
-    jvm: Any = spark._jvm
-    parquet = jvm.org.apache.parquet.hadoop
     rows = 0
-    for name in storage.files(folder):
-        if not is_data_file(name):
-            continue
-        path = jvm.org.apache.hadoop.fs.Path(f"{folder}/{name}")
-        try:
-            file = parquet.util.HadoopInputFile.fromPath(path, spark._jsc.hadoopConfiguration())
-            reader = parquet.ParquetFileReader.open(file)
-            try:
-                rows += int(reader.getRecordCount())
-            finally:
-                reader.close()
-        except SPARK_ERRORS as exc:
-            raise StorageError(f"{folder}/{name} cannot be read: {first_line(exc)}") from exc
+    for name in filter(is_data_file, storage.files(folder)):
+        with storage.parquet(f"{folder}/{name}") as file:
+            rows += int(file.getRecordCount())
     return rows
 
 

@@ -49,10 +49,7 @@ class StalenessPolicy:
 
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a policy.
-
-    :param parser: the job's parser.
-    """
+    """Add the options of a policy."""
     add = parser.add_argument
     add(
         *("--min-idle", "--min-idle-seconds"),
@@ -74,10 +71,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def policy_of(arguments: argparse.Namespace) -> StalenessPolicy:
-    """Return the policy of a command line. Raises ``ArgumentError``.
-
-    :param arguments: what was parsed.
-    """
+    """Return the policy of a command line. Raises ``ArgumentError``."""
     return StalenessPolicy(
         min_idle_seconds=arguments.min_idle_seconds,
         min_observations=arguments.min_observations,

@@ -23,28 +23,26 @@ COMMITTED = ("partitions", "digest_xor", "digest_sum")
 KIND = ("group_type", "protocol_type")
 """What a group is: another value means another group of the same name."""
 
+BY_GROUP = ("group_id", "sequence")
+"""What identifies an observation; the position of an incomplete snapshot is that of the complete one after it."""
+
 _GLIMPSE = ("observed_at", "error", "state", "members", *KIND, *COMMITTED)
 _NO_SIGNS = (GroupState.EMPTY.value, GroupState.UNKNOWN.value)
 
 
 def positions(snapshot_ids: Sequence[str], incomplete_ids: Sequence[str]) -> dict[str, int]:
-    """Return the position of the complete snapshot that follows each incomplete one.
-
-    :param snapshot_ids: complete snapshots, oldest first.
-    :param incomplete_ids: incomplete ones.
-    """
+    """Return the position of the complete snapshot that follows each incomplete one."""
     return {name: bisect(snapshot_ids, name) for name in incomplete_ids}
 
 
-def with_glimpses(observed: DataFrame, glimpsed: DataFrame, keys: Sequence[str]) -> DataFrame:
+def with_glimpses(observed: DataFrame, glimpsed: DataFrame) -> DataFrame:
     """Add ``glimpses``: what incomplete snapshots show of each group; null for a group that none of them shows.
 
     :param observed: observations in complete snapshots.
     :param glimpsed: observations in incomplete snapshots before them.
-    :param keys: the columns that identify a group in both.
     """
     shown = F.collect_list(F.struct(*_GLIMPSE))
-    return observed.join(glimpsed.groupBy(*keys).agg(shown.alias("glimpses")), [*keys], "left")
+    return observed.join(glimpsed.groupBy(*BY_GROUP).agg(shown.alias("glimpses")), [*BY_GROUP], "left")
 
 
 def sign_at(before: str) -> Column:

@@ -32,18 +32,21 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.staleness.forecasts import all_ends_known, with_forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.signs_of_life import COMMITTED, KIND, positions, sign_at, with_glimpses
+from airflow_kafka_groups.spark.staleness.signs_of_life import (
+    BY_GROUP,
+    COMMITTED,
+    KIND,
+    positions,
+    sign_at,
+    with_glimpses,
+)
 from airflow_kafka_groups.spark.staleness.verdicts import with_verdicts, without_members
 
-_BY_GROUP = ("group_id", "sequence")
 _EARLIER_STRETCH = 2**31  # more than any position: of two stretches the later one counts, within one the earlier row
 
 
 def numbered(positions_of: Mapping[str, int]) -> Transform:
-    """Keep the observations of these snapshots and add ``sequence``, the snapshot's position.
-
-    :param positions_of: the position of each snapshot in the history.
-    """
+    """Keep the observations of these snapshots and add ``sequence``, the snapshot's position."""
 
     def number(observed: DataFrame) -> DataFrame:
         # From JSON: rows made in Python would start Python workers on the executors, for a second or two.
@@ -57,10 +60,7 @@ def numbered(positions_of: Mapping[str, int]) -> Transform:
 
 
 def present_life(newest: int) -> Transform:
-    """Keep the observations of groups in the newest snapshot since they last appeared.
-
-    :param newest: position of the newest snapshot.
-    """
+    """Keep the observations of groups in the newest snapshot since they last appeared."""
     by_group = Window.partitionBy("group_id").orderBy("sequence")
     whole = by_group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
 
@@ -156,10 +156,10 @@ def replay(
     newest = len(snapshot_ids) - 1
     observed = read(snapshot_ids).transform(numbered({name: place for place, name in enumerate(snapshot_ids)}))
     narrow = observed.withColumns(_marks()).select(
-        *_BY_GROUP, "observed_at", *KIND, *COMMITTED, "lag", "log_start", *_marks()
+        *BY_GROUP, "observed_at", *KIND, *COMMITTED, "lag", "log_start", *_marks()
     )
     if followed_by := positions(snapshot_ids, incomplete_ids):
-        narrow = with_glimpses(narrow, read(incomplete_ids).transform(numbered(followed_by)), _BY_GROUP)
+        narrow = with_glimpses(narrow, read(incomplete_ids).transform(numbered(followed_by)))
     lives = narrow.transform(present_life(newest)).transform(idle_runs(policy))
     state = read(snapshot_ids[-1:]).withColumns(_marks()).join(lives, "group_id")
     quiet, idle = F.col("quiet"), F.col("quiet") & F.col("idle_ends_known")
@@ -196,7 +196,6 @@ def with_idle_times() -> Transform:
 def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transform:
     """Convert a state to verdicts, with forecasts that decide nothing.
 
-    :param policy: the staleness policy.
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
     """
     measure, forecast, decide = with_idle_times(), with_forecasts(offsets_retention_minutes), with_verdicts(policy)

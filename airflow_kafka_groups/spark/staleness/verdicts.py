@@ -26,10 +26,7 @@ def without_members() -> Column:
 
 
 def with_verdicts(policy: StalenessPolicy) -> Transform:
-    """Add ``verdict`` and ``reason``; the columns become those of the specification.
-
-    :param policy: the required idle time and observations.
-    """
+    """Add ``verdict`` and ``reason``; the columns become those of the specification."""
     verdict, reason = F.lit(VerdictName.SETTLING.value), _idle_for(policy)
     for condition, name, sentence in reversed(_rules(policy)):
         verdict = F.when(condition, name.value).otherwise(verdict)
