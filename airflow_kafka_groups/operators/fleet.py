@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.maintenance.report.fleet import ClusterRun
 
-_TROUBLE = ("failed", "upstream_failed")
+_WELL = ("success", "skipped")
 
 
 class ListClustersOperator(DeclaredArguments, BaseOperator):
@@ -98,7 +98,8 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
 
-        runs = [self._run(context["ti"], index, each) for index, each in enumerate(self.clusters)]
+        states = self._states(context["ti"])
+        runs = [self._run(context["ti"], index, each, states(index)) for index, each in enumerate(self.clusters)]
         now, totals = utc_now(), fleet_totals(runs)
         path = str(write_fleet_report(open_path("storage_path", self.storage_path), new_id(now), runs, now))
         push_report_path(context, path)
@@ -109,15 +110,15 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
                 self.log.warning("Cluster %s failed at %s", run.cluster, run.failed_at)
         return {"report_path": path, **totals}
 
-    def _run(self, ti: Any, index: int, cluster: Mapping[str, str]) -> ClusterRun:
+    def _run(self, ti: Any, index: int, cluster: Mapping[str, str], states: Mapping[str, str]) -> ClusterRun:
         from airflow_kafka_groups.maintenance.report.fleet import ClusterRun, ClusterState
 
         def result(task_id: str) -> Mapping[str, Any]:
             return ti.xcom_pull(f"{self.mapped_group}.{task_id}", map_indexes=index) or {}
 
-        states = self._states(ti, index)
-        failed = next((name for name, state in states.items() if state in _TROUBLE[:1]), None)
-        failed = failed or next((name for name, state in states.items() if state in _TROUBLE), None)
+        failed = next((name for name, state in states.items() if state == "failed"), None)
+        failed = failed or next((name for name, state in states.items() if state not in _WELL), None)
+        failed = failed or (None if states else f"{self.mapped_group}, which did not begin")
         skipped = next((name for name, state in states.items() if state == "skipped"), None)
         state = ClusterState.FAILED if failed else ClusterState.SKIPPED if skipped else ClusterState.DONE
         plan, notified, report = result("plan"), result("notify"), result("report")
@@ -137,12 +138,16 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
             warnings=tuple(report.get("warnings") or plan.get("warnings", ())),
         )
 
-    def _states(self, ti: Any, index: int) -> dict[str, str]:
-        """Return the states of a cluster's tasks, in the order of the group."""
-        found = ti.get_task_states(
-            dag_id=ti.dag_id, map_index=index, task_group_id=self.mapped_group, run_ids=[ti.run_id]
-        ).get(ti.run_id, {})
+    def _states(self, ti: Any) -> Callable[[int], dict[str, str]]:
+        """Return what returns the states of a cluster's tasks by its index, in the order of the group."""
+        found = ti.get_task_states(dag_id=ti.dag_id, task_group_id=self.mapped_group, run_ids=[ti.run_id])
+        states: Mapping[str, Any] = found.get(ti.run_id, {})
         prefix = f"{self.mapped_group}."
-        states = {name.removeprefix(prefix).removesuffix(f"_{index}"): str(state) for name, state in found.items()}
-        order = [task.task_id.removeprefix(prefix) for task in self.dag.topological_sort()]  # type: ignore[no-untyped-call]
-        return {name: states[name] for name in sorted(states, key=lambda name: order.index(name))}
+        ordered = [task.task_id for task in self.dag.topological_sort() if task.task_id.startswith(prefix)]  # type: ignore[no-untyped-call]
+
+        def of_cluster(index: int) -> dict[str, str]:
+            # A task whose upstream failed before it was mapped has one state, under its own name, for all clusters.
+            named = {name: states.get(f"{name}_{index}", states.get(name)) for name in ordered}
+            return {name.removeprefix(prefix): str(state) for name, state in named.items() if state is not None}
+
+        return of_cluster

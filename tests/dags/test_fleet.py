@@ -13,6 +13,8 @@ from uuid import uuid4
 
 import pytest
 
+from airflow_kafka_groups.exceptions import PolicyError
+from airflow_kafka_groups.operators.policy import CheckPolicyOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.dags.airflow_env import ROOT
 from tests.dags.test_small_dags import asset_events
@@ -106,3 +108,16 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
     ]
     (event,) = asset_events("kafka_groups_fleet")
     assert (event["failed_clusters"], event["report_path"]) == (["west"], str(page))
+
+
+def test_a_fleet_whose_policy_is_refused_is_reported_as_failed(
+    dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(operator: Any, context: Any) -> None:
+        raise PolicyError("edited since")
+
+    monkeypatch.setattr(CheckPolicyOperator, "execute", refuse)
+    policy = write_policy(tmp_path, POLICY.format(prefix="p", idle=IDLE_SECONDS))
+    run = dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(tmp_path)})
+    assert (states(run)["fleet", -1], run.state) == ("success", "failed")
+    assert (result(run, "fleet")["done"], result(run, "fleet")["failed_clusters"]) == (0, ["east", "west"])

@@ -43,11 +43,14 @@ class TaskInstance:
 
     def __init__(self, states: list[dict[str, str]], results: dict[tuple[str, int], Any]) -> None:
         self.states, self.results, self.pushed = states, results, dict[str, Any]()
+        self.before_mapping: dict[str, str] = {}
 
-    def get_task_states(self, *, dag_id: str, map_index: int, task_group_id: str, run_ids: list[str]) -> Any:
+    def get_task_states(self, *, dag_id: str, task_group_id: str, run_ids: list[str]) -> Any:
         assert (dag_id, task_group_id, run_ids) == (self.dag_id, "clean_up", [self.run_id])
-        found = self.states[map_index]
-        return {self.run_id: {f"clean_up.{name}_{map_index}": state for name, state in found.items()}} if found else {}
+        found = {f"clean_up.{name}": state for name, state in self.before_mapping.items()}
+        for index, of_cluster in enumerate(self.states):
+            found |= {f"clean_up.{name}_{index}": state for name, state in of_cluster.items()}
+        return {self.run_id: found} if found else {}
 
     def xcom_pull(self, task_ids: str, *, map_indexes: int) -> Any:
         return self.results.get((task_ids.removeprefix("clean_up."), map_indexes))
@@ -85,12 +88,32 @@ def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkey
     assert (west["failed_at"], west["plan_id"], west["counts"]) == ("list_offsets", None, {})
 
 
-def test_a_cluster_that_was_rejected_or_without_states_is_no_failure(
+def test_a_cluster_that_was_rejected_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rejected = {"list_offsets": "success", "plan": "success", "delete": "skipped", "report": "success"}
+    found = roll_up(TaskInstance([rejected, dict.fromkeys(STEPS, "success")], {}), tmp_path, monkeypatch)
+    assert (found["skipped"], found["done"], found["failed"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "failed_at"),
+    [({}, "clean_up, which did not begin"), ({"list_offsets": "success", "plan": "removed"}, "plan")],
+)
+def test_a_cluster_of_which_nothing_is_known_was_not_cleaned_up(
+    state: dict[str, str], failed_at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success"), state], {}), tmp_path, monkeypatch)
+    assert (found["done"], found["failed_clusters"]) == (1, ["west"])
+    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
+    assert data["clusters"][1]["failed_at"] == failed_at
+
+
+def test_what_failed_before_the_clusters_were_mapped_failed_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rejected = {"list_offsets": "success", "plan": "success", "delete": "skipped", "report": "success"}
-    found = roll_up(TaskInstance([rejected, {}], {}), tmp_path, monkeypatch)
-    assert (found["skipped"], found["done"], found["failed"]) == (1, 1, 0)
+    ti = TaskInstance([{"report": "skipped"}, {}], {})
+    ti.before_mapping = dict.fromkeys(STEPS[:-1], "upstream_failed")
+    found = roll_up(ti, tmp_path, monkeypatch)
+    assert (found["done"], found["failed_clusters"]) == (0, ["east", "west"])
 
 
 @pytest.mark.parametrize("wrong", ['[{"cluster": "a"}]', [{"cluster": "a"}], ["a"], 7])
