@@ -33,7 +33,9 @@ def read_clusters(problems: Problems, given: Mapping[str, Mapping[str, Any] | No
     for name, settings in given.items():
         path: Path = ("clusters", name)
         conn_id = (settings or {}).get("connection", name)
-        if not is_cluster_name(name):
+        if conn_id != conn_id.strip():
+            problems.add((*path, "connection"), f"(got {conn_id!r}) begins or ends with a space: remove it")
+        elif not is_cluster_name(name):
             problems.add(path, f"cannot be the name of a folder: {CLUSTER_NAME_RULE}")
         elif (other := folders.get(name.lower())) is not None:
             problems.add(path, f"differs from {other!r} in case only, and some storages take both for one: rename it")

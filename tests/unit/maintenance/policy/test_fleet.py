@@ -28,6 +28,8 @@ def test_clusters_have_names_and_connections(tmp_path: Path) -> None:
     [
         ("clusters:\n  a: {connection: x}\n  b: {connection: x}", 4, "two histories. Remove one"),
         ("clusters:\n  a: {connection: b}\n  b:", 4, "two histories. Remove one"),
+        ("clusters:\n  a: {connection: b}\n  c: {connection: 'b '}", 4, "(got 'b ') begins or ends with a space"),
+        ("clusters:\n  a: {connection: ' '}", 3, "begins or ends with a space"),
         ("clusters:\n  ../a:", 3, "cannot be the name of a folder: use 1 to 100 letters"),
         ("clusters:\n  a:\n  A:", 4, "differs from 'a' in case only"),
         ("clusters:\n  a: {conection: x}", 3, "did you mean 'connection'?"),
