@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_edit
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
@@ -27,7 +26,7 @@ from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_rul
 from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -42,12 +41,7 @@ def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
     """
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
-    for snapshot_id in snapshot_ids(layout):
-        if not is_id(snapshot_id) or snapshot_id <= plan.snapshot_id:
-            continue
-        reader = SnapshotReader(layout, snapshot_id)
-        if reader.manifest.kafka_cluster_id != plan.kafka_cluster_id:
-            continue
+    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id):
         shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or {}
         for item in plan.groups:
             group = shown.get(item.group_id)
@@ -56,7 +50,7 @@ def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
             else:
                 sign = sign_of_life(item.topic, item.fingerprint, group, subscribed.get(item.group_id))
             if sign is not None:
-                reason = f"snapshot {snapshot_id}, which is newer than the plan's, {sign}"
+                reason = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's, {sign}"
                 found[item.name] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
     return found
 

@@ -8,11 +8,11 @@ count, too: what they lack means nothing, and nothing else is taken from any of 
 
 from __future__ import annotations
 
-from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
-from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader, is_partial, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, is_partial
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
@@ -24,13 +24,9 @@ def in_use_since(layout: Layout, plan: DeletionPlan) -> dict[str, Decision]:
     """
     planned = {group.group_id: group for group in plan.planned.facts()}
     found: dict[str, Decision] = {}
-    for snapshot_id in snapshot_ids(layout):
-        if not is_id(snapshot_id) or snapshot_id <= plan.snapshot_id:
-            continue
-        reader = SnapshotReader(layout, snapshot_id)
-        if reader.manifest.kafka_cluster_id != plan.kafka_cluster_id:
-            continue
-        newer, lacking = f"snapshot {snapshot_id}, which is newer than the plan's,", set(planned)
+    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id):
+        newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
+        lacking = set(planned)
         for group in reader.summaries():
             lacking.discard(group.group_id)
             facts = planned.get(group.group_id)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.exceptions import (
     BackupError,
     IncompleteListingError,
@@ -31,6 +32,7 @@ from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
 from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
@@ -39,6 +41,7 @@ from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, broker_error, tim
 from tests.fakes.lease import ScriptedLease
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, kept, layout_in, plan, snapshots
 from tests.unit.maintenance.scene import request
+from tests.unit.maintenance.snapshot.test_later_snapshots import Slow
 
 pytestmark = pytest.mark.safety
 
@@ -454,6 +457,15 @@ async def test_a_newer_snapshot_that_ends_the_idle_time_keeps_the_topic(
     await snapshots(admin, layout, 1, first=of.created_at)
     admin.offset_errors.clear()
     admin.groups["app"] = FakeGroup(positions, members=2, subscribed=frozenset({"live"}))
+    assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
+
+
+async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    subscribe(admin)
+    await take_snapshot(admin, layout, now=Slow(time_of(of.snapshot_id) - timedelta(minutes=1), 4))
+    admin.groups["app"]._subscribed = frozenset({"live"})
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
 
 

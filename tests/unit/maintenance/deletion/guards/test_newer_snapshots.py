@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
@@ -16,6 +17,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, Ticking, timeout
 from tests.unit.maintenance.deletion.steps import delete, fates
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+from tests.unit.maintenance.snapshot.test_later_snapshots import Slow
 
 pytestmark = pytest.mark.safety
 
@@ -54,6 +56,16 @@ async def test_a_group_that_a_newer_snapshot_shows_in_use_is_kept(
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
     assert fates(report) == {"a": "kept:alive_before", "b": "deleted:safe"}
     assert newer.snapshot_id in next(item.reason for item in report.outcomes if item.group_id == "a")
+
+
+async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    began = time_of(plan.snapshot_id) - timedelta(minutes=1)
+    joins(admin)
+    await take_snapshot(admin, layout, now=Slow(began, 4))
+    admin.groups["a"] = FakeGroup()
+    assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
 
 
 def unreadable(admin: FakeAdmin) -> None:

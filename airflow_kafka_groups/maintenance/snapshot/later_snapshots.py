@@ -1,0 +1,34 @@
+"""The snapshots that looked at groups after a plan's snapshot did, or while it was taken."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.storage import Layout
+
+_BEFORE = 10
+"""How many snapshots that began before are asked when they ended."""
+
+
+def later_snapshots(layout: Layout, snapshot_id: str, kafka_cluster_id: str) -> Iterator[SnapshotReader]:
+    """Yield the snapshots of a cluster that ended after another one began, oldest first, without that one.
+
+    Ids have the time at which a snapshot began. A slow one that began before may have seen a group later.
+
+    :param layout: the paths of the cluster's files.
+    :param snapshot_id: the other one.
+    :param kafka_cluster_id: the cluster.
+
+    Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known.
+    """
+    ids = list(filter(is_id, snapshot_ids(layout)))
+    place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
+    for id_ in ids[max(place - _BEFORE, 0) :]:
+        if id_ == snapshot_id or (id_ < snapshot_id and load_manifest(layout, id_).observed_at < began_at):
+            continue
+        reader = SnapshotReader(layout, id_)
+        if reader.manifest.kafka_cluster_id == kafka_cluster_id:
+            yield reader
