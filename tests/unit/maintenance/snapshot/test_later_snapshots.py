@@ -38,7 +38,7 @@ async def test_a_slow_snapshot_that_began_before_is_later_too(tmp_path: Path) ->
     await take_snapshot(admin, layout, now=Ticking(NOW + 10 * MINUTE))
     found = [each.manifest.snapshot_id for each in later_snapshots(layout, judged.snapshot_id, CLUSTER_ID)]
     assert found == [slow.snapshot_id, after.snapshot_id]
-    Path(str(layout.snapshot_data(before.snapshot_id))).rename(tmp_path / "gone")
+    Path(str(layout.snapshot_data(before.snapshot_id))).rename(tmp_path / "gone")  # noqa: ASYNC240  # it is fast
     assert len(list(later_snapshots(layout, judged.snapshot_id, CLUSTER_ID))) == 2, "its rows are no matter"
     layout.manifest(slow.snapshot_id).write_bytes(b"{")
     with pytest.raises(SnapshotError):
