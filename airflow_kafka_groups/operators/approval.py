@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
@@ -67,6 +67,10 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     )
     operator_extra_links = (CleanupReportLink(),)
 
+    counted: ClassVar[str] = "groups"
+    """What a plan is about, in the form."""
+    names: ClassVar[str] = "groups or families (report-<uuid>)"
+
     plan_id = Argument(read_text)
     plan_digest = Argument(read_text)
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
@@ -89,16 +93,16 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
                 "",
                 type="string",
                 source="task",
-                title="Number of groups",
-                description="To approve, type how many groups are planned to be deleted.",
+                title=f"Number of {self.counted}",
+                description=f"To approve, type how many {self.counted} are planned to be deleted.",
             ),
             EXCLUDE: Param(
                 [],
                 type=["array", "null"],
                 source="task",
                 items={"type": "string"},
-                title="Groups to keep",
-                description="Exact names of planned groups or families (report-<uuid>) that are to stay, one a line.",
+                title=f"{self.counted.capitalize()} to keep",
+                description=f"Exact names of planned {self.names} that are to stay, one a line.",
             ),
         }
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself

@@ -34,6 +34,8 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     Returns ``{"required": false}``, or the answer, as ``ApproveCleanupOperator``.
     """
 
+    counted = "topics"
+    names = "topics, as group [topic],"
     operator_extra_links = ()  # type: ignore[assignment]  # there is no report of a pruning
 
     def load(self, layout: Layout) -> SealedPlan:

@@ -57,6 +57,12 @@ def answer(confirmed: str, *keep: str) -> dict[str, Any]:
     }
 
 
+def test_the_form_asks_for_what_is_checked(made: dict[str, Any], tmp_path: Path) -> None:
+    form = ApprovePruningOperator(**common(tmp_path, made)).params
+    assert form.get_param("confirm_groups").schema["title"] == "Number of topics"
+    assert form.get_param("exclude_groups").schema["title"] == "Topics to keep"
+
+
 def test_only_what_was_approved_is_pruned(
     admin: FakeAdmin, made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,7 +160,8 @@ def test_without_verdicts_it_says_how_to_get_them(admin: FakeAdmin, stored: Cli,
 
 
 def test_a_newer_snapshot_that_nobody_judged_is_in_nobodys_way(judged: str, stored: Cli, tmp_path: Path) -> None:
-    newer = scene.take_snapshot(tmp_path)
+    # Ids of one second are sorted by chance.
+    newer = next(taken for _ in range(100) if (taken := scene.take_snapshot(tmp_path)) > judged)
     code, found, said = stored("plan")
     assert (code, found["snapshot_id"]) == (0, judged)
     assert f"Snapshot {newer} is not judged: planning from {judged}, the newest that is." in said
