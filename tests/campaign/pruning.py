@@ -12,13 +12,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.prune_topics import service
+from airflow_kafka_groups.maintenance.prune_topics import service, work
 from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, name_of
 from airflow_kafka_groups.maintenance.restore.changes import apply_changes
@@ -315,7 +317,8 @@ def _in_pruning(random: Random, groups: int) -> tuple[Fault, ...]:
 def run_pruning(story: Story, loops: Loops) -> PruneWorld:
     """Run one history from a storage without files, and compare what was written with what happened."""
     world = PruneWorld(loops, story.behaviours, run_steps, takes_lease=bool(story.seed % 3))
-    run_steps(world, story.steps)
+    with patch.object(work, "clock", SimpleNamespace(now=lambda: world.clock)):
+        run_steps(world, story.steps)
     process = Process(world, 0)
     layout = actions.layout_of(world, process)
     try:
