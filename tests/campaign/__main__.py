@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.campaign.campaign import Summary, quick, run_many, run_story, shrink
-from tests.campaign.mutants import MUTANTS, without
+from tests.campaign.mutants import MUTANTS, PRUNING_MUTANTS, without
+from tests.campaign.pruning import story_of as pruning_of
 from tests.campaign.steps import Story, story_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "campaign"
 RUNS = 10_000
 BUDGET = 3_000
 """Histories that a mutant has to survive to count as not found."""
+PRUNING_BUDGET = 300
+"""The same for guards of prunings: these histories take longer."""
 FOUND = 16 / 17
 """The share of the guards whose absence has to be noticed. docs/safety.md names the others, and what holds them."""
 
@@ -25,31 +28,32 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=RUNS, help="how many histories (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default %(default)s)")
     parser.add_argument("--seed", type=int, help="run this history only, and show it")
+    parser.add_argument("--pruning", action="store_true", help="only histories that prune topics, of every seed")
     parser.add_argument("--mutants", nargs="*", help="take out these guards, or each of them, one at a time")
     parser.add_argument("--budget", type=int, default=BUDGET, help="histories for a mutant (default %(default)s)")
     asked = parser.parse_args(arguments)
     if asked.seed is not None:
-        return _one(asked.seed)
+        return _one((pruning_of if asked.pruning else story_of)(asked.seed))
     if asked.mutants is not None:
-        return _mutants(asked.mutants or list(MUTANTS), asked.budget)
-    summary = run_many(range(asked.first, asked.first + asked.runs))
-    _write("summary.json", {**summary.to_json(), **_real()})
-    for seed in summary.failing[:3]:
-        _one(seed)
+        return _mutants(asked.mutants or [*MUTANTS, *PRUNING_MUTANTS], asked.budget)
+    summary = run_many(range(asked.first, asked.first + asked.runs), pruning=asked.pruning)
+    _write("pruning.json" if asked.pruning else "summary.json", {**summary.to_json(), **_real()})
+    for story in [*map(story_of, summary.failing[:3]), *map(pruning_of, summary.failing_prunings[:3])]:
+        _one(story)
     return _told(summary)
 
 
 def _told(summary: Summary) -> int:
     print(json.dumps(summary.to_json(), indent=1))
     if summary.broken:
-        print(f"Broken: {summary.broken}. Show one with: python -m tests.campaign --seed {summary.failing[0]}")
+        seed = f"{summary.failing[0]}" if summary.failing else f"{summary.failing_prunings[0]} --pruning"
+        print(f"Broken: {summary.broken}. Show one with: python -m tests.campaign --seed {seed}")
     return int(bool(summary.broken))
 
 
-def _one(seed: int) -> int:
+def _one(story: Story) -> int:
     """Run one history; when it breaks an invariant, show the shortest form of it that still does."""
     with quick() as loops:
-        story = story_of(seed)
         world = run_story(story, loops)
         if world.problems:
             story = shrink(story, loops)
@@ -72,10 +76,13 @@ def _mutants(names: list[str], budget: int) -> int:
     found: list[dict[str, Any]] = []
     for name in names:
         with without(name):
-            summary = run_many(range(budget), stop_at_first=True)
-        found.append({"guard": name, "found": bool(summary.failing), "runs": summary.runs, "by": summary.broken})
+            pruning = name in PRUNING_MUTANTS
+            seeds = range(min(budget, PRUNING_BUDGET)) if pruning else range(budget)
+            summary = run_many(seeds, stop_at_first=True, pruning=pruning)
+        runs, noticed = summary.prunings if pruning else summary.runs, bool(summary.broken)
+        found.append({"guard": name, "found": noticed, "runs": runs, "by": summary.broken})
         print(
-            f"{name:45} {'found' if summary.failing else 'NOT FOUND'} after {summary.runs:5} {summary.broken}",
+            f"{name:45} {'found' if noticed else 'NOT FOUND'} after {runs:5} {summary.broken}",
             flush=True,
         )
     missed = [row["guard"] for row in found if not row["found"]]

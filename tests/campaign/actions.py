@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answe
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
@@ -22,6 +23,7 @@ from airflow_kafka_groups.maintenance.restore.changes import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from tests.campaign.cluster import ModelAdmin, model_lease
 from tests.campaign.judging import CLUSTER, take, verdicts
 from tests.campaign.process import KilledError, Process
@@ -42,8 +44,11 @@ class Session:
     def __init__(self, world: World, process: Process) -> None:
         self.world = world
         self.process = process
-        self.admin = ModelAdmin(world, process)
+        self.admin = self.make_admin()
         self.layout = layout_of(world, process)
+
+    def make_admin(self) -> ModelAdmin:
+        return ModelAdmin(self.world, self.process)
 
     def request(self, request_id: str) -> DeletionRequest:
         return DeletionRequest(
@@ -62,8 +67,24 @@ def layout_of(world: World, process: Process) -> Layout:
     return Layout(cast("Any", ModelPath(ModelFileSystem(world.store, process), "bucket")), CLUSTER)
 
 
-def run_steps(world: World, steps: tuple[Step, ...], depth: int = 0) -> None:
-    """Take the steps one after the other; each that is more than an event is a process of its own."""
+def fingerprint_of(group_id: str, commits: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
+    """Return the fingerprint of some commits."""
+    return fingerprint(GroupOffsets.from_mapping(group_id, dict(commits)))
+
+
+def run_steps(
+    world: World,
+    steps: tuple[Step, ...],
+    depth: int = 0,
+    *,
+    actions: Mapping[str, Callable[[Any, Step], Awaitable[Any] | None]] | None = None,
+    session: type[Session] = Session,
+) -> None:
+    """Take the steps one after the other; each that is more than an event is a process of its own.
+
+    :param actions: what the steps do. Default: those of clean-ups.
+    :param session: what a process reaches.
+    """
     for step in steps:
         world.log.append(f"{world.clock:.1f} {'  ' * depth}{step.action} {step.a} {step.b}")
         if step.action == "wait":
@@ -72,13 +93,19 @@ def run_steps(world: World, steps: tuple[Step, ...], depth: int = 0) -> None:
             world.event(step.a, step.b)
         else:
             place = len(world.log) - 1
-            world.log[place] += f": {_run_process(world, step, depth)}"
+            world.log[place] += f": {_run_process(world, step, depth, actions or ACTIONS, session)}"
 
 
-def _run_process(world: World, step: Step, depth: int) -> str:
+def _run_process(
+    world: World,
+    step: Step,
+    depth: int,
+    actions: Mapping[str, Callable[[Any, Step], Awaitable[Any] | None]],
+    session: type[Session],
+) -> str:
     world.processes += 1
     process = Process(world, world.processes, step.faults, depth)
-    action = ACTIONS[step.action](Session(world, process), step)
+    action = actions[step.action](session(world, process), step)
     if action is None:
         return "nothing to do"
     try:

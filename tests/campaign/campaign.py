@@ -23,9 +23,12 @@ from airflow_kafka_groups.maintenance.storage import StoragePath
 from tests.campaign.actions import run_steps
 from tests.campaign.ending import check_end
 from tests.campaign.process import Loops
+from tests.campaign.pruning import PruneWorld, run_pruning
+from tests.campaign.pruning import story_of as pruning_of
 from tests.campaign.steps import Story, shorter, story_of
 from tests.campaign.world import World
 
+_PRUNING_EVERY = 40
 INVARIANTS = (
     "live_deleted",
     "late_deleted",
@@ -52,13 +55,15 @@ def run_story(story: Story, loops: Loops) -> World:
     """Run one history from an empty cluster and storage, and check every invariant."""
     names = _Counted()
     seed = story.seed
-    world = World(loops, story.behaviours, run_steps, reads_commits=bool(seed % 2), takes_lease=bool(seed % 3))
     every = 2 if seed % 2 else CHECKPOINT_RUNS  # runs between two checkpoints of the journal
     with (
         patch.object(ids, "secrets", names),
         patch.object(file, "secrets", names),
         patch.object(journal, "CHECKPOINT_RUNS", every),
     ):
+        if story.prunes:
+            return run_pruning(story, loops)
+        world = World(loops, story.behaviours, run_steps, reads_commits=bool(seed % 2), takes_lease=bool(seed % 3))
         run_steps(world, story.steps)
         check_end(world)
     return world
@@ -89,18 +94,23 @@ class Summary:
     deleted: int = 0
     found: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
+    prunings: int = 0
+    pruned: int = 0
     failing: list[int] = field(default_factory=list)
+    failing_prunings: list[int] = field(default_factory=list)
     cpu_seconds: float = 0.0
 
     def add(self, story: Story, world: World) -> None:
         """Count one history."""
-        self.runs += 1
+        self.runs += not story.prunes
+        self.prunings += story.prunes
         self.steps += len(story.steps)
         self.deleted += len(world.deletions)
+        self.pruned += len(world.pruned) if isinstance(world, PruneWorld) else 0
         self.found += world.found
         self.injected += world.injected
         if world.problems:
-            self.failing.append(story.seed)
+            (self.failing_prunings if story.prunes else self.failing).append(story.seed)
 
     @property
     def broken(self) -> dict[str, int]:
@@ -114,12 +124,23 @@ class Summary:
             "steps": self.steps,
             "faults_injected": sum(self.injected.values()),
             "deleted": self.deleted,
+            "pruning_runs": self.prunings,
+            "pruned": self.pruned,
             **{name: self.found[name] for name in INVARIANTS},
             "restores_compared": self.found["restores_compared"],
             "faults": dict(sorted(self.injected.items())),
             "failing_seeds": self.failing[:20],
+            "failing_pruning_seeds": self.failing_prunings[:20],
             "cpu_seconds": round(self.cpu_seconds, 1),
         }
+
+
+def _stories(seeds: Iterable[int], pruning: bool) -> Iterator[Story]:
+    for seed in seeds:
+        if not pruning:
+            yield story_of(seed)
+        if pruning or seed % _PRUNING_EVERY == 0:
+            yield pruning_of(seed)
 
 
 @contextmanager
@@ -156,12 +177,14 @@ def quick() -> Iterator[Loops]:
         loops.close()
 
 
-def run_many(seeds: Iterable[int], *, stop_at_first: bool = False) -> Summary:
-    """Run the histories of many seeds."""
+def run_many(seeds: Iterable[int], *, stop_at_first: bool = False, pruning: bool = False) -> Summary:
+    """Run the histories of many seeds; every 40th has one that prunes topics, too.
+
+    :param pruning: only those that prune, of every seed.
+    """
     summary, began = Summary(), time.process_time()
     with quick() as loops:
-        for seed in seeds:
-            story = story_of(seed)
+        for story in _stories(seeds, pruning):
             world = run_story(story, loops)
             summary.add(story, world)
             if world.problems and stop_at_first:

@@ -17,6 +17,9 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.journal import checkpoint, files, history, journal
 from airflow_kafka_groups.maintenance.plan import make_plan, objections
+from airflow_kafka_groups.maintenance.prune_topics import judging
+from airflow_kafka_groups.maintenance.prune_topics import recheck as prune_recheck
+from airflow_kafka_groups.maintenance.prune_topics import service as prune_service
 from airflow_kafka_groups.models import GroupType
 from tests.campaign import actions
 
@@ -137,10 +140,23 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
 }
 
 
+PRUNING_MUTANTS: dict[str, tuple[Patch, ...]] = {
+    "pruning: subscriptions are not looked at": ((prune_recheck, "_by_subscription", _nothing),),
+    "pruning: fingerprints are not compared": ((prune_recheck, "_by_offsets", _nothing),),
+    "pruning: the backup is not looked into": ((prune_recheck, "by_backup", _nothing),),
+    "pruning: newer snapshots are not read": ((prune_service, "used_since", _no_mapping),),
+    "pruning: the journal counts for nothing": ((prune_service, "kept_by_journal", _no_mapping),),
+    "pruning: snapshots show no life": ((judging, "sign_of_life", _nothing),),
+    "pruning: a reading never grows old": ((actions, "LIMITS", replace(actions.LIMITS, max_read_age_seconds=1e9)),),
+    "pruning: no intent is written": ((journal.RunJournal, "intend", _intend_nothing),),
+}
+"""Guards of prunings, which only histories that prune can find."""
+
+
 @contextmanager
 def without(name: str) -> Iterator[None]:
     """Remove one guard."""
-    patches = [patch.object(target, attribute, new) for target, attribute, new in MUTANTS[name]]
+    patches = [patch.object(target, attribute, new) for target, attribute, new in (MUTANTS | PRUNING_MUTANTS)[name]]
     for each in patches:
         each.start()
     try:

@@ -46,11 +46,13 @@ class Story:
     """A history.
 
     :param behaviours: how the consumers of each group behave.
+    :param prunes: whether it prunes topics of live groups (``pruning``) instead of deleting groups.
     """
 
     seed: int
     behaviours: tuple[str, ...]
     steps: tuple[Step, ...]
+    prunes: bool = False
 
 
 def story_of(seed: int) -> Story:

@@ -130,9 +130,7 @@ class ModelPath:
         return iter([self / name.rpartition("/")[2] for name in self.fs.ls(self.path)])
 
     def open(self, mode: str, /) -> IO[Any]:
-        if "r" not in mode:
-            raise NotImplementedError(mode)
-        return io.BytesIO(self.read_bytes())
+        return io.BytesIO(self.read_bytes()) if "r" in mode else _Written(self)
 
     def read_bytes(self) -> bytes:
         return self.fs.cat_file(self.path)
@@ -146,3 +144,17 @@ class ModelPath:
 
     def rmdir(self) -> None:
         """Remove the folder: an object store has none."""
+
+
+class _Written(io.BytesIO):
+    """A file that is being written: it is there, as a whole, when it is closed."""
+
+    def __init__(self, path: ModelPath) -> None:
+        super().__init__()
+        self._path = path
+
+    def close(self) -> None:
+        if not self.closed:
+            data = self.getvalue()
+            super().close()
+            self._path.write_bytes(data)

@@ -17,8 +17,23 @@ def test_no_history_breaks_an_invariant() -> None:
     assert summary.broken == {}, f"python -m tests.campaign --seed {summary.failing[0]}"
     assert summary.runs == SEEDS
     assert summary.deleted > SEEDS, "a campaign that deletes nothing shows nothing"
-    assert summary.found["restores_compared"] == summary.deleted
+    assert summary.found["restores_compared"] == summary.deleted + summary.pruned
     assert len(summary.injected) >= 12, f"some kinds of faults never happened: {sorted(summary.injected)}"
+
+
+@pytest.mark.safety
+def test_no_offset_of_a_topic_in_use_is_pruned_and_each_is_restored() -> None:
+    summary = run_many(range(20), pruning=True)
+    assert summary.broken == {}, f"python -m tests.campaign --pruning --seed {summary.failing_prunings[0]}"
+    assert (summary.prunings, summary.runs) == (20, 0)
+    assert summary.pruned > 20, "a campaign that prunes nothing shows nothing"
+    assert summary.found["restores_compared"] == summary.pruned
+
+
+@pytest.mark.parametrize("guard", ["subscriptions are not looked at", "the backup is not looked into"])
+def test_a_guard_of_prunings_that_is_missing_is_noticed(guard: str) -> None:
+    with without(f"pruning: {guard}"):
+        assert run_many(range(20), stop_at_first=True, pruning=True).broken
 
 
 def test_a_guard_that_is_missing_is_noticed_and_the_history_shortened() -> None:
