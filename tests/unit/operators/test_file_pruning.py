@@ -51,11 +51,13 @@ def make_older(storage: Path, days: int) -> set[str]:
     """Let everything that is there be of so many days ago, by the times in ids and texts; give its names."""
     before = files(storage)
     stamp = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%d}T"
-    days_of_test = (datetime.now(UTC) - timedelta(days=back) for back in (0, 1))  # it may run over midnight
+    days_of_test = [datetime.now(UTC) - timedelta(days=back) for back in (0, 1)]  # it may run over midnight
     today = re.compile(rf"(?:{'|'.join(f'{day:%Y%m%d}' for day in days_of_test)})T(?=\d{{6}}Z-)")
+    date = re.compile(rf"(?:{'|'.join(f'{day:%Y-%m-%d}' for day in days_of_test)})T")
+    dated = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%d}T"
     for path in sorted((storage / scene.CLUSTER).rglob("*"), reverse=True):
         if path.is_file() and path.suffix != ".parquet":
-            path.write_text(today.sub(stamp, path.read_text()))
+            path.write_text(date.sub(dated, today.sub(stamp, path.read_text())))
         if today.search(path.name):
             path.rename(path.with_name(today.sub(stamp, path.name)))
     return files(storage) - before

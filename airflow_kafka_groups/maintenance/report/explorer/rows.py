@@ -63,19 +63,20 @@ def groups_json(
     size = 0
     for start in range(0, min(len(rows), MOST_ROWS), _AT_ONCE):
         block = rows[start : min(start + _AT_ONCE, MOST_ROWS)]
-        values = []
+        values, long = [], []
         for number, row in enumerate(block, start=start):
             known = judged.get(row.group_id, _NOTHING)
             names = statuses.number(row.status), families.number(row.family), owners.number(row.owner)
             figures = known.lag, known.idle_seconds, known.expires_at
             values.append((shortened(row.group_id), *names, *figures, shortened(row.reason)))
             if len(row.group_id) > MOST:
-                cut.append(number)
+                long.append(number)
         lines = _encode(values)[1:-1]
         size += len(lines) + sum(len(row.family or "") + len(row.owner or "") for row in block)
         if size > MOST_BYTES:
             break
         encoded.append(lines)
+        cut += long
     kinds = list(statuses.names)
     head = {
         "total": len(rows),
