@@ -70,7 +70,9 @@ def try_page(name: str, home: Path, bootstrap: str, *, by_pip: bool) -> bool:
     failure = ""
     with Shell(home, environment(home)) as shell:
         if not by_pip:
-            shell.run(f'pip() {{ "{Path(sys.executable).with_name("uv")}" pip "$@"; }}')
+            # uv knows a wheel by its name and version, and would take the one of an earlier run from its cache.
+            fresh = "--refresh-package airflow-kafka-groups"
+            shell.run(f'pip() {{ "{Path(sys.executable).with_name("uv")}" pip "$@" {fresh}; }}')
         try:
             for line in () if installs else _INSTALL:
                 code, printed = shell.run(line)
@@ -78,6 +80,7 @@ def try_page(name: str, home: Path, bootstrap: str, *, by_pip: bool) -> bool:
                     raise CommandFailedError(f"{line!r} ended with exit code {code}: {printed[-2000:]}")
             for step in read_steps(text):
                 run_step(shell, with_own_values(step, own), commands, home)
+            check_installed(home)
             check(home / files, bootstrap)
         except (CommandFailedError, AssertionError, EOFError) as error:
             failure = f"{type(error).__name__}: {error}"
@@ -88,6 +91,16 @@ def try_page(name: str, home: Path, bootstrap: str, *, by_pip: bool) -> bool:
         shutil.copy(log, FOLDER / f"{name}-{log.name}")
     print(f"{name}: {failure or 'a reviewed dry-run plan'}; {sum(ran.seconds for ran in commands):.0f} s of commands")
     return not failure
+
+
+def check_installed(home: Path) -> None:
+    """Check that what was tried is the code of this repository."""
+    (package,) = home.glob("kafka-groups/lib/python*/site-packages/airflow_kafka_groups")
+    own = ROOT / "airflow_kafka_groups"
+    modules = [path.relative_to(own) for path in own.rglob("*.py")]
+    other = [str(name) for name in modules if (package / name).read_bytes() != (own / name).read_bytes()]
+    assert modules
+    assert other == [], f"the installed package is not this one: {other[:5]}"
 
 
 def check(files: Path, bootstrap: str) -> None:
