@@ -38,7 +38,7 @@ def test_a_guard_of_prunings_that_is_missing_is_noticed(guard: str) -> None:
 
 def test_a_guard_that_is_missing_is_noticed_and_the_history_shortened() -> None:
     with without("no intent is written"):
-        summary = run_many(range(20), stop_at_first=True)
+        summary = run_many(range(1, 20), stop_at_first=True)  # seed 0 also prunes
         assert summary.broken.keys() == {"journal_lies"}
         story = story_of(summary.failing[0])
         with quick() as loops:
