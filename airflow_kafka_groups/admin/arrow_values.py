@@ -35,28 +35,32 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     """
     import pyarrow as pa
 
-    known = bytes([value is not None for value in values])
-    children = None
+    given, children = values, None
+    if None in given:
+        filler: Any = "" if pa.types.is_string(kind) else () if pa.types.is_list(kind) else 0
+        values = [filler if value is None else value for value in given]
     if pa.types.is_boolean(kind):
-        made = as_column(pa.int8(), array("b", [0 if value is None else bool(value) for value in values])).cast(kind)
+        made = as_column(pa.int8(), array("b", map(bool, values))).cast(kind)
         buffers = [made.buffers()[1]]
     elif pa.types.is_string(kind):
-        encoded = [b"" if value is None else str.encode(value) for value in values]
+        encoded = list(map(str.encode, values))
         ends = array("i", accumulate(map(len, encoded), initial=0))
         buffers = [pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
     elif pa.types.is_signed_integer(kind):
-        numbers = array("i" if kind.bit_width == 32 else "q", [0 if value is None else value for value in values])
+        numbers = array("i" if kind.bit_width == 32 else "q", values)
         buffers = [pa.py_buffer(numbers)]
     elif pa.types.is_timestamp(kind) and kind.unit == "us":
-        micros = array("q", [0 if value is None else round(value.timestamp() * 1_000_000) for value in values])
+        micros = array("q", [value and round(value.timestamp() * 1_000_000) for value in values])
         buffers = [pa.py_buffer(micros)]
     elif pa.types.is_list(kind):
-        lists = [() if value is None else value for value in values]
-        buffers = [pa.py_buffer(array("i", accumulate(map(len, lists), initial=0)))]
-        children = [column(list(chain.from_iterable(lists)), kind.value_type)]
+        buffers = [pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))]
+        children = [column(list(chain.from_iterable(values)), kind.value_type)]
     else:
         raise TypeError(f"a column of the type {kind} is not made here")
-    nulls = None if all(known) else as_column(pa.int8(), array("b", known)).cast(pa.bool_()).buffers()[1]
+    nulls = None
+    if given is not values:
+        known = array("b", [value is not None for value in given])
+        nulls = as_column(pa.int8(), known).cast(pa.bool_()).buffers()[1]
     return pa.Array.from_buffers(kind, len(values), [nulls, *buffers], children=children)
 
 

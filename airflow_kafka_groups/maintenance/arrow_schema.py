@@ -23,8 +23,12 @@ def arrow_schema(columns: Columns) -> Any:
 
 
 def utc_times(column: Any) -> list[datetime | None]:
-    """Return a column of stored times; pyarrow's own conversion takes several times as long."""
+    """Return a column of stored times; pyarrow's own conversion takes several times as long.
+
+    Many rows have the same time, that of a snapshot: each is converted once.
+    """
     import pyarrow as pa
 
     micros = column.cast(pa.int64()).to_pylist()
-    return [None if value is None else _EPOCH + timedelta(microseconds=value) for value in micros]
+    times = {value: _EPOCH + timedelta(microseconds=value) for value in set(micros) - {None}}
+    return list(map(times.get, micros))

@@ -119,10 +119,12 @@ class KeepingPatterns:
 
     def keeps(self, group_id: str) -> bool:
         """Return whether a pattern keeps the group."""
-        composed = _composed(group_id)
-        if composed in self._known_spellings or self._compiled.match(group_id):
+        if group_id in self._known_spellings or self._compiled.match(group_id):
             return True
-        return composed is not group_id and self._compiled.match(composed)
+        if group_id.isascii():
+            return False
+        composed = _composed(group_id)
+        return composed in self._known_spellings or self._compiled.match(composed)
 
     def keeper(self, group_id: str) -> str | None:
         """Return the first pattern that keeps the group."""

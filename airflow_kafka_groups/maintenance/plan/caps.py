@@ -81,6 +81,8 @@ def _capped_by_rule(
         for rule in policy.rules
         if rule.max_groups is not None or rule.max_share is not None
     }
+    if not caps:
+        return list(longest_first), [], []
     stale, taken = Counter[str](), Counter[str]()
     within, over = list[_Ranked](), list[KeptGroup]()
     for group in longest_first:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
@@ -21,6 +20,8 @@ from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
 from airflow_kafka_groups.models import GroupState
 
+_STALE, _EMPTY = VerdictName.STALE.value, GroupState.EMPTY.value
+
 
 def keep(group_id: str, why: str, reason: str) -> KeptGroup:
     """Return a group that is kept."""
@@ -34,29 +35,30 @@ def keep_by_verdict(verdict: Verdict, ruling: Ruling, patterns: GroupFilter) -> 
     :param ruling: what the policy demands.
     :param patterns: the patterns of the plan, which no rule overrides.
     """
-    kept = partial(keep, verdict.group_id)
-    if verdict.verdict != VerdictName.STALE:
-        return kept(verdict.verdict, verdict.reason)
+    if verdict.verdict != _STALE:
+        return keep(verdict.group_id, verdict.verdict, verdict.reason)
     if (reason := patterns.why_not(verdict.group_id)) is not None:
-        return kept(KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED, reason)
+        name = KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED
+        return keep(verdict.group_id, name, reason)
     rule = ruling.rule
     if not rule.deletes:
         name = KeptName.REPORTED if rule.action is RuleAction.REPORT else KeptName.BY_RULE
-        return kept(name, f"rule {rule.name!r} says {rule.action.value}{_may_match(ruling)}")
+        return keep(verdict.group_id, name, f"rule {rule.name!r} says {rule.action.value}{_may_match(ruling)}")
     idle = verdict.idle_seconds
     if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
-        return kept(KeptName.DOUBT, "the verdict lacks the group's idle time")
+        return keep(verdict.group_id, KeptName.DOUBT, "the verdict lacks the group's idle time")
     # Both must agree; if the job contradicts itself, the shorter time counts.
     idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
+    if idle >= rule.min_idle_seconds and verdict.observations >= rule.min_observations:
+        return None
     by_arguments = rule.name == ARGUMENTS_RULE
     name = KeptName.DOUBT if by_arguments else KeptName.WAITING
     who = "the policy" if by_arguments else f"rule {rule.name!r}"
     if idle < rule.min_idle_seconds:
-        return kept(name, f"idle for {idle:.0f} s; {who} requires {rule.min_idle_seconds:.0f} s{_may_match(ruling)}")
-    if verdict.observations < rule.min_observations:
-        seen = f"seen in {verdict.observations} snapshot(s); {who} requires {rule.min_observations}"
-        return kept(name, f"{seen}{_may_match(ruling)}")
-    return None
+        found = f"idle for {idle:.0f} s; {who} requires {rule.min_idle_seconds:.0f} s"
+    else:
+        found = f"seen in {verdict.observations} snapshot(s); {who} requires {rule.min_observations}"
+    return keep(verdict.group_id, name, f"{found}{_may_match(ruling)}")
 
 
 def _may_match(ruling: Ruling) -> str:
@@ -106,7 +108,7 @@ def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
         return f"groups of type {group.group_type!r} are not eligible"
     if group.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
         return f"its protocol type is {group.protocol_type!r}: another program stores its state in it"
-    if group.state != GroupState.EMPTY.value:
+    if group.state != _EMPTY:
         return f"its state was {group.state}"
     if group.members != 0:
         return "it had members, or their number is unknown"

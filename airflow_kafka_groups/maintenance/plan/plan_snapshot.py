@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_kafka_groups.admin.engine.runner import collection_paused
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
@@ -19,6 +20,7 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, lat
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now
 
 
+@collection_paused()
 def plan_snapshot(
     layout: Layout,
     policy: PlanPolicy,

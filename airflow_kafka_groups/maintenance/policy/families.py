@@ -38,6 +38,7 @@ class Family(NamedTuple):
 
 _HEX = "[0-9a-fA-F]"
 _UUID = re.compile(rf"(?<![0-9a-fA-F]){_HEX}{{8}}-?(?:{_HEX}{{4}}-?){{3}}{_HEX}{{12}}(?![0-9a-fA-F])")
+_SHORTEST_UUID = 32
 _NUMBER = re.compile(r"(?<![^-_.:/])\d+(?![^-_.:/])")
 _POD = "[bcdfghjklmnpqrstvwxz2456789]"
 """The letters and digits of Kubernetes' generated names."""
@@ -63,8 +64,7 @@ def family_of(group_id: str) -> Family | None:
 
     :param group_id: the group's id. A UUID counts wherever it is, anything else only at the end.
     """
-    uuid = _UUID.search(group_id)
-    if uuid is not None:
+    if len(group_id) >= _SHORTEST_UUID and (uuid := _UUID.search(group_id)) is not None:
         after = _NUMBER.sub("<number>", group_id[uuid.end() :])
         return Family(f"{group_id[: uuid.start()]}<uuid>{after}", TailShape.UUID)
     for shape, tail in _TAILS:

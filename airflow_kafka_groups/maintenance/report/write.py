@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_kafka_groups.admin.engine.runner import collection_paused
 from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
@@ -17,6 +18,7 @@ from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now, write_file
 
 
+@collection_paused()
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records."""
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)

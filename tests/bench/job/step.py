@@ -55,7 +55,8 @@ def answer(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run what stdin says."""
+    """Run what stdin says, without the package that kio imports for 0.3 s only where tests are installed."""
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     answers.write(json.dumps(answer(json.loads(sys.stdin.readline()))) + "\n")
