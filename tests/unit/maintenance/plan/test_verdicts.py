@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import write_json
 from tests.fakes.admin import FakeAdmin
@@ -144,3 +146,13 @@ async def test_how_the_job_judged_is_read_from_the_summary_of_any_version(
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], summary)
     found = load_verdicts(layout, snapshot_id).judged_by
     assert (found.max_gap_seconds, found.evidence.not_read) == (gap, not_read)
+
+
+def test_times_are_read_as_they_were_stored_equal_ones_and_unknown_ones_too() -> None:
+    first = datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
+    times = [first, None, first - timedelta(days=30_000), first]
+    kind = pa.timestamp("us", tz="UTC")
+    stored = pa.array([None if at is None else round(at.timestamp() * 1_000_000) for at in times], pa.int64()).cast(
+        kind
+    )
+    assert utc_times(stored) == times
