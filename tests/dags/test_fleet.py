@@ -106,8 +106,8 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
         ("east", "done", None),
         ("west", "failed", "find_coordinators"),
     ]
-    (event,) = asset_events("kafka_groups_fleet")
-    assert (event["failed_clusters"], event["report_path"]) == (["west"], str(page))
+    (event,) = [event for event in asset_events("kafka_groups_fleet") if event["report_path"] == str(page)]
+    assert event["failed_clusters"] == ["west"]
 
 
 def test_a_fleet_whose_policy_is_refused_is_reported_as_failed(

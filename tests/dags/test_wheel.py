@@ -189,5 +189,6 @@ def test_the_pages_lead_to_an_examined_connection(installed: Run, home: Path, ka
     assert "[warning" not in examined, "Airflow logs nothing between a newcomer and the findings"
     listed, lag, offsets = (command.printed for command in ran[-3:])
     assert ["newcomers-group", "Empty"] in [line.split()[:2] for line in listed.splitlines()]
-    assert {"group_id", "lag"} <= json.loads(lag)[0].keys()
+    groups, _ = json.JSONDecoder().raw_decode(lag)  # a warning about groups of other tests may follow
+    assert {"group_id", "lag"} <= groups[0].keys()
     assert offsets.startswith("GROUP_ID  TOPIC")
