@@ -6,13 +6,19 @@ It is for people, and for rules that match by last client. What is not known of 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.contracts.ids import is_id, time_of
-from airflow_kafka_groups.maintenance.snapshot.members import TEXT_LIMIT, latest_of_groups, newest_tables, rows_of
+from airflow_kafka_groups.maintenance.snapshot.members import (
+    TEXT_LIMIT,
+    MembersTable,
+    latest_of_groups,
+    newest_tables,
+    rows_of,
+)
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
@@ -122,15 +128,7 @@ def last_members(
     Tables that cannot be read are left out. Raises ``StorageError``.
     """
     wanted = set(group_ids)
-    if not wanted:
-        return {}
-    found: dict[GroupId, list[dict[str, Any]]] = {}
-    tables, _ = newest_tables(layout, kafka_cluster_id)
-    chosen = [table._replace(rows=rows_of(table.rows, wanted)) for table in tables]
-    for table, ids in latest_of_groups(chosen):
-        for row in rows_of(table.rows, ids).to_pylist():
-            found.setdefault(row["group_id"], []).append(row)
-    return {group_id: _of_rows(rows) for group_id, rows in found.items()}
+    return _of_tables(newest_tables(layout, kafka_cluster_id)[0], wanted) if wanted else {}
 
 
 def last_client_ids(
@@ -148,12 +146,13 @@ def last_client_ids(
     It is known of no group while one of the newest tables cannot be read: that one may have later members. Raises
     ``StorageError``.
     """
-    if newest_tables(layout, kafka_cluster_id)[1]:
+    tables, unreadable = newest_tables(layout, kafka_cluster_id)
+    if unreadable:
         return {}
     asked = {quiet.group_id: quiet for quiet in quiet_since}
     ids = list(filter(is_id, snapshot_ids(layout)))
     found: dict[GroupId, str] = {}
-    for group_id, last in last_members(layout, asked, kafka_cluster_id).items():
+    for group_id, last in _of_tables(tables, asked).items():
         quiet = asked[group_id]
         gap = max_gap if _is_next(ids, last.snapshot_id, quiet.empty_since) else timedelta(0)
         if last.client_id is not None and quiet.is_after(last.seen_at, gap):
@@ -166,6 +165,15 @@ def _is_next(ids: Sequence[str], snapshot_id: str, at: datetime | None) -> bool:
     place = bisect_left(ids, snapshot_id)
     following = ids[place + 2 : place + 3]
     return ids[place : place + 1] == [snapshot_id] and at is not None and all(time_of(id_) > at for id_ in following)
+
+
+def _of_tables(tables: Iterable[MembersTable], wanted: Collection[GroupId]) -> dict[GroupId, LastMembers]:
+    found: dict[GroupId, list[dict[str, Any]]] = {}
+    chosen = [table._replace(rows=rows_of(table.rows, wanted)) for table in tables]
+    for table, ids in latest_of_groups(chosen):
+        for row in rows_of(table.rows, ids).to_pylist():
+            found.setdefault(row["group_id"], []).append(row)
+    return {group_id: _of_rows(rows) for group_id, rows in found.items()}
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> LastMembers:
