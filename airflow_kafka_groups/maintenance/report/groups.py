@@ -103,9 +103,19 @@ def restore_command(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, Any]
     """
     if not any(item["outcome"] in (Outcome.DELETED, Outcome.UNKNOWN) for item in outcomes.values()):
         return ""
-    words = ["airflow-kafka-groups", "restore", "--conn-id", "CONNECTION", "--cluster", plan.cluster]
+    return restore_line(plan.plan_id, plan.cluster, storage)
+
+
+def restore_line(plan_id: str, cluster: str, storage: str) -> str:
+    """Return the command that restores what was deleted by a plan.
+
+    :param plan_id: the plan.
+    :param cluster: the cluster's folder.
+    :param storage: the folder above all clusters; left out where it is not known.
+    """
+    words = ["airflow-kafka-groups", "restore", "--conn-id", "CONNECTION", "--cluster", cluster]
     words += ["--storage-path", storage] if storage else []
-    return shlex.join([*words, "--yes", plan.plan_id])  # group ids have to follow the plan at once
+    return shlex.join([*words, "--yes", plan_id])  # group ids have to follow the plan at once
 
 
 def restore_section(plan: DeletionPlan, command: str) -> str:

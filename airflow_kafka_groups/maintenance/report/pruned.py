@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, load_prune_plan
+from airflow_kafka_groups.maintenance.report.groups import restore_line
 from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
 from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, section, shown_time, table, text
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -102,9 +102,7 @@ def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> str:
         ]
         for pruning, topic in lines[:SHOWN]
     ]
-    words = ["airflow-kafka-groups", "restore", "--conn-id", "CONNECTION", "--cluster", cluster]
-    words += ["--storage-path", storage] if storage else []
-    commands = "\n".join(shlex.join([*words, "--yes", pruning.plan_id]) for pruning in found)
+    commands = "\n".join(restore_line(pruning.plan_id, cluster, storage) for pruning in found)
     heads = ["Topic", "Groups", "Partitions", "Planned", "Plan"]
     note = f"Offsets that live groups no longer read, deleted in the last {SHOWN_DAYS} days"
     undo = (
