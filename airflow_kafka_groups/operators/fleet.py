@@ -114,6 +114,9 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         from airflow_kafka_groups.maintenance.report.fleet import ClusterRun, ClusterState
 
         def result(task_id: str) -> Mapping[str, Any]:
+            # What a task that did not run again returned before its run was cleared is not of this try.
+            if states.get(task_id) != "success":
+                return {}
             return ti.xcom_pull(f"{self.mapped_group}.{task_id}", map_indexes=index) or {}
 
         failed = next((name for name, state in states.items() if state == "failed"), None)

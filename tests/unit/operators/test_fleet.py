@@ -88,6 +88,22 @@ def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkey
     assert (west["failed_at"], west["plan_id"], west["counts"]) == ("list_offsets", None, {})
 
 
+def test_what_an_earlier_try_returned_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = {
+        (task, index): value
+        for index in (0, 1)
+        for task, value in {
+            "plan": {"plan_id": "p", "counts": {"found": 10, "stale": 3, "planned": 2}},
+            "report": {"report_path": "/r.html", "dry_run": False, "outcomes": {"deleted": 2}},
+        }.items()
+    }
+    cleared = {"list_offsets": "failed", **dict.fromkeys(STEPS[1:-1], "upstream_failed"), "report": "skipped"}
+    found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success"), cleared], results), tmp_path, monkeypatch)
+    assert (found["groups"], found["planned"], found["outcomes"]) == (10, 2, {"deleted": 2})
+    west = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())["clusters"][1]
+    assert (west["failed_at"], west["plan_id"], west["counts"], west["report"]) == ("list_offsets", None, {}, None)
+
+
 def test_a_cluster_that_was_rejected_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rejected = {"list_offsets": "success", "plan": "success", "delete": "skipped", "report": "success"}
     found = roll_up(TaskInstance([rejected, dict.fromkeys(STEPS, "success")], {}), tmp_path, monkeypatch)
