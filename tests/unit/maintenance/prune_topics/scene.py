@@ -7,17 +7,25 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
+from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.unit.maintenance.scene import request
 
 HOUR = timedelta(hours=1)
+OLD = (TopicPartition("old", 0), TopicPartition("old", 1))
+PRUNE = "version: 1\nlimits: {max_share: 1.0}\nrules: [{name: prune, action: prune-topics, idle: 1h}]\n"
+"""A policy that prunes."""
+SAVED = {OLD[0]: 7, OLD[1]: 8}
 POLICY = PlanPolicy(min_idle_seconds=7_000, max_share=1.0)
 
 
@@ -80,3 +88,39 @@ def plan(
 def kept(plan: PrunePlan) -> dict[str, str]:
     """Return the verdict of each kept topic."""
     return {f"{item.group_id} [{item.topic}]": item.verdict for item in plan.kept}
+
+
+async def planned(admin: FakeAdmin, layout: Layout, **how: Any) -> PrunePlan:
+    return plan(layout, await snapshots(admin, layout), **how)
+
+
+async def prune(admin: FakeAdmin, layout: Layout, of: PrunePlan, **how: Any) -> DeletionResult:
+    """Prune by a plan; ``how`` are arguments of ``request`` and of ``prune_by_plan``."""
+    terms = {name: how.pop(name) for name in ("approval", "floors", "policy") if name in how}
+    how.setdefault("now", Ticking(of.created_at))
+    return await prune_by_plan(admin, layout, of.plan_id, how.pop("digest", of.digest), request(**how), **terms)
+
+
+async def outcomes(admin: FakeAdmin, layout: Layout, of: PrunePlan, **how: Any) -> dict[str, str]:
+    return fates(await prune(admin, layout, of, **how))
+
+
+def fates(result: DeletionResult) -> dict[str, str]:
+    return {item.group_id: f"{item.outcome.value}:{item.code}" for item in result.report.outcomes}
+
+
+def old_offsets(admin: FakeAdmin, group_id: str = "app") -> dict[TopicPartition, int]:
+    return {where: offset for where, offset in admin.groups[group_id].positions.items() if where.topic == "old"}
+
+
+def subscribe(admin: FakeAdmin) -> None:
+    admin.groups["app"]._subscribed = frozenset({"live", "old"})
+
+
+def move(admin: FakeAdmin) -> None:
+    admin.commit("app", "old", 1, 9)
+
+
+def restore(admin: FakeAdmin) -> None:
+    for where, offset in SAVED.items():
+        admin.commit("app", where.topic, where.partition, offset)

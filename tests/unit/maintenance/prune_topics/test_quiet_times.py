@@ -13,8 +13,7 @@ from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
-from tests.unit.maintenance.prune_topics.scene import cluster, layout_in, plan, snapshots
-from tests.unit.maintenance.prune_topics.test_service import PRUNE, prune
+from tests.unit.maintenance.prune_topics.scene import PRUNE, cluster, layout_in, plan, prune, snapshots
 
 pytestmark = pytest.mark.safety
 

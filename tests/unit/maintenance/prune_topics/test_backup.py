@@ -1,0 +1,74 @@
+"""The backup of a pruning, and the restore from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.groups import CLUSTER_ID
+from tests.unit.maintenance.prune_topics.scene import OLD, cluster, layout_in, old_offsets, planned, prune
+
+pytestmark = pytest.mark.safety
+
+
+async def test_the_backup_is_of_this_plan_and_nothing_replaces_it(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    await prune(admin, layout, of)
+    manifest = json.loads(layout.backup_manifest(of.plan_id).read_bytes())
+    assert (manifest["partial"], manifest["groups"], manifest["file"]["rows"]) == (True, 1, 2)
+    await prune(admin, layout, of)
+    assert json.loads(layout.backup_manifest(of.plan_id).read_bytes()) == manifest
+    data = layout.root / "backups" / manifest["file"]["name"]
+    data.write_bytes(b"damaged")
+    with pytest.raises(BackupError):
+        await prune(admin, layout, of)
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_a_pruning_is_undone_by_a_restore_when_the_group_has_no_members(tmp_path: Path, live: bool) -> None:
+    """Brokers refuse commits from outside to a group with members."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    before = dict(admin.groups["app"].offsets)
+    await prune(admin, layout, of)
+    admin.commit("app", "live", 0, 500)
+    admin.groups["app"].members = 2 if live else 0
+    changes = await propose_restore(admin, layout, of.plan_id)
+    (done,) = await apply_changes(admin, changes, dry_run=False)
+    assert done.outcome is (ChangeOutcome.KEPT if live else ChangeOutcome.CHANGED)
+    assert (old_offsets(admin) == {}) is live
+    assert admin.groups["app"].positions[TopicPartition("live", 0)] == 500, "other topics are not touched"
+    if not live:
+        assert {where: admin.groups["app"].offsets[where] for where in OLD} == {where: before[where] for where in OLD}
+
+
+async def test_a_restore_of_topics_keeps_newer_commits_and_makes_no_group(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    await prune(admin, layout, of)
+    admin.commit("app", "old", 0, 99)
+    (change,) = await propose_restore(admin, layout, of.plan_id)
+    assert change.kept is not None
+    assert "used since" in change.kept
+    del admin.groups["app"]
+    (change,) = await propose_restore(admin, layout, of.plan_id)
+    assert change.kept is not None
+    assert "some topics only" in change.kept
+
+
+async def test_a_pruned_group_is_no_deleted_group(tmp_path: Path) -> None:
+    """The journal of deletions has both; what was pruned says nothing of the group."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    await prune(admin, layout, of)
+    history = Journal(layout.base, CLUSTER_ID).current()
+    assert (set(history.deletions()), history.of_group("app")) == ({"app [old]"}, [])
+    assert [run.begun["what"] for run in history.runs] == ["prune-topics"]
