@@ -39,13 +39,14 @@ from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
 from airflow_kafka_groups.maintenance.restore.changes import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.membership import MaintenanceLease
-from airflow_kafka_groups.models import GroupDescription
+from airflow_kafka_groups.models import GroupDescription, TopicPartition
 from tests.campaign.judging import CLUSTER, ModelSnapshot, verdicts
 from tests.campaign.mutants import without
 from tests.campaign.real.story import Kill
@@ -137,6 +138,14 @@ class TracingAdmin(GuardedAdminClient):
         self.tracer.note("delete", groups=ids)
         self.tracer.at("delete")
         return await super().delete_consumer_groups(ids, **more)
+
+    async def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], **more: Any
+    ) -> None:
+        of = list(partitions)
+        self.tracer.note("delete offsets", topics=sorted({where.topic for where in of}))
+        self.tracer.at("delete offsets")
+        await super().delete_consumer_group_offsets(group_id, of, **more)
 
     async def alter_consumer_group_offsets(self, offsets: Any, **more: Any) -> GroupResults[None]:
         self.tracer.at("alter")
@@ -252,6 +261,14 @@ async def _delete(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
     tracer.note("deleted", counts=result.report.summary()["counts"])
 
 
+async def _prune(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
+    plan_id, digest = _plan_of(job)
+    limits = DeletionLimits(chunk_size=1)
+    request = DeletionRequest(request_id=plan_id, dry_run=False, limits=limits)
+    result = await prune_by_plan(admin, job.layout, plan_id, digest, request)
+    tracer.note("pruned", counts=result.report.summary()["counts"])
+
+
 async def _restore(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
     changes = await propose_restore(admin, job.layout, _plan_of(job)[0])
     results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
@@ -284,5 +301,6 @@ ACTIONS: dict[str, Callable[[Job, TracingAdmin, Tracer], Awaitable[None]]] = {
     "answer": _answer,
     "backup": _backup,
     "delete": _delete,
+    "prune": _prune,
     "restore": _restore,
 }
