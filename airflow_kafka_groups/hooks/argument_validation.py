@@ -5,6 +5,10 @@
     class DescribeGroupsOperator(KafkaGroupsOperator):
         group_ids = Argument(read_group_ids)
 
+        @sets_arguments
+        def __init__(self, *, group_ids: Sequence[str] | str, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
 The reader checks and converts the value when it is set: a literal when the DAG file is parsed, a template or another
 task's output when Airflow sets the rendered value. ``self.group_ids`` then is what the reader returned.
 """
@@ -12,10 +16,13 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Generic, Self, TypeVar, overload
+from functools import wraps
+from inspect import signature
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Reader = Callable[[str, Any], T]
 """A function of an argument's name and value. It raises ``ConfigurationError`` for a value that cannot be used."""
@@ -72,6 +79,23 @@ class Argument(Generic[T]):
         """Store what the reader returns for the value."""
         vars(instance)[self._name] = self._read(self._name, value)
         vars(instance)[_UNREAD] = _unread(instance) - {self._name}
+
+
+def sets_arguments(init: Callable[P, None]) -> Callable[P, None]:
+    """Set the declared arguments that an ``__init__`` takes, when its body is done.
+
+    :param init: the ``__init__``, with keyword-only arguments.
+    """
+    defaults = {name: found.default for name, found in signature(init).parameters.items()}
+
+    @wraps(init)
+    def init_and_set(*self: P.args, **given: P.kwargs) -> None:
+        init(*self, **given)
+        for name, default in defaults.items():
+            if isinstance(getattr(type(self[0]), name, None), Argument):
+                setattr(self[0], name, given.get(name, default))
+
+    return init_and_set
 
 
 class DeclaredArguments:

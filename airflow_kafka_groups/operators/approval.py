@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
@@ -78,6 +78,7 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -107,11 +108,6 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         }
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
         super().__init__(subject="Delete stale consumer groups?", defaults="Reject", params=form, **kwargs)
-        self.plan_id = plan_id
-        self.plan_digest = plan_digest
-        self.dry_run = dry_run
-        self.approval_rule = approval_rule
-        self.approve_above = approve_above
 
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_text
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
@@ -49,6 +49,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -64,11 +65,6 @@ class BackupGroupOffsetsOperator(StoredOperator):
             raise ConfigurationError("plan_id, plan_digest", None, "pass both or none")
         if plan_id is not None and group_ids is not None:
             raise ConfigurationError("plan_id, group_ids", None, "pass at most one of them")
-        self.plan_id = plan_id
-        self.plan_digest = plan_digest
-        self.group_ids = group_ids
-        self.include = include
-        self.exclude = exclude
         self._backup: Backup | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_names, read_patterns, read_switch
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
@@ -42,6 +42,7 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     exclude = Argument(read_patterns)
     fail_on_error = Argument(read_switch, templated=False)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -55,11 +56,6 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
         super().__init__(**kwargs)
         if group_ids is not None and transactional_ids is not None:
             raise ConfigurationError("group_ids, transactional_ids", None, "pass at most one of them")
-        self.group_ids = group_ids
-        self.transactional_ids = transactional_ids
-        self.include = include
-        self.exclude = exclude
-        self.fail_on_error = fail_on_error
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_duration,
@@ -90,6 +90,7 @@ class DeleteGroupsOperator(DeletingOperator):
     bytes_per_second = Argument(read_number)
     fail_if_kept = Argument(optional(read_switch), templated=False)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -127,15 +128,6 @@ class DeleteGroupsOperator(DeletingOperator):
             raise ConfigurationError("plan_id, group_ids", None, "give exactly one of them")
         if (plan_id is None) != (plan_digest is None):
             raise ConfigurationError("plan_digest", plan_digest, "belongs to plan_id: give both or none")
-        self.plan_id = plan_id
-        self.plan_digest = plan_digest
-        self.group_ids = group_ids
-        self.ignore_missing = ignore_missing
-        self.observe_seconds = observe_seconds
-        self.allow_hidden_topics = allow_hidden_topics
-        self.groups_per_second = groups_per_second
-        self.bytes_per_second = bytes_per_second
-        self.fail_if_kept = fail_if_kept
 
     def delete(self, context: Context) -> dict[str, Any]:
         """Delete with one client, and return the summary of the record.

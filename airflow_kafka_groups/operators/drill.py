@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_integer, read_text
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
@@ -39,6 +39,7 @@ class RestoreDrillOperator(StoredOperator):
     max_groups = Argument(partial(read_integer, minimum=1))
     scratch_prefix = Argument(read_text)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -48,9 +49,6 @@ class RestoreDrillOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.plan_id = plan_id
-        self.max_groups = max_groups
-        self.scratch_prefix = scratch_prefix
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the drill with one client."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
@@ -45,6 +45,7 @@ class PruneFilesOperator(StoredOperator):
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -56,11 +57,6 @@ class PruneFilesOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.snapshot_days = snapshot_days
-        self.cleanup_days = cleanup_days
-        self.change_days = change_days
-        self.keep_newest = keep_newest
-        self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Find the files, and remove the old ones."""

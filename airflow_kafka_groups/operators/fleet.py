@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_storage_path, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 
@@ -34,9 +34,9 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
 
     policy_file = Argument(read_text)
 
+    @sets_arguments
     def __init__(self, *, policy_file: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.policy_file = policy_file
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Read and check the file."""
@@ -84,10 +84,9 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
     storage_path = Argument(read_storage_path)
     clusters = Argument(_read_clusters)
 
+    @sets_arguments
     def __init__(self, *, storage_path: str, clusters: Any, mapped_group: str = "clean_up", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.storage_path = storage_path
-        self.clusters = clusters
         self.mapped_group = mapped_group
 
     def execute(self, context: Context) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_flag,
@@ -52,6 +52,7 @@ class ExportGroupMetricsOperator(StoredOperator):
     openmetrics_path = Argument(optional(read_storage_path))
     airflow_metrics = Argument(read_flag)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -64,12 +65,6 @@ class ExportGroupMetricsOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.snapshot_id = snapshot_id
-        self.include = include
-        self.exclude = exclude
-        self.max_groups = max_groups
-        self.openmetrics_path = openmetrics_path
-        self.airflow_metrics = airflow_metrics
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts, and export."""

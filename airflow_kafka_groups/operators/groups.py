@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_group_ids,
@@ -39,10 +39,9 @@ class _ListingOperator(KafkaGroupsOperator):
     storage_path = Argument(optional(read_storage_path))
     cluster = Argument(optional(read_text))
 
+    @sets_arguments
     def __init__(self, *, storage_path: str | None = None, cluster: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.storage_path = storage_path
-        self.cluster = cluster
 
     def keep(self, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """Return ``{what: rows, "path": None}``, or ``{what: None, "path": …}``, so a part never looks complete."""
@@ -85,6 +84,7 @@ class ListGroupsOperator(_ListingOperator):
     states = Argument(read_state_names)
     types = Argument(read_type_names)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -95,10 +95,6 @@ class ListGroupsOperator(_ListingOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.include = include
-        self.exclude = exclude
-        self.states = states
-        self.types = types
 
     def execute(self, context: Context) -> dict[str, Any]:
         """List with one client."""
@@ -152,10 +148,9 @@ class DescribeGroupsOperator(_ListingOperator):
     group_ids = Argument(read_group_ids)
     fail_on_error = Argument(read_switch, templated=False)
 
+    @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str, fail_on_error: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
-        self.fail_on_error = fail_on_error
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Describe with one client."""
@@ -208,6 +203,7 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
     exclude = Argument(read_patterns)
     chunk_size = Argument(partial(read_integer, minimum=1))
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -218,10 +214,6 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
-        self.include = include
-        self.exclude = exclude
-        self.chunk_size = chunk_size
 
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""

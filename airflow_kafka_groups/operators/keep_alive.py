@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_duration,
@@ -69,6 +69,7 @@ class KeepOffsetsAliveOperator(StoredOperator):
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -85,16 +86,6 @@ class KeepOffsetsAliveOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
-        self.include = include
-        self.exclude = exclude
-        self.allow_membership = allow_membership
-        self.assignors = assignors
-        self.offsets_retention_minutes = offsets_retention_minutes
-        self.margin_seconds = margin_seconds
-        self.interval_seconds = interval_seconds
-        self.observe_seconds = observe_seconds
-        self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Keep the due groups alive with one client."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
@@ -42,6 +42,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     max_lag = Argument(read_integer)
     fail_if_lagging = Argument(read_switch, templated=False)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -53,11 +54,6 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
-        self.include = include
-        self.exclude = exclude
-        self.max_lag = max_lag
-        self.fail_if_lagging = fail_if_lagging
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_text
 from airflow_kafka_groups.links import absolute_report_url_of
 from airflow_kafka_groups.operators.support.base import StoredOperator
@@ -52,6 +52,7 @@ class NotifyOwnersOperator(StoredOperator):
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -62,9 +63,6 @@ class NotifyOwnersOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.plan_id = plan_id
-        self.plan_digest = plan_digest
-        self.dry_run = dry_run
         self.notifiers = tuple(notifiers) if isinstance(notifiers, Sequence) else (notifiers,)
         for notifier in self.notifiers:
             _check_notifier(notifier)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
@@ -38,9 +38,9 @@ class _OffsetChangeOperator(StoredOperator):
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
 
+    @sets_arguments
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dry_run = dry_run
 
     def change(
         self,
@@ -119,6 +119,7 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     timestamp = Argument(optional(read_milliseconds))
     shift_by = Argument(optional(partial(read_integer, minimum=-(2**53))))
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -132,11 +133,6 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         super().__init__(**kwargs)
         if sum(value is not None for value in (to, timestamp, shift_by)) != 1:
             raise ConfigurationError("to, timestamp, shift_by", None, "pass exactly one of them")
-        self.group_ids = group_ids
-        self.topics = topics
-        self.to = to
-        self.timestamp = timestamp
-        self.shift_by = shift_by
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Reset with one client."""
@@ -163,6 +159,7 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     offsets = Argument(read_partition_offsets)
     create = Argument(read_switch, templated=False)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -171,8 +168,6 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.offsets = offsets
-        self.create = create
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Set the offsets with one client."""
@@ -202,6 +197,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     group_ids = Argument(lambda field, value: None if value in (None, "null") else read_group_ids(field, value))
     overwrite = Argument(read_flag)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -211,9 +207,6 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.plan_id = plan_id
-        self.group_ids = group_ids
-        self.overwrite = overwrite
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore with one client."""

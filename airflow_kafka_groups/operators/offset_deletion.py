@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_group_ids
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
@@ -40,13 +40,11 @@ class DeleteGroupOffsetsOperator(StoredOperator):
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]
 
+    @sets_arguments
     def __init__(
         self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, dry_run: bool | str = False, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
-        self.topics = topics
-        self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read, record and delete the offsets with one client."""

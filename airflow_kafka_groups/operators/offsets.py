@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_switch
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
@@ -44,6 +44,7 @@ class ListGroupOffsetsOperator(StoredOperator):
     require_complete = Argument(read_switch, templated=False)
     fail_on_error = Argument(read_switch, templated=False)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -55,11 +56,6 @@ class ListGroupOffsetsOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
-        self.include = include
-        self.exclude = exclude
-        self.require_complete = require_complete
-        self.fail_on_error = fail_on_error
         self._summary: SnapshotSummary | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
@@ -66,6 +66,7 @@ class PlanCleanupOperator(PlanningOperator):
     require_commit_log = Argument(read_flag)
     offsets_retention_minutes = Argument(read_integer)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -75,9 +76,6 @@ class PlanCleanupOperator(PlanningOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.allow_hidden_topics = allow_hidden_topics
-        self.require_commit_log = require_commit_log
-        self.offsets_retention_minutes = offsets_retention_minutes
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_integer, read_text_or_nothing
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
     min_observations = Argument(partial(read_integer, minimum=2))
     max_gap_seconds = Argument(read_duration)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -52,10 +53,6 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.policy_file = policy_file
-        self.min_idle_seconds = min_idle_seconds
-        self.min_observations = min_observations
-        self.max_gap_seconds = max_gap_seconds
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read and check the file."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, first_failures
@@ -119,6 +119,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     plan_digest = Argument(read_text)
     topics_per_second = Argument(read_number)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -146,9 +147,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
             wait_for_quiet_end=wait_for_quiet_end,
             **kwargs,
         )
-        self.plan_id = plan_id
-        self.plan_digest = plan_digest
-        self.topics_per_second = topics_per_second
 
     def delete(self, context: Context) -> dict[str, Any]:
         """Prune with one client, and return the summary of the record.

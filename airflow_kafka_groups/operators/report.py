@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_text_or_nothing
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.base import StoredOperator
@@ -34,9 +34,9 @@ class CleanupReportOperator(StoredOperator):
 
     plan_id = Argument(read_text_or_nothing)
 
+    @sets_arguments
     def __init__(self, *, plan_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.plan_id = plan_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the plan and its records, and write the page."""

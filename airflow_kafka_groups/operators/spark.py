@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
@@ -57,13 +57,11 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     snapshot_id = Argument(optional(read_text))
     for_commit = Argument(read_switch, templated=False)
 
+    @sets_arguments
     def __init__(
         self, *, group_id: str, snapshot_id: str | None = None, for_commit: bool = True, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.group_id = group_id
-        self.snapshot_id = snapshot_id
-        self.for_commit = for_commit
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshot and write the file."""
@@ -126,6 +124,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
     table = Argument(read_text_or_nothing)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -137,11 +136,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.application = application
-        self.application_args = application_args
-        self.spark = spark
-        self.kafka = kafka
-        self.table = table
         self._submitted: Any = None
 
     def execute(self, context: Context) -> None:
@@ -208,10 +202,9 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     backlog_id = Argument(read_text)
     result_path = Argument(read_text)
 
+    @sets_arguments
     def __init__(self, *, backlog_id: str, result_path: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.backlog_id = backlog_id
-        self.result_path = result_path
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the result, commit it, and read it back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_group_ids
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
@@ -25,9 +25,9 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
 
     group_ids = Argument(read_group_ids)
 
+    @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
 
     def condition(self) -> Condition:
         """Return the condition."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_text
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
@@ -34,14 +34,13 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     group_ids = Argument(optional(read_group_ids))
     audit_path = Argument(optional(read_text))
 
+    @sets_arguments
     def __init__(
         self, *, group_ids: Sequence[str] | str | None = None, audit_path: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         if (group_ids is None) == (audit_path is None):
             raise ConfigurationError("group_ids, audit_path", None, "pass exactly one of them")
-        self.group_ids = group_ids
-        self.audit_path = audit_path
 
     def condition(self) -> Condition:
         """Return the condition."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_group_ids, read_switch
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
@@ -19,12 +19,11 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
     group_ids = Argument(read_group_ids)
     require = Argument(one_of("all", "any"), templated=False)
 
+    @sets_arguments
     def __init__(
         self, *, group_ids: Sequence[str] | str, require: Literal["all", "any"] = "all", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.group_ids = group_ids
-        self.require = require
 
     def wanted(self) -> dict[str, Any]:
         """Return the arguments that all conditions on groups share."""
@@ -84,10 +83,9 @@ class GroupsStalledSensor(_NamedGroupsSensor):
     seconds = Argument(read_duration)
     only_with_lag = Argument(read_switch, templated=False)
 
+    @sets_arguments
     def __init__(self, *, seconds: float | str, only_with_lag: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.seconds = seconds
-        self.only_with_lag = only_with_lag
         self.require_one_process()
 
     def condition(self) -> Condition:

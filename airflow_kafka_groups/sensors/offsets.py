@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
@@ -53,6 +53,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     to_end = Argument(read_switch, templated=False)
     require = Argument(one_of("all", "any"), templated=False)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -75,13 +76,6 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
                 None,
                 "pass a lag or to_end with group_ids, not both, and neither with targets",
             )
-        self.targets = targets
-        self.group_ids = group_ids
-        self.max_total_lag = max_total_lag
-        self.max_partition_lag = max_partition_lag
-        self.max_lag_seconds = max_lag_seconds
-        self.to_end = to_end
-        self.require = require
         if to_end:
             self.require_one_process()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
@@ -32,9 +32,9 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
 
     kafka_groups_conn_id = Argument(read_text)
 
+    @sets_arguments
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kafka_groups_conn_id = kafka_groups_conn_id
         set_retry_policy(self)
 
     @cached_property
@@ -55,10 +55,9 @@ class StoredOperator(KafkaGroupsOperator):
     storage_path = Argument(read_storage_path)
     cluster = Argument(optional(read_text))
 
+    @sets_arguments
     def __init__(self, *, storage_path: str, cluster: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.storage_path = storage_path
-        self.cluster = cluster
         self._progress_logged_at = 0.0
 
     def layout(self) -> Layout:

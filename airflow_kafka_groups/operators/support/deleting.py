@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import LeaseLostError, LeaseNotAcquiredError, QuietTimeError
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
 from airflow_kafka_groups.operators.support.base import StoredOperator
@@ -65,6 +65,7 @@ class DeletingOperator(StoredOperator):
     stop_variable = Argument(optional(read_text))
     wait_for_quiet_end = Argument(read_flag)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -79,14 +80,6 @@ class DeletingOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.approval_rule = approval_rule
-        self.approve_above = approve_above
-        self.dry_run = dry_run
-        self.lease = lease
-        self.lease_wait_seconds = lease_wait_seconds
-        self.if_lease_held = if_lease_held
-        self.stop_variable = stop_variable
-        self.wait_for_quiet_end = wait_for_quiet_end
         self.stopped = False
 
     def on_kill(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.argument_validation import Argument
+from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
     read_duration,
@@ -57,6 +57,7 @@ class PlanningOperator(StoredOperator):
     max_plan_age_seconds = Argument(read_duration)
     max_gap_seconds = Argument(read_duration)
 
+    @sets_arguments
     def __init__(
         self,
         *,
@@ -74,17 +75,6 @@ class PlanningOperator(StoredOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.snapshot_id = snapshot_id
-        self.include = include
-        self.exclude = exclude
-        self.protected = protected
-        self.policy_file = policy_file
-        self.min_idle_seconds = min_idle_seconds
-        self.min_observations = min_observations
-        self.max_groups = max_groups
-        self.max_share = max_share
-        self.max_plan_age_seconds = max_plan_age_seconds
-        self.max_gap_seconds = max_gap_seconds
 
     def open_policy_file(self) -> PolicyFile | None:
         """Read the policy file, if there is one. Raises ``PolicyError``."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from inspect import signature
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, is_template
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, is_template, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_integer
 
 
@@ -98,3 +99,40 @@ def test_what_still_looks_like_a_template_after_rendering_is_read_as_it_is() -> 
     task.number = "{{ x }}"
     with pytest.raises(ConfigurationError, match="number"):
         task.render("number", "{{")
+
+
+class Base(DeclaredArguments, Renders):
+    limit = Argument(optional(read_integer))
+
+    @sets_arguments
+    def __init__(self, *, limit: int | str | None = "5") -> None:
+        self.said: list[str] = []
+
+
+class Sub(Base):
+    number = Argument(read_integer)
+
+    @sets_arguments
+    def __init__(self, *, number: int | str, said: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.said.append(said)
+        if number == "7":
+            raise ConfigurationError("number", number, "is refused by the body")
+
+
+def test_declared_arguments_are_set_from_the_call_or_their_default() -> None:
+    made = Sub(number="1", said="x")
+    assert (made.number, made.limit) == (1, 5)
+    assert made.said == ["x"], "what is not declared is left to the body"
+    assert (Sub(number=2, limit=None).limit, Sub(limit=3, number=2).limit) == (None, 3)
+
+
+def test_the_body_comes_first_and_may_refuse_arguments_together() -> None:
+    with pytest.raises(ConfigurationError, match="refused by the body"):
+        Sub(number="7")
+    with pytest.raises(ConfigurationError, match="number"):
+        Sub(number="a")
+
+
+def test_the_signature_stays_what_airflow_and_editors_read() -> None:
+    assert list(signature(Sub.__init__).parameters) == ["self", "number", "said", "kwargs"]
