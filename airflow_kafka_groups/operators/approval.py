@@ -12,11 +12,11 @@ from airflow.sdk import Param
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import one_of, read_flag, read_integer, read_text
+from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
 from airflow_kafka_groups.maintenance.report.shown import shortened
-from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.base import DryRunOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,7 +35,7 @@ FIRST_GROUPS = 10
 _LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
 
 
-class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
+class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     """Ask a human to approve a plan, where that is needed; no answer in time means no.
 
     The question shows the totals, the first groups with reasons, and where the report is. Who approves types the number
@@ -58,10 +58,9 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
     """
 
     template_fields: Sequence[str] = (
-        *StoredOperator.template_fields,
+        *DryRunOperator.template_fields,
         "plan_id",
         "plan_digest",
-        "dry_run",
         "approval_rule",
         "approve_above",
     )
@@ -73,8 +72,6 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
 
     plan_id = Argument(read_text)
     plan_digest = Argument(read_text)
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
 
@@ -84,7 +81,6 @@ class ApproveCleanupOperator(ApprovalOperator, StoredOperator):
         *,
         plan_id: str,
         plan_digest: str,
-        dry_run: bool | str = False,
         approval_rule: str = "always",
         approve_above: int | str = 100,
         **kwargs: Any,

@@ -20,7 +20,7 @@ from airflow_kafka_groups.hooks.arguments import (
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import first_failures
-from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
+from airflow_kafka_groups.operators.support.deleting import DeletingOperator, verification_counts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -96,34 +96,16 @@ class DeleteGroupsOperator(DeletingOperator):
         *,
         plan_id: str | None = None,
         plan_digest: str | None = None,
-        approval_rule: str = "never",
-        approve_above: int | str = 100,
         group_ids: Sequence[str] | str | None = None,
         ignore_missing: bool = False,
         observe_seconds: float | str = 10,
         allow_hidden_topics: bool | str = False,
-        dry_run: bool | str = False,
-        lease: bool | str = True,
-        lease_wait_seconds: float | str = 60,
-        if_lease_held: str = "skip",
         groups_per_second: float | str = 0,
         bytes_per_second: float | str = 0,
-        stop_variable: str | None = STOP_VARIABLE,
-        wait_for_quiet_end: bool | str = False,
         fail_if_kept: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            approval_rule=approval_rule,
-            approve_above=approve_above,
-            dry_run=dry_run,
-            lease=lease,
-            lease_wait_seconds=lease_wait_seconds,
-            if_lease_held=if_lease_held,
-            stop_variable=stop_variable,
-            wait_for_quiet_end=wait_for_quiet_end,
-            **kwargs,
-        )
+        super().__init__(**kwargs)
         if (plan_id is None) == (group_ids is None):
             raise ConfigurationError("plan_id, group_ids", None, "give exactly one of them")
         if (plan_id is None) != (plan_digest is None):

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
+from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _read_days = partial(read_duration, minimum=1, maximum=36_500, unit="days")
 
 
-class PruneFilesOperator(StoredOperator):
+class PruneFilesOperator(DryRunOperator):
     """Remove this package's files that are older than a number of days. A dry run by default.
 
     Files that belong together are removed together: a snapshot with its verdicts, a plan with its backup, records and
@@ -42,8 +42,6 @@ class PruneFilesOperator(StoredOperator):
     cleanup_days = Argument(_read_days)
     change_days = Argument(_read_days)
     keep_newest = Argument(partial(read_integer, minimum=1))
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
 
     @sets_arguments
     def __init__(
@@ -56,7 +54,7 @@ class PruneFilesOperator(StoredOperator):
         dry_run: bool | str = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(dry_run=dry_run, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Find the files, and remove the old ones."""

@@ -29,7 +29,6 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
     wrong, or names no clusters.
     """
 
-    template_fields: Sequence[str] = ("policy_file",)
     ui_color = "#d4e6f0"
 
     policy_file = Argument(read_text)
@@ -77,7 +76,6 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
     "failed_clusters"}``. It does not fail for a cluster that failed: the run does, because its task has.
     """
 
-    template_fields: Sequence[str] = ("storage_path", "clusters")
     operator_extra_links = (CleanupReportLink(),)
     ui_color = "#d8f0d4"
 

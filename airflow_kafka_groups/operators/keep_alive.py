@@ -17,7 +17,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_names,
     read_patterns,
 )
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveReport
 
 
-class KeepOffsetsAliveOperator(StoredOperator):
+class KeepOffsetsAliveOperator(DryRunOperator):
     """Commit exactly the same offsets of sleeping groups again, before the brokers forget them.
 
     Run it on a schedule: a group is due when a third of ``offsets.retention.minutes`` is left, or when no earlier run
@@ -66,8 +66,6 @@ class KeepOffsetsAliveOperator(StoredOperator):
     margin_seconds = Argument(optional(read_duration))
     interval_seconds = Argument(optional(read_duration))
     observe_seconds = Argument(read_duration)
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
 
     @sets_arguments
     def __init__(
@@ -82,7 +80,6 @@ class KeepOffsetsAliveOperator(StoredOperator):
         margin_seconds: float | str | None = None,
         interval_seconds: float | str | None = None,
         observe_seconds: float | str = 10.0,
-        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -93,8 +90,7 @@ class KeepOffsetsAliveOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 
         request, layout, settings, dry_run = self.request(), self.layout(), self.hook.settings, self.dry_run
-        if not dry_run:
-            settings.require_writable()
+        self.require_writable()
         report: KeepAliveReport = self.hook.run(
             lambda admin: keep_alive(
                 admin, layout, request, protects=settings.protects, dry_run=dry_run, progress=self.log_progress

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import read_flag, read_text
+from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.links import absolute_report_url_of
-from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.base import DryRunOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier, Context
@@ -23,7 +23,7 @@ _SILENT = ("airflow.providers.apprise.",)
 """Modules of notifiers that do not tell whether a message was sent: Apprise returns it, and Airflow's hook drops it."""
 
 
-class NotifyOwnersOperator(StoredOperator):
+class NotifyOwnersOperator(DryRunOperator):
     """Mark the groups of a plan that wait for a notice, and notify their owners, one message for each.
 
     A rule of the policy file can demand a notice. Its groups are planned only when they were marked and their owner was
@@ -45,12 +45,8 @@ class NotifyOwnersOperator(StoredOperator):
     after the others were: the next try notifies only those that are left.
     """
 
-    template_fields: Sequence[str] = (*StoredOperator.template_fields, "plan_id", "plan_digest", "dry_run")
-
     plan_id = Argument(read_text)
     plan_digest = Argument(read_text)
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
 
     @sets_arguments
     def __init__(
@@ -58,7 +54,6 @@ class NotifyOwnersOperator(StoredOperator):
         *,
         plan_id: str,
         plan_digest: str,
-        dry_run: bool | str = False,
         notifiers: Sequence[BaseNotifier] | BaseNotifier = (),
         **kwargs: Any,
     ) -> None:

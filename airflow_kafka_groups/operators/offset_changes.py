@@ -19,7 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_switch,
     read_text,
 )
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -30,17 +30,10 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.restore.changes import Change
 
 
-class _OffsetChangeOperator(StoredOperator):
+class _OffsetChangeOperator(DryRunOperator):
     """The base class of offset changes: proposes, records the previous offsets, applies, records the results."""
 
     ui_color = "#f0e4d4"
-
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
-
-    @sets_arguments
-    def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
 
     def change(
         self,
@@ -56,8 +49,7 @@ class _OffsetChangeOperator(StoredOperator):
         dry_run = self.dry_run
         layout = self.layout()
         settings = self.hook.settings
-        if not dry_run:
-            settings.require_writable()
+        self.require_writable()
 
         async def work(admin: GuardedAdminClient) -> RecordedChanges:
             return await change_recorded(

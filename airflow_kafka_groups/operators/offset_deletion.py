@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import read_flag, read_group_ids
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.hooks.arguments import read_group_ids
+from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
 
 
-class DeleteGroupOffsetsOperator(StoredOperator):
+class DeleteGroupOffsetsOperator(DryRunOperator):
     """Delete groups' committed offsets of some topics (KIP-496); the groups are kept.
 
     A group may have members: the broker refuses a topic that one of them is subscribed to. The deleted offsets are
@@ -37,13 +37,9 @@ class DeleteGroupOffsetsOperator(StoredOperator):
 
     group_ids = Argument(read_group_ids)
     topics = Argument(read_group_ids)
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
 
     @sets_arguments
-    def __init__(
-        self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, dry_run: bool | str = False, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -57,8 +53,7 @@ class DeleteGroupOffsetsOperator(StoredOperator):
         dry_run, group_ids, topics = self.dry_run, self.group_ids, frozenset(self.topics)
         layout = self.layout()
         settings = self.hook.settings
-        if not dry_run:
-            settings.require_writable()
+        self.require_writable()
         protected: dict[str, KafkaGroupsError] = {
             group_id: settings.protected_error(group_id) for group_id in group_ids if settings.protects(group_id)
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,6 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
     "max_gap_seconds"}``. Fails if the file cannot be read, is wrong, or one of its tests fails.
     """
 
-    template_fields: Sequence[str] = ("policy_file", "min_idle_seconds", "min_observations", "max_gap_seconds")
     ui_color = "#d4e6f0"
 
     policy_file = Argument(optional(read_text_or_nothing))

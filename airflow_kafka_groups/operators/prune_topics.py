@@ -10,7 +10,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, first_failures
-from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE, DeletingOperator, verification_counts
+from airflow_kafka_groups.operators.support.deleting import DeletingOperator, verification_counts
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -125,28 +125,11 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         *,
         plan_id: str,
         plan_digest: str,
-        approval_rule: str = "never",
-        approve_above: int | str = 100,
         dry_run: bool | str = True,
-        lease: bool | str = True,
-        lease_wait_seconds: float | str | timedelta = 60,
-        if_lease_held: str = "skip",
         topics_per_second: float | str = 0,
-        stop_variable: str | None = STOP_VARIABLE,
-        wait_for_quiet_end: bool | str = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            approval_rule=approval_rule,
-            approve_above=approve_above,
-            dry_run=dry_run,
-            lease=lease,
-            lease_wait_seconds=lease_wait_seconds,
-            if_lease_held=if_lease_held,
-            stop_variable=stop_variable,
-            wait_for_quiet_end=wait_for_quiet_end,
-            **kwargs,
-        )
+        super().__init__(dry_run=dry_run, **kwargs)
 
     def delete(self, context: Context) -> dict[str, Any]:
         """Prune with one client, and return the summary of the record.

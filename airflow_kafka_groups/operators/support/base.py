@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
-from airflow_kafka_groups.hooks.arguments import optional, read_storage_path, read_text
+from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
 
 if TYPE_CHECKING:
@@ -79,6 +79,25 @@ class StoredOperator(KafkaGroupsOperator):
             filled = _BAR * done // total if total else _BAR
             bar = "#" * filled + "-" * (_BAR - filled)
             self.log.info("%-8s [%s] %3d %%: %d of %d", stage, bar, 100 * done // total if total else 100, done, total)
+
+
+class DryRunOperator(StoredOperator):
+    """The base class of operators that can show what they would change, without changing it.
+
+    :param dry_run: only report what would be changed. Default false (templated).
+    """
+
+    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
+    dry_run = Argument(read_flag)  # type: ignore[assignment]
+
+    @sets_arguments
+    def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def require_writable(self) -> None:
+        """Raise ``ConfigurationError`` if the connection is read-only, unless this is a dry run."""
+        if not self.dry_run:
+            self.hook.settings.require_writable()
 
 
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import LeaseLostError, LeaseNotAcquiredErro
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
-from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.base import DryRunOperator
 from airflow_kafka_groups.operators.support.deletion_lease import (
     IF_HELD,
     MAX_WAIT_SECONDS,
@@ -39,26 +39,25 @@ STOP_VARIABLE = "kafka_groups_stop"
 """The Airflow Variable that stops deletions, unless an operator names another one."""
 
 
-class DeletingOperator(StoredOperator):
+class DeletingOperator(DryRunOperator):
     """The base class of operators that delete under the lease, and record it in the journal.
 
     :param approval_rule: ``"always"``: a human has to have approved the plan; ``"above_cap"``: when it has more than
-        ``approve_above`` entries; ``"never"`` (templated).
-    :param approve_above: the most entries that ``"above_cap"`` lets pass (templated).
-    :param dry_run: do everything except for deleting (templated).
-    :param lease: delete only while this run holds the cluster's lease (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for (templated).
-    :param if_lease_held: ``"skip"`` the task or ``"fail"`` when another run still holds it then (templated).
-    :param stop_variable: an Airflow Variable that stops the deletion; ``None`` looks at none (templated).
-    :param wait_for_quiet_end: wait for the end of a quiet time of the policy instead of skipping the task (templated).
+        ``approve_above`` entries; ``"never"`` (default) (templated).
+    :param approve_above: the most entries that ``"above_cap"`` lets pass, default 100 (templated).
+    :param lease: delete only while this run holds the cluster's lease. Default true (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
+    :param if_lease_held: ``"skip"`` the task (default) or ``"fail"`` when another run still holds it then (templated).
+    :param stop_variable: an Airflow Variable that stops the deletion; ``None`` looks at none. Default
+        ``"kafka_groups_stop"`` (templated).
+    :param wait_for_quiet_end: wait for the end of a quiet time of the policy instead of skipping the task. Default
+        false (templated).
     """
 
     ui_color = "#f0d4d4"
 
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
-    # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
-    dry_run = Argument(read_flag)  # type: ignore[assignment]
     lease = Argument(read_flag)
     lease_wait_seconds = Argument(partial(read_duration, maximum=MAX_WAIT_SECONDS))
     if_lease_held = Argument(one_of(*IF_HELD))
@@ -69,14 +68,13 @@ class DeletingOperator(StoredOperator):
     def __init__(
         self,
         *,
-        approval_rule: str,
-        approve_above: int | str,
-        dry_run: bool | str,
-        lease: bool | str,
-        lease_wait_seconds: float | str | timedelta,
-        if_lease_held: str,
-        stop_variable: str | None,
-        wait_for_quiet_end: bool | str,
+        approval_rule: str = "never",
+        approve_above: int | str = 100,
+        lease: bool | str = True,
+        lease_wait_seconds: float | str | timedelta = 60,
+        if_lease_held: str = "skip",
+        stop_variable: str | None = STOP_VARIABLE,
+        wait_for_quiet_end: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -104,8 +102,7 @@ class DeletingOperator(StoredOperator):
         from airflow.sdk.exceptions import AirflowSkipException
 
         terms = read_terms(self, self.dry_run)
-        if not self.dry_run:
-            self.hook.settings.require_writable()
+        self.require_writable()
         delete = prepare(self._request(context, terms))
         try:
             result: DeletionResult = self.hook.run(delete)
