@@ -12,9 +12,6 @@ from airflow_kafka_groups.operators.support.base import StoredOperator, first_fa
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.restore.drill import DrillReport
-
 
 class RestoreDrillOperator(StoredOperator):
     """Restore groups of a backup into scratch groups, compare them with the backup, and delete the scratch groups.
@@ -59,13 +56,11 @@ class RestoreDrillOperator(StoredOperator):
         backup_id, groups, prefix = self.plan_id, self.max_groups, self.scratch_prefix
         layout = self.layout()
         self.hook.settings.require_writable()
-
-        async def rehearse(admin: GuardedAdminClient) -> DrillReport:
-            return await rehearse_restore(
+        report = self.hook.run(
+            lambda admin: rehearse_restore(
                 admin, layout, backup_id, groups=groups, scratch_prefix=prefix, progress=self.log_progress
             )
-
-        report = self.hook.run(rehearse)
+        )
         counts = {name: len(getattr(report, name)) for name in ("restored", "skipped", "failed", "left")}
         self.log.info("Drill with backup %s: %s, %d partitions", backup_id, counts, report.partitions)
         gauges(self.cluster_name, {f"drill.{name}": count for name, count in counts.items()})

@@ -44,15 +44,14 @@ class _OffsetChangeOperator(DryRunOperator):
     ) -> dict[str, Any]:
         """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
         from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
-        from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges, change_recorded
+        from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 
         dry_run = self.dry_run
         layout = self.layout()
         settings = self.hook.settings
         self.require_writable()
-
-        async def work(admin: GuardedAdminClient) -> RecordedChanges:
-            return await change_recorded(
+        recorded = self.hook.run(
+            lambda admin: change_recorded(
                 admin,
                 layout,
                 what,
@@ -62,8 +61,7 @@ class _OffsetChangeOperator(DryRunOperator):
                 may_be_absent=may_be_absent,
                 progress=self.log_progress,
             )
-
-        recorded = self.hook.run(work)
+        )
         results, counts, path = recorded.results, recorded.counts, recorded.path
         self.log.info("%s: %s; recorded in %s", what, counts, path)
         bad = [item for item in results if item.outcome in (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)]

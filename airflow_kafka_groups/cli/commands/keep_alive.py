@@ -14,9 +14,7 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-    from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveReport
 
 COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
 _NUMBERS = {
@@ -57,14 +55,12 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster.floors()  # another storage than the site's is refused
     if args.yes:
         settings.require_writable()
-
-    async def keep(admin: GuardedAdminClient) -> KeepAliveReport:
-        return await keep_alive(
-            admin, layout, request, protects=settings.protects, dry_run=not args.yes, progress=progress
-        )
-
     with progress_bars() as progress:
-        report = cluster.run(keep)
+        report = cluster.run(
+            lambda admin: keep_alive(
+                admin, layout, request, protects=settings.protects, dry_run=not args.yes, progress=progress
+            )
+        )
     rows = [
         (group.group_id, group.outcome.value, _shown(group.not_before), group.partitions, group.reason)
         for group in report.groups

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-
-if TYPE_CHECKING:
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges
 
 COLUMNS = ("group_id", "outcome", "partitions", "reason", "skipped")
 
@@ -39,21 +34,19 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     if args.yes:
         settings.require_writable()
     ids = list(dict.fromkeys(args.groups)) or None
-
-    async def restore(admin: GuardedAdminClient) -> RecordedChanges:
-        return await change_recorded(
-            admin,
-            layout,
-            "restore",
-            partial(propose_restore, admin, layout, args.plan_id, group_ids=ids, overwrite=args.overwrite),
-            protects=settings.protects,
-            dry_run=not args.yes,
-            may_be_absent=True,
-            progress=progress,
-        )
-
     with progress_bars() as progress:
-        done = cluster.run(restore)
+        done = cluster.run(
+            lambda admin: change_recorded(
+                admin,
+                layout,
+                "restore",
+                partial(propose_restore, admin, layout, args.plan_id, group_ids=ids, overwrite=args.overwrite),
+                protects=settings.protects,
+                dry_run=not args.yes,
+                may_be_absent=True,
+                progress=progress,
+            )
+        )
     rows = [
         (item.group_id, item.outcome.value, item.partitions, item.reason, dict(item.skipped)) for item in done.results
     ]
