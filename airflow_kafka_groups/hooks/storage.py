@@ -64,49 +64,15 @@ def open_policy(field: str, value: Any) -> PolicyFile:
     return replace(load_policy(path), path=read_text(field, value))
 
 
-def read_policy_of(layout: Layout, plan_id: str) -> PolicyFile | None:
-    """Return the policy file of a plan as it is now, ``None`` for a plan that was made without one.
-
-    :param layout: the paths of the cluster's files.
-    :param plan_id: the plan.
-
-    Raises ``PlanError`` and ``PolicyError``.
-    """
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
-
-    source = policy_of_plan(layout, plan_id).file
-    return None if source is None else open_policy("policy_file", source.path)
-
-
-def policy_reader(layout: Layout, plan_id: str) -> Callable[[], PolicyFile | None]:
-    """Return what reads a plan's policy file in any thread, so that it is read after the wait for a lease.
+def policy_reader(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
+    """Return what reads a plan's policy file, in any thread, so that it is read after the wait for a lease.
 
     It is opened here, in the task's own thread, and read once: a file that is wrong fails before the wait.
 
-    :param layout: the paths of the cluster's files.
-    :param plan_id: the plan.
+    :param policy: the plan's policy. Where it has no file, ``None`` is read.
 
-    Raises ``PlanError`` and ``PolicyError``, as does what it returns.
+    Raises ``PolicyError``, as does what it returns.
     """
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
-
-    return _reader_of(policy_of_plan(layout, plan_id))
-
-
-def prune_policy_reader(layout: Layout, plan_id: str) -> Callable[[], PolicyFile | None]:
-    """Return what reads the policy file of a plan to prune topics; see ``policy_reader``.
-
-    :param layout: the paths of the cluster's files.
-    :param plan_id: the plan.
-
-    Raises ``PlanError`` and ``PolicyError``, as does what it returns.
-    """
-    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
-
-    return _reader_of(load_prune_plan(layout, plan_id).policy)
-
-
-def _reader_of(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
     from dataclasses import replace
 
     from airflow_kafka_groups.maintenance.policy.policy_file import load_policy

@@ -141,13 +141,14 @@ class DeleteGroupsOperator(DeletingOperator):
         from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
         from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+        from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
 
         floors = site_floors(self.hook.settings, self.storage_path)
         plan_id, group_ids = self.plan_id, self.group_ids
         if plan_id is not None:
             digest = check_digest("plan_digest", self.plan_digest)
             terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
-            policy = policy_reader(layout, plan_id)
+            policy = policy_reader(policy_of_plan(layout, plan_id))
             return lambda admin: delete_by_plan(
                 admin, layout, plan_id, digest, request, approval=terms, floors=floors, policy=policy
             )

@@ -137,7 +137,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         :param context: the task's context.
         """
         from airflow_kafka_groups.hooks.floors import site_floors
-        from airflow_kafka_groups.hooks.storage import prune_policy_reader
+        from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest
         from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
         from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
@@ -146,7 +146,8 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         digest = check_digest("plan_digest", self.plan_digest)
         floors = site_floors(self.hook.settings, self.storage_path)
         terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
-        policy = prune_policy_reader(layout, plan_id)
+        plan = load_prune_plan(layout, plan_id)
+        policy = policy_reader(plan.policy)
 
         def pruning(request: DeletionRequest) -> Callable[[GuardedAdminClient], Awaitable[DeletionResult]]:
             return lambda admin: prune_by_plan(
@@ -154,7 +155,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
             )
 
         result = self.delete_with(context, pruning)
-        partitions = {item.name: len(item.partitions) for item in load_prune_plan(layout, plan_id).groups}
+        partitions = {item.name: len(item.partitions) for item in plan.groups}
         return self._finish(context, result, partitions)
 
     def limits(self) -> DeletionLimits:

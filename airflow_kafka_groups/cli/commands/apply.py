@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout
 
 COLUMNS = ("group_id", "outcome", "code", "reason")
-_MAX_WAIT_SECONDS = 86_400.0
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.maintenance.checks import check_digest
     from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan, policy_of_plan
 
     cluster = Cluster(args)
     layout = cluster.layout()
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     require_allowed(args, cluster)
     floors = cluster.floors()
     plan = load_plan(layout, args.plan_id)
-    policy = policy_reader(layout, args.plan_id)
+    policy = policy_reader(policy_of_plan(layout, args.plan_id))
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
     with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
         limits = DeletionLimits(

@@ -214,15 +214,17 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
 
 def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterator[Row]:
     """Yield what the policy file, as it is now, and the marks of the journal say against a deletion."""
-    from airflow_kafka_groups.hooks.storage import read_policy_of
+    from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
     from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
     from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
     from airflow_kafka_groups.maintenance.storage import utc_now
 
     try:
-        ruled_out = kept_by_newer_policy(plan, read_policy_of(layout, plan.plan_id), utc_now())
+        newer = policy_reader(policy_of_plan(layout, plan.plan_id))()
+        ruled_out = kept_by_newer_policy(plan, newer, utc_now())
     except KafkaGroupsError as error:
         yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
         return

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
 KEPT = ("group_id", "topic", "why", "reason")
 OUTCOMES = ("topic", "outcome", "code", "reason")
-_MAX_WAIT_SECONDS = 86_400.0
 _NUMBERS: dict[str, tuple[Any, float, str]] = {
     "min_idle_seconds": (read_duration, 7 * 86_400, "time without subscription and movement (default: 7d)"),
     "min_observations": (partial(read_integer, minimum=2), 2, "complete snapshots that prove it (default: 2)"),
@@ -111,7 +110,7 @@ def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolic
 
 
 def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.hooks.storage import prune_policy_reader
+    from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.maintenance.checks import check_digest
     from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
     from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE, prune_by_plan
@@ -120,7 +119,7 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     require_allowed(args, cluster)
     plan = load_prune_plan(layout, args.plan_id)
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
-    policy = prune_policy_reader(layout, args.plan_id)
+    policy = policy_reader(plan.policy)
     with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
         request = deletion_request(
             args, cluster, observer, DeletionLimits(chunk_size=CHUNK_SIZE), command="prune-topics"

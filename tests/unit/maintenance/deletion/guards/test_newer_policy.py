@@ -14,7 +14,7 @@ from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEV
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, policy_of_plan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
@@ -150,7 +150,7 @@ async def test_an_edit_while_the_deletion_waits_for_its_lease_counts(tmp_path: P
     plan, layout = await plan_by(file, admin, tmp_path), layout_in(tmp_path)
     policy_of(tmp_path, POLICY)
     waits = replace(request(), lease=lambda: EditsWhileWaiting(tmp_path))
-    read = policy_reader(layout, plan.plan_id)
+    read = policy_reader(policy_of_plan(layout, plan.plan_id))
     report = (await delete_by_plan(admin, layout, plan.plan_id, plan.digest, waits, policy=read)).report
     assert {item.group_id: item.outcome.value for item in report.outcomes} == {
         "a1": "deleted", "a2": "kept", "b1": "deleted",
