@@ -23,7 +23,7 @@ from airflow_kafka_groups.protocol.group_apis import offset_commit, offset_delet
 
 
 @dataclass(frozen=True, slots=True)
-class AlterGroupOffsetsHandler(ChangingHandler):
+class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
     """OffsetCommit from outside a group.
 
     A broker works on one request of a connection at a time, and waits for the replicas of each commit. So commits of
@@ -54,7 +54,7 @@ class AlterGroupOffsetsHandler(ChangingHandler):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroupOffsetsHandler(ChangingHandler):
+class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
     """OffsetDelete.
 
     :param partitions: which partitions of which group.

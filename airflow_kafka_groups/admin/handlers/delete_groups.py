@@ -28,7 +28,7 @@ took a tenth longer than one, five half as long again. ``TombstoneSizes`` splits
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroupsHandler(ChangingHandler):
+class DeleteGroupsHandler(ChangingHandler[str, None]):
     """DeleteGroups.
 
     :param sizes: how much each group makes a broker write.

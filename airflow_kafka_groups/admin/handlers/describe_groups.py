@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.engine.handler import ReadingHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState, GroupType
@@ -24,7 +24,7 @@ _new = tuple.__new__  # what a named tuple's own constructor calls, at half the 
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeClassicGroupsHandler(ReadingHandler):
+class DescribeClassicGroupsHandler(AdminHandler[str, GroupDescription]):
     """DescribeGroups, for classic groups.
 
     :param include_authorized_operations: also ask what this user may do with each group.
@@ -47,7 +47,7 @@ class DescribeClassicGroupsHandler(ReadingHandler):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeModernGroupsHandler(ReadingHandler):
+class DescribeModernGroupsHandler(AdminHandler[str, GroupDescription]):
     """The describe API of one of the newer group types.
 
     :param api: ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe.

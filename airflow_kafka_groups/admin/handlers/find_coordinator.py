@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.engine.handler import ReadingHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType
@@ -18,7 +18,7 @@ from airflow_kafka_groups.protocol.group_apis import find_coordinator
 
 
 @dataclass(frozen=True, slots=True)
-class FindCoordinatorHandler(ReadingHandler):
+class FindCoordinatorHandler(AdminHandler[str, Broker]):
     """FindCoordinator, asked of any broker.
 
     :param key_type: what the keys are.

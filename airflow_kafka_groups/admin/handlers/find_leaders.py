@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.engine.handler import ReadingHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
@@ -17,7 +17,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
 @dataclass(frozen=True, slots=True)
-class FindLeadersHandler(ReadingHandler):
+class FindLeadersHandler(AdminHandler[TopicPartition, Broker]):
     """Metadata, asked of any broker for the leaders of partitions."""
 
     api: ClassVar[Api] = METADATA

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.engine.handler import ReadingHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.models import (
@@ -31,7 +31,7 @@ _UNSTABLE_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroupOffsetsHandler(ReadingHandler):
+class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
     """OffsetFetch.
 
     :param specs: which partitions of which group; a group that is not in it is asked for all.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.engine.handler import ReadingHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import BrokerId, GroupListing, GroupState, GroupType
@@ -20,7 +20,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ListGroupsHandler(ReadingHandler):
+class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
     """ListGroups. The keys are the brokers themselves, one a request.
 
     :param states: only groups in these states; all when empty. Filtered by the broker from v4 on.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_kafka_groups.admin.engine.handler import ReadingHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.models import BrokerId, ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.protocol.answers import ListOffsetsAnswer
@@ -17,7 +17,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 
 @dataclass(frozen=True, slots=True)
-class ListOffsetsHandler(ReadingHandler):
+class ListOffsetsHandler(AdminHandler[TopicPartition, ListedOffset]):
     """ListOffsets, asked of partition leaders.
 
     :param specs: which offset of which partition.

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.admin.engine.handler import KeySizes
+from airflow_kafka_groups.admin.engine.handler import AdminHandler, KeySizes
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
@@ -23,7 +23,7 @@ STAGES = {Stage.LOOKUP: "lookup", Stage.FULFILLMENT: "ask"}
 
 
 @dataclass(frozen=True)
-class ToyHandler:
+class ToyHandler(AdminHandler[str, Any]):
     """A handler whose answers are the results themselves."""
 
     api: Api = OFFSET_FETCH

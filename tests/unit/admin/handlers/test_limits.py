@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.admin import handlers
-from airflow_kafka_groups.admin.engine.handler import ChangingHandler, ReadingHandler
+from airflow_kafka_groups.admin.engine.handler import AdminHandler, ChangingHandler
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
@@ -32,7 +32,7 @@ HANDLERS = sorted(
         one
         for module in pkgutil.iter_modules(handlers.__path__)
         for one in vars(importlib.import_module(f"{handlers.__name__}.{module.name}")).values()
-        if isinstance(one, type) and issubclass(one, ReadingHandler) and one not in (ReadingHandler, ChangingHandler)
+        if isinstance(one, type) and issubclass(one, AdminHandler) and one not in (AdminHandler, ChangingHandler)
     },
     key=lambda one: one.__name__,
 )
