@@ -1,14 +1,16 @@
-"""The decoder of every API. Each picks its codec by version: kio's, or a hand-written one (see ``hot_codecs``)."""
+"""The decoders of every API: kio reads a response, or a hand-written codec its later versions (see ``hot_codecs``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.protocol import apis
+from airflow_kafka_groups.protocol import apis, hot_codecs
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
+from airflow_kafka_groups.protocol.codec import Message, decode_message
 from airflow_kafka_groups.protocol.group_apis import (
     delete_groups,
     describe_groups,
@@ -21,21 +23,21 @@ from airflow_kafka_groups.protocol.group_apis import (
 )
 from airflow_kafka_groups.protocol.membership_apis import heartbeat, join_group, leave_group, sync_group
 
-_DECODERS: Mapping[Api, Callable[[bytes, int], Any]] = {
-    apis.LIST_OFFSETS: list_offsets.decode,
-    apis.METADATA: metadata.decode,
-    apis.OFFSET_COMMIT: offset_commit.decode,
-    apis.OFFSET_FETCH: offset_fetch.decode,
-    apis.FIND_COORDINATOR: find_coordinator.decode,
-    apis.JOIN_GROUP: join_group.decode,
-    apis.HEARTBEAT: heartbeat.decode,
-    apis.LEAVE_GROUP: leave_group.decode,
-    apis.SYNC_GROUP: sync_group.decode,
-    apis.DESCRIBE_GROUPS: describe_groups.decode,
-    apis.LIST_GROUPS: list_groups.decode,
-    apis.DELETE_GROUPS: delete_groups.decode,
-    apis.OFFSET_DELETE: offset_delete.decode,
-    **describe_modern_groups.DECODERS,
+_FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
+    apis.LIST_OFFSETS: list_offsets.from_kio,
+    apis.METADATA: metadata.from_kio,
+    apis.OFFSET_COMMIT: offset_commit.from_kio,
+    apis.OFFSET_FETCH: offset_fetch.from_kio,
+    apis.FIND_COORDINATOR: find_coordinator.from_kio,
+    apis.JOIN_GROUP: join_group.from_kio,
+    apis.HEARTBEAT: heartbeat.from_kio,
+    apis.LEAVE_GROUP: leave_group.from_kio,
+    apis.SYNC_GROUP: sync_group.from_kio,
+    apis.DESCRIBE_GROUPS: describe_groups.from_kio,
+    apis.LIST_GROUPS: list_groups.from_kio,
+    apis.DELETE_GROUPS: delete_groups.from_kio,
+    apis.OFFSET_DELETE: offset_delete.from_kio,
+    **{api: partial(describe_modern_groups.from_kio, kind) for api, kind in describe_modern_groups.GROUP_TYPES.items()},
 }
 
 
@@ -45,7 +47,9 @@ def decode_response(api: Api, version: int, frame: bytes) -> Any:
     Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
     """
     try:
-        return _DECODERS[api](frame, version)
+        if (hot := hot_codecs.DECODERS.get(api)) is not None and version >= hot[0]:
+            return hot[1](frame, version)
+        return _FROM_KIO[api](decode_message(api, version, frame))
     except Exception as error:
         # SerialError, ValueError and IndexError as a rule, but kio raises KeyError for a tagged field that it does not
         # know. An error that got away from here would close the connection, and the call wait for its deadline.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -39,6 +40,17 @@ def decoded(response: Any) -> Any:
     """Decode a response that was made with kio into the answer that handlers get."""
     key, version = response.__api_key__, response.__version__
     return decode_response(next(api for api in ALL_APIS if api.key == key), version, frame(response))
+
+
+def fields_left_out(message: Any) -> list[str]:
+    """Return the fields of one of kio's messages, and of its parts, that have their default: nobody set them."""
+    found = [field.name for field in fields(message) if getattr(message, field.name) == field.default]
+    parts = [part for field in fields(message) for part in _parts(getattr(message, field.name))]
+    return found + [name for part in parts for name in fields_left_out(part)]
+
+
+def _parts(value: Any) -> list[Any]:
+    return [part for part in value if is_dataclass(part)] if isinstance(value, tuple) else []
 
 
 def _throttled(schema: Any, name: str, **fields: Any) -> Any:

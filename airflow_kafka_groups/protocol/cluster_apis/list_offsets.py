@@ -13,7 +13,7 @@ from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ListedOffsetAnswer, ListOffsetsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_OFFSETS
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 
 _NO_REPLICA = -1
 _FIRST_MAX_TIMESTAMP_VERSION = 7
@@ -32,15 +32,11 @@ def build(specs: Mapping[TopicPartition, OffsetSpec], version: int) -> Message:
         item = schema.ListOffsetsPartition(partition_index=partition, timestamp=spec.timestamp)
         by_topic.setdefault(topic, []).append(item)
     topics = tuple(schema.ListOffsetsTopic(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items())
-    fields: dict[str, Any] = {"replica_id": _NO_REPLICA, "topics": topics}
-    if version >= 2:
-        fields["isolation_level"] = 0
-    return schema.ListOffsetsRequest(**fields)
+    return fitting(schema.ListOffsetsRequest, replica_id=_NO_REPLICA, isolation_level=0, topics=topics)
 
 
-def decode(frame: bytes, version: int) -> ListOffsetsAnswer:
-    """Decode a response frame."""
-    response = decode_message(LIST_OFFSETS, version, frame)
+def from_kio(response: Message) -> ListOffsetsAnswer:
+    """Convert a response that kio has read."""
     partitions = []
     for topic in response.topics:
         for part in topic.partitions:

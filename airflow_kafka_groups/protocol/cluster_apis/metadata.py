@@ -7,12 +7,11 @@ v10 topic ids · v12 topics by id
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from airflow_kafka_groups.models import Broker
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, MetadataAnswer, TopicAnswer
 from airflow_kafka_groups.protocol.apis import METADATA
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.protocol.hot_codecs import metadata as hot_codec
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS
 
@@ -25,20 +24,13 @@ def build(topics: Sequence[str], version: int, *, include_authorized_operations:
     if METADATA.is_flexible(version):
         return hot_codec.encode(topics, version, include_authorized_operations=include_authorized_operations)
     schema = request_schema(METADATA, version)
-    fields: dict[str, Any] = {"topics": tuple(schema.MetadataRequestTopic(name=topic) for topic in topics)}
-    if version >= 4:
-        fields["allow_auto_topic_creation"] = False
-    if version >= 8:
-        fields["include_topic_authorized_operations"] = include_authorized_operations
-        fields["include_cluster_authorized_operations"] = include_authorized_operations
-    return schema.MetadataRequest(**fields)
-
-
-def decode(frame: bytes, version: int) -> MetadataAnswer:
-    """Decode a response frame."""
-    if METADATA.is_flexible(version):
-        return hot_codec.decode(frame, version)
-    return from_kio(decode_message(METADATA, version, frame))
+    return fitting(
+        schema.MetadataRequest,
+        topics=tuple(schema.MetadataRequestTopic(name=topic) for topic in topics),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=include_authorized_operations,
+        include_cluster_authorized_operations=include_authorized_operations,
+    )
 
 
 def from_kio(response: Message) -> MetadataAnswer:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs import delete_groups as hot_codec
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
 
 
@@ -20,13 +19,6 @@ def build(group_ids: Sequence[str], version: int) -> Message:
     if DELETE_GROUPS.is_flexible(version):
         return strings(group_ids) + NO_TAGS
     return request_schema(DELETE_GROUPS, version).DeleteGroupsRequest(groups_names=tuple(group_ids))
-
-
-def decode(frame: bytes, version: int) -> DeleteGroupsAnswer:
-    """Decode a response frame."""
-    if DELETE_GROUPS.is_flexible(version):
-        return hot_codec.decode(frame)
-    return from_kio(decode_message(DELETE_GROUPS, version, frame))
 
 
 def from_kio(response: Message) -> DeleteGroupsAnswer:

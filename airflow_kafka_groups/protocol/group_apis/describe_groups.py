@@ -12,15 +12,13 @@ from typing import Any
 from airflow_kafka_groups.models import GroupState, MemberDescription
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.protocol.consumer_protocol import assigned_partitions, subscribed_topics
-from airflow_kafka_groups.protocol.hot_codecs import describe_groups as hot_codec
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, strings
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
 
 LAST_VERSION_OF_ABSENT_GROUPS = 5
 """The last version that has the operations of a group that does not exist; brokers go on supporting it."""
-_FIRST_OPERATIONS_VERSION = 3
 
 
 def build(group_ids: Sequence[str], include_authorized_operations: bool, version: int) -> Message:
@@ -28,16 +26,7 @@ def build(group_ids: Sequence[str], include_authorized_operations: bool, version
     if DESCRIBE_GROUPS.is_flexible(version):
         return strings(group_ids) + boolean(include_authorized_operations) + NO_TAGS
     request = request_schema(DESCRIBE_GROUPS, version).DescribeGroupsRequest
-    if version >= _FIRST_OPERATIONS_VERSION:
-        return request(groups=tuple(group_ids), include_authorized_operations=include_authorized_operations)
-    return request(groups=tuple(group_ids))
-
-
-def decode(frame: bytes, version: int) -> DescribeGroupsAnswer:
-    """Decode a response frame."""
-    if DESCRIBE_GROUPS.is_flexible(version):
-        return hot_codec.decode(frame, version)
-    return from_kio(decode_message(DESCRIBE_GROUPS, version, frame))
+    return fitting(request, groups=tuple(group_ids), include_authorized_operations=include_authorized_operations)
 
 
 def from_kio(response: Message) -> DescribeGroupsAnswer:

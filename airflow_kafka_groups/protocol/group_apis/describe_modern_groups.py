@@ -6,8 +6,7 @@ ConsumerGroupDescribe (KIP-848): v0 many groups · v1 member type. ShareGroupDes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_groups.models import GroupState, GroupType, MemberDescription, TopicPartition
@@ -18,7 +17,7 @@ from airflow_kafka_groups.protocol.apis import (
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
-from airflow_kafka_groups.protocol.codec import Message, decode_message
+from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, strings
 from airflow_kafka_groups.protocol.operations import operations
 
@@ -34,10 +33,12 @@ def build(api: Api, group_ids: Sequence[str], include_authorized_operations: boo
     return strings(group_ids) + boolean(include_authorized_operations) + NO_TAGS
 
 
-def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
-    """Decode a response frame. ListGroups calls the protocol type by the name of the group type, and so does this."""
-    response = decode_message(api, version, frame)
-    kind = GROUP_TYPES[api]
+def from_kio(kind: GroupType, response: Message) -> DescribeGroupsAnswer:
+    """Convert a response that kio has read.
+
+    :param kind: the type of its groups. ListGroups calls the protocol type by the same name.
+    :param response: the response.
+    """
     return DescribeGroupsAnswer(
         response.throttle_time, [([group.group_id], _group(group, kind)) for group in response.groups]
     )
@@ -45,10 +46,6 @@ def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
 
 _MEMBER_TYPES: Mapping[int | None, bool] = {0: True, 1: False}
 """ConsumerGroupDescribe v1: whether a member uses the classic protocol."""
-
-DECODERS: Mapping[Api, Callable[[bytes, int], DescribeGroupsAnswer]] = {
-    api: partial(decode, api) for api in GROUP_TYPES
-}
 
 
 def _group(group: Any, kind: GroupType) -> DescribedGroup:

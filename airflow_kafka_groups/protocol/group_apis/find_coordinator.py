@@ -12,9 +12,8 @@ from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, Unsu
 from airflow_kafka_groups.models import Broker, CoordinatorType
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, FailedLookup, FindCoordinatorAnswer
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs import find_coordinator as hot_codec
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
 
 FIRST_BATCHED_VERSION = 4
@@ -38,20 +37,11 @@ def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Messa
         raise NoBatchedFindCoordinatorsError(
             f"FindCoordinator v{version} takes one key a request, not {len(keys)}; many take v{FIRST_BATCHED_VERSION}"
         )
-    if version >= 1:
-        return request(key=keys[0], key_type=key_type)
-    return request(key=keys[0])
-
-
-def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
-    """Decode a response frame. Below v4 it does not name the key, which is then empty (see ``named``)."""
-    if version >= FIRST_BATCHED_VERSION:
-        return hot_codec.decode(frame)
-    return from_kio(decode_message(FIND_COORDINATOR, version, frame))
+    return fitting(request, key=keys[0], key_type=key_type)
 
 
 def from_kio(response: Message) -> FindCoordinatorAnswer:
-    """Convert a response that kio has read."""
+    """Convert a response that kio has read. Below v4 it does not name the key, which is then empty (see ``named``)."""
     found: dict[str, Broker] = {}
     failed = []
     for item in getattr(response, "coordinators", (response,)):

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from airflow_kafka_groups.models import GroupState, GroupType
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ListedGroup, ListGroupsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
-from airflow_kafka_groups.protocol.hot_codecs import list_groups as hot_codec
+from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
 from airflow_kafka_groups.protocol.hot_codecs.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
 
@@ -23,13 +22,6 @@ def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int
     of_states = strings(states) if version >= FIRST_STATES_VERSION else b""
     of_types = strings(types) if version >= FIRST_TYPES_VERSION else b""
     return of_states + of_types + NO_TAGS
-
-
-def decode(frame: bytes, version: int) -> ListGroupsAnswer:
-    """Decode a response frame."""
-    if LIST_GROUPS.is_flexible(version):
-        return hot_codec.decode(frame, version)
-    return from_kio(decode_message(LIST_GROUPS, version, frame))
 
 
 def from_kio(response: Message) -> ListGroupsAnswer:

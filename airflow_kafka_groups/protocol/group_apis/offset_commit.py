@@ -12,7 +12,7 @@ from typing import Any
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs import offset_commit as hot_codec
 
@@ -40,13 +40,6 @@ def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ve
     return schema.OffsetCommitRequest(
         group_id=group_id, generation_id_or_member_epoch=_NOT_A_MEMBER, member_id="", topics=topics
     )
-
-
-def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
-    """Decode a response frame."""
-    if OFFSET_COMMIT.is_flexible(version):
-        return hot_codec.decode(frame)
-    return from_kio(decode_message(OFFSET_COMMIT, version, frame))
 
 
 def from_kio(response: Message) -> OffsetChangeAnswer:

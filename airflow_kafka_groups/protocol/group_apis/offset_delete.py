@@ -11,7 +11,7 @@ from typing import Any
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_DELETE
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, request_schema
 
 
 def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:
@@ -25,9 +25,8 @@ def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> 
     return schema.OffsetDeleteRequest(group_id=group_id, topics=topics)
 
 
-def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
-    """Decode a response frame."""
-    response = decode_message(OFFSET_DELETE, version, frame)
+def from_kio(response: Message) -> OffsetChangeAnswer:
+    """Convert a response that kio has read."""
     partitions = {
         TopicPartition(topic.name, part.partition_index): part.error_code
         for topic in response.topics

@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import NoBatchedOffsetFetchError, Unsupport
 from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, TopicOffsets, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs import offset_fetch as hot_codec
 from airflow_kafka_groups.protocol.hot_codecs.offset_fetch import FIRST_BATCHED_VERSION
@@ -56,10 +56,7 @@ def build(
         )
         return schema.OffsetFetchRequest(groups=groups, require_stable=require_stable)
     topics = _topics(schema.OffsetFetchRequestTopic, wanted[0])
-    fields: dict[str, Any] = {"group_id": group_ids[0], "topics": topics}
-    if version >= FIRST_STABLE_VERSION:
-        fields["require_stable"] = require_stable
-    return schema.OffsetFetchRequest(**fields)
+    return fitting(schema.OffsetFetchRequest, group_id=group_ids[0], topics=topics, require_stable=require_stable)
 
 
 def _topics(topic_class: Any, partitions: Iterable[TopicPartition] | None) -> tuple[Any, ...] | None:
@@ -71,15 +68,8 @@ def _topics(topic_class: Any, partitions: Iterable[TopicPartition] | None) -> tu
     return tuple(topic_class(name=topic, partition_indexes=tuple(parts)) for topic, parts in by_topic.items())
 
 
-def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
-    """Decode a response frame. Below v8 it does not name the group, whose id is then empty (see ``named``)."""
-    if OFFSET_FETCH.is_flexible(version):
-        return hot_codec.decode(frame, version)
-    return from_kio(decode_message(OFFSET_FETCH, version, frame))
-
-
 def from_kio(response: Message) -> OffsetFetchAnswer:
-    """Convert a response that kio has read."""
+    """Convert a response that kio has read. Below v8 it names no group, whose id is then empty (see ``named``)."""
     groups = []
     for group in getattr(response, "groups", (response,)):
         errors: dict[TopicPartition, ErrorCode] = {}

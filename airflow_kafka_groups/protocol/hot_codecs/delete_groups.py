@@ -9,7 +9,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
 
 
-def decode(frame: bytes) -> DeleteGroupsAnswer:
+def decode(frame: bytes, version: int) -> DeleteGroupsAnswer:
     """Decode a response frame."""
     reader = CompactReader(frame)
     read = reader.read

@@ -16,7 +16,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
 
 
-def decode(frame: bytes) -> FindCoordinatorAnswer:
+def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
     """Decode a response frame."""
     reader = CompactReader(frame)
     read = reader.read

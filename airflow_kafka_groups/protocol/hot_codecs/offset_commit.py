@@ -58,7 +58,7 @@ def _plain_rows(count: int) -> struct.Struct:
     return struct.Struct(">" + "iqi2s" * count)
 
 
-def decode(frame: bytes) -> OffsetChangeAnswer:
+def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
     """Decode a response frame."""
     reader = CompactReader(frame)
     throttle = reader.read(read_timedelta_i32)

@@ -5,22 +5,22 @@ v0 group, generation, member · v1 throttle time · v3 group.instance.id (KIP-34
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ErrorAnswer
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 
 
 def build(group_id: str, generation: int, member_id: str, group_instance_id: str | None, version: int) -> Message:
     """Build a request."""
-    fields: dict[str, Any] = {"group_id": group_id, "generation_id": generation, "member_id": member_id}
-    if version >= 3:
-        fields["group_instance_id"] = group_instance_id
-    return request_schema(HEARTBEAT, version).HeartbeatRequest(**fields)
+    return fitting(
+        request_schema(HEARTBEAT, version).HeartbeatRequest,
+        group_id=group_id,
+        generation_id=generation,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+    )
 
 
-def decode(frame: bytes, version: int) -> ErrorAnswer:
-    """Decode a response frame."""
-    response = decode_message(HEARTBEAT, version, frame)
+def from_kio(response: Message) -> ErrorAnswer:
+    """Convert a response that kio has read."""
     return ErrorAnswer(response.error_code, getattr(response, "throttle_time", NO_THROTTLE))

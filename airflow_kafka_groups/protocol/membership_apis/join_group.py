@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, JoinAnswer, JoinedMember
 from airflow_kafka_groups.protocol.apis import JOIN_GROUP
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 
 FIRST_STATIC_VERSION = 5
 _MAX_REASON = 255
@@ -44,25 +43,21 @@ def build(join: JoinRequest, version: int) -> Message:
             f"JoinGroup v{version} knows no group.instance.id; static membership takes v{FIRST_STATIC_VERSION}"
         )
     schema = request_schema(JOIN_GROUP, version)
-    fields: dict[str, Any] = {
-        "group_id": join.group_id,
-        "session_timeout": timedelta(seconds=join.session_timeout),
-        "member_id": join.member_id,
-        "protocol_type": join.protocol_type,
-        "protocols": tuple(schema.JoinGroupRequestProtocol(name=n, metadata=data) for n, data in join.protocols),
-    }
-    if version >= 1:
-        fields["rebalance_timeout"] = timedelta(seconds=join.rebalance_timeout)
-    if version >= FIRST_STATIC_VERSION:
-        fields["group_instance_id"] = join.group_instance_id
-    if version >= 8:
-        fields["reason"] = join.reason[:_MAX_REASON] if join.reason else None
-    return schema.JoinGroupRequest(**fields)
+    return fitting(
+        schema.JoinGroupRequest,
+        group_id=join.group_id,
+        session_timeout=timedelta(seconds=join.session_timeout),
+        rebalance_timeout=timedelta(seconds=join.rebalance_timeout),
+        member_id=join.member_id,
+        group_instance_id=join.group_instance_id,
+        protocol_type=join.protocol_type,
+        protocols=tuple(schema.JoinGroupRequestProtocol(name=n, metadata=data) for n, data in join.protocols),
+        reason=join.reason[:_MAX_REASON] if join.reason else None,
+    )
 
 
-def decode(frame: bytes, version: int) -> JoinAnswer:
-    """Decode a response frame."""
-    response = decode_message(JOIN_GROUP, version, frame)
+def from_kio(response: Message) -> JoinAnswer:
+    """Convert a response that kio has read."""
     return JoinAnswer(
         error=response.error_code,
         generation=response.generation_id,

@@ -5,11 +5,9 @@ v0 one member · v1 throttle time · v3 many members, by instance id too (KIP-34
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ErrorAnswer
 from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 FIRST_BATCHED_VERSION = 3
@@ -21,15 +19,17 @@ def build(group_id: str, member_id: str, group_instance_id: str | None, version:
     schema = request_schema(LEAVE_GROUP, version)
     if version < FIRST_BATCHED_VERSION:
         return schema.LeaveGroupRequest(group_id=group_id, member_id=member_id)
-    fields: dict[str, Any] = {"member_id": member_id, "group_instance_id": group_instance_id}
-    if version >= 5:
-        fields["reason"] = reason[:_MAX_REASON] or None
-    return schema.LeaveGroupRequest(group_id=group_id, members=(schema.MemberIdentity(**fields),))
+    member = fitting(
+        schema.MemberIdentity,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        reason=reason[:_MAX_REASON] or None,
+    )
+    return schema.LeaveGroupRequest(group_id=group_id, members=(member,))
 
 
-def decode(frame: bytes, version: int) -> ErrorAnswer:
-    """Decode a response frame: the error of the request, or else the member's own (v3+)."""
-    response = decode_message(LEAVE_GROUP, version, frame)
+def from_kio(response: Message) -> ErrorAnswer:
+    """Convert a response that kio has read: the error of the request, or else the member's own (v3+)."""
     codes = (response.error_code, *(member.error_code for member in getattr(response, "members", ())))
     error = next((code for code in codes if code is not ErrorCode.none), ErrorCode.none)
     return ErrorAnswer(error, getattr(response, "throttle_time", NO_THROTTLE))

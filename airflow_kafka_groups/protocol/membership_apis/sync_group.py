@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, SyncAnswer
 from airflow_kafka_groups.protocol.apis import SYNC_GROUP
-from airflow_kafka_groups.protocol.codec import Message, decode_message, request_schema
+from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,24 +29,21 @@ class SyncRequest:
 def build(sync: SyncRequest, version: int) -> Message:
     """Build a request."""
     schema = request_schema(SYNC_GROUP, version)
-    fields: dict[str, Any] = {
-        "group_id": sync.group_id,
-        "generation_id": sync.generation,
-        "member_id": sync.member_id,
-        "assignments": tuple(
+    return fitting(
+        schema.SyncGroupRequest,
+        group_id=sync.group_id,
+        generation_id=sync.generation,
+        member_id=sync.member_id,
+        group_instance_id=sync.group_instance_id,
+        protocol_type=sync.protocol_type,
+        protocol_name=sync.protocol,
+        assignments=tuple(
             schema.SyncGroupRequestAssignment(member_id=member_id, assignment=data)
             for member_id, data in sync.assignments.items()
         ),
-    }
-    if version >= 3:
-        fields["group_instance_id"] = sync.group_instance_id
-    if version >= 5:
-        fields["protocol_type"] = sync.protocol_type
-        fields["protocol_name"] = sync.protocol
-    return schema.SyncGroupRequest(**fields)
+    )
 
 
-def decode(frame: bytes, version: int) -> SyncAnswer:
-    """Decode a response frame."""
-    response = decode_message(SYNC_GROUP, version, frame)
+def from_kio(response: Message) -> SyncAnswer:
+    """Convert a response that kio has read."""
     return SyncAnswer(response.error_code, response.assignment, getattr(response, "throttle_time", NO_THROTTLE))

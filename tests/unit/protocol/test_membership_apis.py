@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from airflow_kafka_groups.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROU
 from airflow_kafka_groups.protocol.codec import encode_body, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.membership_apis import heartbeat, join_group, leave_group, sync_group
-from tests.fakes.answers import decoded
+from tests.fakes.answers import decoded, fields_left_out
 from tests.unit.membership import replies
 
 JOIN = join_group.JoinRequest(
@@ -59,6 +60,22 @@ def test_every_request_survives_the_wire(api: Api, version: int, build: Any) -> 
     read, size = entity_reader(load_request_schema(api.key, version))(encode_body(request), 0)
     assert read == request
     assert size == len(encode_body(request))
+
+
+FULL: list[tuple[Api, int, Any]] = [
+    *(
+        (JOIN_GROUP, v, join_group.build(replace(JOIN, group_instance_id="i" if v >= 5 else None), v))
+        for v in versions_of(JOIN_GROUP)
+    ),
+    *((SYNC_GROUP, v, sync_group.build(replace(SYNC, group_instance_id="i"), v)) for v in versions_of(SYNC_GROUP)),
+    *((HEARTBEAT, v, heartbeat.build("g", 3, "m", "i", v)) for v in versions_of(HEARTBEAT)),
+    *((LEAVE_GROUP, v, leave_group.build("g", "m", "i", v, "done")) for v in versions_of(LEAVE_GROUP)),
+]
+
+
+@pytest.mark.parametrize(("api", "version", "request_"), FULL, ids=[f"{a.name}-v{v}" for a, v, _ in FULL])
+def test_every_field_that_a_version_has_is_set(api: Api, version: int, request_: Any) -> None:
+    assert fields_left_out(request_) == []
 
 
 @pytest.mark.parametrize("version", versions_of(JOIN_GROUP))

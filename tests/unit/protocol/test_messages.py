@@ -49,7 +49,7 @@ from airflow_kafka_groups.protocol.group_apis import (
 )
 from airflow_kafka_groups.protocol.responses import decode_response
 from tests.fakes import answers
-from tests.fakes.answers import frame
+from tests.fakes.answers import fields_left_out, frame
 
 ALL = ListConsumerGroupOffsetsSpec()
 SOME = ListConsumerGroupOffsetsSpec((TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("t", 1)))
@@ -103,6 +103,20 @@ def test_every_request_survives_the_wire(api: Api, version: int, build: Any) -> 
     read, size = entity_reader(load_request_schema(api.key, version))(data, 0)
     assert read == request or encode_body(read) == request, "whether kio wrote it or we did"
     assert size == len(data)
+
+
+FULL: list[tuple[Api, int, Any]] = [
+    *((FIND_COORDINATOR, v, find_coordinator.build(["g"], CoordinatorType.TRANSACTION, v)) for v in range(1, 4)),
+    *((OFFSET_FETCH, v, offset_fetch.build(["g"], {"g": SOME}, v >= 7, v)) for v in versions_of(OFFSET_FETCH)),
+    *((apis.DESCRIBE_GROUPS, v, describe_groups.build(["g"], True, v)) for v in range(5)),
+    *((apis.METADATA, v, metadata.build(["t"], v, include_authorized_operations=True)) for v in range(1, 9)),
+]
+
+
+@pytest.mark.parametrize(("api", "version", "request_"), FULL, ids=[f"{a.name}-v{v}" for a, v, _ in FULL])
+def test_every_field_that_a_version_has_is_set(api: Api, version: int, request_: Any) -> None:
+    outside = {"member_id", "member_epoch"} if api is OFFSET_FETCH else set()  # of a member, which nobody is here
+    assert set(fields_left_out(request_)) <= outside
 
 
 @pytest.mark.parametrize("api", ALL_APIS, ids=repr)
