@@ -28,6 +28,7 @@ from airflow_kafka_groups.models import (
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import OFFSETS_PARTITIONS
 from tests.lab.groups import commit_offsets, coordinator_partition
 from tests.lab.live import LiveConsumer
 from tests.lab.tools import consumer_groups, share_consumer
@@ -61,7 +62,8 @@ async def test_find_coordinators_answers_for_every_key_and_agrees_with_the_hash(
         results = await admin.find_coordinators(GROUPS)
         results.raise_for_errors()
         assert list(results) == GROUPS
-        partitions = {TopicPartition("__consumer_offsets", coordinator_partition(group, 50)) for group in GROUPS}
+        numbers = {coordinator_partition(group, OFFSETS_PARTITIONS) for group in GROUPS}
+        partitions = {TopicPartition("__consumer_offsets", number) for number in numbers}
         ends = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
         assert all(isinstance(end, ListedOffset) and end.offset > 0 for end in ends.values()), "where the hash says"
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.lab.cluster import KafkaCluster
 
+OFFSETS_PARTITIONS = 12
+"""Of the offsets topic of these clusters, in place of 50: each is created, replicated, and read by many tests."""
 _SHARED = {"kafka43": ("4.3.1", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
 
 
@@ -25,7 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _run(name: str) -> Iterator[KafkaCluster]:
     version, brokers = _SHARED[name]
-    with KafkaCluster(version=version, brokers=brokers) as cluster:
+    config = {"offsets.topic.num.partitions": OFFSETS_PARTITIONS}
+    with KafkaCluster(version=version, brokers=brokers, config=config) as cluster:
         yield cluster
 
 
