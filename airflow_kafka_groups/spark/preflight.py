@@ -11,10 +11,11 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
+from airflow_kafka_groups.spark.compilation import compile_thoroughly
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
 
 DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
@@ -191,12 +192,19 @@ def fit_plans(spark: SparkSession, rows: int) -> None:
     Adaptive plans coalesce the stages of a few million rows into one to three tasks, which leaves cores idle, and for
     few rows they cost more than they save.
     """
+    if rows > FEW_ROWS:
+        compile_thoroughly()
     set_default(spark, _ADAPTIVE, "false")
     set_default(spark, _MIN_FILE_PARTITIONS, (1 if rows <= FEW_ROWS else 4) * _cores(spark))
     if rows <= FEW_ROWS:
         set_default(spark, _SHUFFLE_PARTITIONS, 1)
     else:
         fit_shuffles(spark, rows)
+
+
+def in_tasks(rows: DataFrame, count: int) -> DataFrame:
+    """Return the rows for one task if they are few: no shuffle follows, and each stage costs more than it computes."""
+    return rows.coalesce(1) if count <= FEW_ROWS else rows
 
 
 def _cores(spark: SparkSession) -> int:

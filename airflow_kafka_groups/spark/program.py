@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.spark.compilation import compile_quickly
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
@@ -30,8 +31,12 @@ _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 class Program:
     """A job as a program; ``--help`` shows the first line of its documentation.
 
+    :param job: its name, for Spark and for messages.
     :param check: completes and checks what was parsed; its ``ArgumentError`` ends the program.
-    :param failed: this, ``say`` and ``shown`` are as in ``run_program``.
+    :param failed: the consequence of a Spark failure, as a sentence without its full stop.
+    :param say: returns the message for an error that the job explains itself. Default: its text.
+    :param shown: returns the part of the summary to print. Default: all.
+    :param brief: whether the job ends soon, or calls ``compile_thoroughly`` when it does not. Default false.
     """
 
     job: str
@@ -42,6 +47,7 @@ class Program:
     failed: str
     say: Callable[[JobError], str] = str
     shown: Callable[[Summary], Summary] = dict
+    brief: bool = False
 
     def parse_arguments(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, by default the process's. An error ends the program with exit code 2 and a remedy."""
@@ -55,9 +61,34 @@ class Program:
         return arguments
 
     def main(self, argv: Sequence[str] | None = None) -> int:
-        """Run the job in its own session, by default as the command line says; return the exit code."""
+        """Run the job, by default as the command line says, and return the exit code.
+
+        A session that is there before, such as a notebook's, stays, and with it its settings.
+        """
         arguments = self.parse_arguments(argv)
-        return run_program(self.job, self.run, arguments, failed=self.failed, say=self.say, shown=self.shown)
+        found = SparkSession.getActiveSession()
+        if self.brief and found is None:
+            compile_quickly()
+        # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
+        spark = found or SparkSession.builder.appName(self.job).config(_CALL_SITES, "false").getOrCreate()
+        try:
+            with settings_of(spark, {}, also=SETTINGS), options_hidden(spark):
+                summary = self.run(spark, arguments)
+        except JobError as exc:
+            print(f"{self.job}: error: {self.say(exc)}", file=sys.stderr)
+            return exc.exit_code
+        except SPARK_ERRORS as exc:
+            why = explain(exc, _brokers(spark, arguments))
+            print(f"{exc}\n{self.job}: error: {why}. {self.failed}", file=sys.stderr)
+            return 1
+        finally:
+            if found is None:
+                spark.stop()
+        print(json.dumps(self.shown(summary)), flush=True)
+        if summary.get("failed"):
+            print(f"{self.job}: error: failed for {', '.join(summary['failed'])}: see above", file=sys.stderr)
+            return PARTLY_FAILED
+        return 0
 
 
 def add_base(parser: argparse.ArgumentParser) -> None:
@@ -68,46 +99,6 @@ def add_base(parser: argparse.ArgumentParser) -> None:
         type=lambda text: text.rstrip("/"),
         help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups",
     )
-
-
-def run_program(
-    job: str,
-    run: Callable[[SparkSession, argparse.Namespace], Summary],
-    arguments: argparse.Namespace,
-    *,
-    failed: str,
-    say: Callable[[JobError], str] = str,
-    shown: Callable[[Summary], Summary] = dict,
-) -> int:
-    """Run a job in its own session and return the exit code.
-
-    :param job: its name, for Spark and for messages.
-    :param run: the job.
-    :param arguments: its parsed command line.
-    :param failed: the consequence of a Spark failure, as a sentence without its full stop.
-    :param say: returns the message for an error that the job explains itself. Default: its text.
-    :param shown: returns the part of the summary to print. Default: all.
-    """
-    found = SparkSession.getActiveSession()  # of a notebook: it stays, and with it its settings
-    # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
-    spark = found or SparkSession.builder.appName(job).config(_CALL_SITES, "false").getOrCreate()
-    try:
-        with settings_of(spark, {}, also=SETTINGS), options_hidden(spark):
-            summary = run(spark, arguments)
-    except JobError as exc:
-        print(f"{job}: error: {say(exc)}", file=sys.stderr)
-        return exc.exit_code
-    except SPARK_ERRORS as exc:
-        print(f"{exc}\n{job}: error: {explain(exc, _brokers(spark, arguments))}. {failed}", file=sys.stderr)
-        return 1
-    finally:
-        if found is None:
-            spark.stop()
-    print(json.dumps(shown(summary)), flush=True)
-    if summary.get("failed"):
-        print(f"{job}: error: failed for {', '.join(summary['failed'])}: see above", file=sys.stderr)
-        return PARTLY_FAILED
-    return 0
 
 
 def write_summary(spark: SparkSession, path: str, summary: Summary) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.program import run_program
+from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.reads import reads_of
 from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.groups import commit_offsets
@@ -73,7 +73,8 @@ def test_a_job_in_a_session_that_was_there_before_leaves_it_running(
             spark.conf.set(name, "UTC" if name.endswith("Zone") else "1")
         return {"rows": spark.range(3).count()}
 
-    assert run_program("a_job", job, SimpleNamespace(), failed="Nothing") == 0  # type: ignore[arg-type]
+    nothing: Callable[[Any], None] = lambda _: None  # noqa: E731
+    assert Program("a_job", None, nothing, nothing, job, "Nothing").main([]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"rows": 3}
     assert {name: mine.conf.get(name) for name in MINE} == MINE
     assert mine.range(2).count() == 2

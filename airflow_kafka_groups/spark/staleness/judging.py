@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History
-from airflow_kafka_groups.spark.preflight import fit_plans
+from airflow_kafka_groups.spark.preflight import fit_plans, in_tasks
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationManifest, ObservationStore
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.transforms import replay
@@ -53,10 +53,11 @@ def judged_history(spark: SparkSession, history: History, policy: StalenessPolic
     """
     store = ObservationStore(spark, history.folder)
     stored, reduced = store.complete(history)
-    fit_plans(spark, sum(manifest.groups for manifest in stored.values()))
+    count = sum(manifest.groups for manifest in stored.values())
+    fit_plans(spark, count)
 
     def read(snapshot_ids: Sequence[str]) -> DataFrame:
-        return store.read(stored[name] for name in snapshot_ids)
+        return in_tasks(store.read(stored[name] for name in snapshot_ids), count)
 
     return JudgedHistory(
         state=replay(read, policy, history.snapshot_ids, history.incomplete_ids),

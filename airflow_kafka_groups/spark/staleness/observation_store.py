@@ -29,7 +29,7 @@ from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, read_rows
-from airflow_kafka_groups.spark.preflight import PARALLEL_LISTING, fit_plans, set_default
+from airflow_kafka_groups.spark.preflight import FEW_ROWS, PARALLEL_LISTING, fit_plans, in_tasks, set_default
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness.observations import observations
@@ -149,7 +149,9 @@ class ObservationStore:
                 for (folder, name), size in self._storage.files_below(stage).items()
                 if paths.is_data_file(name)
             }
-            extents = check_rows(self._rows([path for path, _ in written.values()]), missing, self._folder)
+            staged = self._rows([path for path, _ in written.values()])
+            rows = sum(manifest.rows for manifest in missing)
+            extents = check_rows(in_tasks(staged, rows), missing, self._folder)
             none: tuple[str | None, int] = (None, 0)
             yield {
                 name: _Staged(extent, *written.get(f"{_PARTITION}={name}", none)) for name, extent in extents.items()
@@ -159,9 +161,12 @@ class ObservationStore:
                 self._storage.delete_folder(stage)
 
     def _write(self, history: History, missing: Sequence[SnapshotManifest], stage: str) -> None:
-        fit_plans(self._spark, sum(manifest.rows for manifest in missing))
-        partitions = min(len(missing), int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1))
-        observed = read_rows(self._spark, history, missing).transform(observations(partitions))
+        count = sum(manifest.rows for manifest in missing)
+        fit_plans(self._spark, count)
+        shuffled = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        partitions = 0 if count <= FEW_ROWS else min(len(missing), shuffled)
+        rows = in_tasks(read_rows(self._spark, history, missing), count)
+        observed = rows.transform(observations(partitions))
         ordered = observed.withColumn(_PARTITION, F.col("run_id")).sortWithinPartitions(_PARTITION, "group_id")
         try:
             with settings_of(self._spark, {_TIMESTAMPS: "TIMESTAMP_MICROS"}):  # a write has no option for it

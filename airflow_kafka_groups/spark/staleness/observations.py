@@ -22,7 +22,8 @@ def observations(partitions: int = 1) -> Transform:
 
     ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
 
-    :param partitions: the number of partitions of the result; all observations of a snapshot are in one. Default 1.
+    :param partitions: the number of partitions of the result; all observations of a snapshot are in one. 0 for rows
+        that are in one already. Default 1.
     """
     required = [field.name for field in SNAPSHOT_SCHEMA if not field.nullable]
     invalid = F.lit(False)
@@ -67,18 +68,15 @@ def observations(partitions: int = 1) -> Transform:
         contradiction = F.lit(False)
         for name in ("group_type", "protocol_type", "state"):
             contradiction = contradiction | (F.min(name) != F.max(name))
-        observed = (
-            partial.repartition(partitions, "run_id")
-            .groupBy("run_id", "group_id")
-            .agg(
-                *(F.max(name).alias(name) for name in ("observed_at", "group_type", "protocol_type", "state")),
-                *(F.max(name).alias(name) for name in ("members", "coordinator")),
-                *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid", "lag_unknown")),
-                F.bit_xor("digest_xor").alias("digest_xor"),
-                *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
-                F.min("nearest").alias("nearest"),
-                F.coalesce(F.min("error"), F.when(contradiction, _CONTRADICTION)).alias("error"),
-            )
+        gathered = partial.repartition(partitions, "run_id") if partitions else partial
+        observed = gathered.groupBy("run_id", "group_id").agg(
+            *(F.max(name).alias(name) for name in ("observed_at", "group_type", "protocol_type", "state")),
+            *(F.max(name).alias(name) for name in ("members", "coordinator")),
+            *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid", "lag_unknown")),
+            F.bit_xor("digest_xor").alias("digest_xor"),
+            *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
+            F.min("nearest").alias("nearest"),
+            F.coalesce(F.min("error"), F.when(contradiction, _CONTRADICTION)).alias("error"),
         )
         return observed.select(*OBSERVATION_SCHEMA.names)
 
