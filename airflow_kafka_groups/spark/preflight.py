@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import is_remote
 
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
-from airflow_kafka_groups.spark.compilation import compile_thoroughly
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
 
 DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
@@ -192,8 +191,6 @@ def fit_plans(spark: SparkSession, rows: int) -> None:
     Adaptive plans coalesce the stages of a few million rows into one to three tasks, which leaves cores idle, and for
     few rows they cost more than they save.
     """
-    if rows > FEW_ROWS:
-        compile_thoroughly()
     set_default(spark, _ADAPTIVE, "false")
     set_default(spark, _MIN_FILE_PARTITIONS, (1 if rows <= FEW_ROWS else 4) * _cores(spark))
     if rows <= FEW_ROWS:

@@ -11,7 +11,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.compilation import compile_quickly
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
@@ -36,7 +35,6 @@ class Program:
     :param failed: the consequence of a Spark failure, as a sentence without its full stop.
     :param say: returns the message for an error that the job explains itself. Default: its text.
     :param shown: returns the part of the summary to print. Default: all.
-    :param brief: whether the job ends soon, or calls ``compile_thoroughly`` when it does not. Default false.
     """
 
     job: str
@@ -47,7 +45,6 @@ class Program:
     failed: str
     say: Callable[[JobError], str] = str
     shown: Callable[[Summary], Summary] = dict
-    brief: bool = False
 
     def parse_arguments(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, by default the process's. An error ends the program with exit code 2 and a remedy."""
@@ -67,8 +64,6 @@ class Program:
         """
         arguments = self.parse_arguments(argv)
         found = SparkSession.getActiveSession()
-        if self.brief and found is None:
-            compile_quickly()
         # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
         spark = found or SparkSession.builder.appName(self.job).config(_CALL_SITES, "false").getOrCreate()
         try:

@@ -235,7 +235,7 @@ def _last_commits(
     return read_log(stack, spark, path, mode, judged, arguments.min_idle_seconds)
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", brief=True)
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged")
 parse_arguments, main = _program.parse_arguments, _program.main
 
 if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs

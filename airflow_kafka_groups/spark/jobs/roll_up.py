@@ -117,5 +117,5 @@ def _rows(text: str, snapshot_id: str, cluster: str, path: str) -> list[tuple[st
         raise JobError(f"{path} is not a summary of judge_staleness ({type(exc).__name__}): judge again") from exc
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was rolled up", brief=True)
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was rolled up")
 parse_arguments, main = _program.parse_arguments, _program.main
