@@ -8,29 +8,34 @@ from airflow_kafka_groups import __version__
 
 _PACKAGE = "airflow_kafka_groups"
 _INTEGRATION = "Kafka consumer groups"
-_OPERATORS = (
-    "approval",
-    "backup",
-    "coordinators",
-    "deletion",
-    "drill",
-    "file_pruning",
-    "fleet",
-    "group_metrics",
-    "groups",
-    "keep_alive",
-    "lag",
-    "notices",
-    "offset_changes",
-    "offset_deletion",
-    "offsets",
-    "plan",
-    "policy",
-    "prune_approval",
-    "prune_topics",
-    "report",
-    "spark",
-)
+_MODULES = {
+    "hooks": ("kafka_groups",),
+    "operators": (
+        "approval",
+        "backup",
+        "coordinators",
+        "deletion",
+        "drill",
+        "file_pruning",
+        "fleet",
+        "group_metrics",
+        "groups",
+        "keep_alive",
+        "lag",
+        "notices",
+        "offset_changes",
+        "offset_deletion",
+        "offsets",
+        "plan",
+        "policy",
+        "prune_approval",
+        "prune_topics",
+        "report",
+        "spark",
+    ),
+    "sensors": ("coordinators", "deletion", "groups", "offsets"),
+    "triggers": ("events", "poll"),
+}
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -47,27 +52,15 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["software"],
             }
         ],
-        "hooks": [{"integration-name": _INTEGRATION, "python-modules": [f"{_PACKAGE}.hooks.kafka_groups"]}],
-        "operators": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": [f"{_PACKAGE}.operators.{subject}" for subject in _OPERATORS],
-            }
-        ],
-        "sensors": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": [
-                    f"{_PACKAGE}.sensors.{subject}" for subject in ("coordinators", "deletion", "groups", "offsets")
-                ],
-            }
-        ],
-        "triggers": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": [f"{_PACKAGE}.triggers.{subject}" for subject in ("events", "poll")],
-            }
-        ],
+        **{
+            kind: [
+                {
+                    "integration-name": _INTEGRATION,
+                    "python-modules": [f"{_PACKAGE}.{kind}.{module}" for module in modules],
+                }
+            ]
+            for kind, modules in _MODULES.items()
+        },
         "cli": [f"{_PACKAGE}.cli.airflow_cli.get_cli_commands"],
         "extra-links": [f"{_PACKAGE}.links.CleanupReportLink"],
         "config": {

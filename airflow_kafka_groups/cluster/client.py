@@ -16,6 +16,7 @@ import logging
 import random
 import time
 from collections import Counter
+from functools import partial
 from types import TracebackType
 
 from airflow_kafka_groups.cluster.bootstrap import Bootstrap
@@ -58,8 +59,13 @@ class ClusterClient:
     def __init__(self, config: ClientConfig, connect: Connector | None = None) -> None:
         self.config = config
         self.metadata = ClusterMetadata()
-        self._connect = connect or self._open
-        self._tls = TlsContext(config.security)
+        self._connect = connect or partial(
+            open_connection,
+            security=config.security,
+            tls=TlsContext(config.security),
+            client_id=config.client_id,
+            timeout=config.connect_timeout,
+        )
         self._connections: dict[_Slot, BrokerConnection] = {}
         self._advertised: dict[BrokerId, Broker] = {}
         self._unreached: set[BrokerId] = set()
@@ -248,13 +254,3 @@ class ClusterClient:
         if broker is None:
             raise ConnectionFailedError(f"broker {broker_id}", "the cluster's metadata does not know this broker")
         return broker
-
-    async def _open(self, host: str, port: int) -> BrokerConnection:
-        return await open_connection(
-            host,
-            port,
-            security=self.config.security,
-            tls=self._tls,
-            client_id=self.config.client_id,
-            timeout=self.config.connect_timeout,
-        )

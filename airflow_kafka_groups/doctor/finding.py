@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -32,10 +32,6 @@ class Finding:
     text: str
     remedy: str = ""
 
-    def to_json(self) -> dict[str, str]:
-        """Return the finding as plain JSON."""
-        return {name: str(value) for name, value in asdict(self).items()}
-
 
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: "1 broker", "3 brokers"."""
@@ -49,14 +45,10 @@ def worst(findings: Iterable[Finding]) -> Status:
 
 
 class Report:
-    """The findings of several checks, in the order in which they were made.
+    """The findings of several checks, in the order in which they were made."""
 
-    :param told: called with each finding as soon as it is known.
-    """
-
-    def __init__(self, told: Callable[[Finding], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.findings: list[Finding] = []
-        self._told = told
 
     def ok(self, check: str, text: str) -> None:
         """Add a finding of a check that found nothing wrong."""
@@ -89,5 +81,3 @@ class Report:
 
     def _add(self, finding: Finding) -> None:
         self.findings.append(finding)
-        if self._told is not None:
-            self._told(finding)

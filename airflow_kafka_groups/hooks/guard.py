@@ -20,7 +20,6 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
 from airflow_kafka_groups.membership.brief import join_and_leave
-from airflow_kafka_groups.transport.base import Connector
 
 T = TypeVar("T")
 
@@ -48,14 +47,12 @@ class GuardedAdminClient(AdminClient):
 
     :param config: where and how to connect.
     :param settings: the connection's settings.
-    :param connect: opens a connection. Default: the real one. Replaced in tests.
     """
 
-    def __init__(self, config: ClientConfig, settings: ConnectionSettings, connect: Connector | None = None) -> None:
-        super().__init__(config, connect, ConnectionPolicy(settings))
+    def __init__(self, config: ClientConfig, settings: ConnectionSettings) -> None:
+        super().__init__(config, policy=ConnectionPolicy(settings))
         self._cluster_admin = ClusterAdmin(config)
         self._config = config
-        self._connect = connect
 
     @cached_property
     def connection(self) -> ConnectionPrint:
@@ -81,7 +78,7 @@ class GuardedAdminClient(AdminClient):
         """
         for error in self._calls.refusals([group_id]).values():
             raise error
-        await join_and_leave(self._calls.cluster, group_id, topics, assignors=assignors, connect=self._connect)
+        await join_and_leave(self._calls.cluster, group_id, topics, assignors=assignors)
 
 
 def run_with(client: GuardedAdminClient, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:

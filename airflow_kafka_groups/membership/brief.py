@@ -20,7 +20,6 @@ from airflow_kafka_groups.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from airflow_kafka_groups.transport.base import Connector
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "stream")
 """The assignors of Kafka's own clients: a consumer can join a group only if all members know one of its assignors."""
@@ -30,12 +29,7 @@ _JOIN_SECONDS = 60.0
 
 
 async def join_and_leave(
-    cluster: ClusterClient,
-    group_id: str,
-    topics: Sequence[str],
-    *,
-    assignors: Sequence[str] = ASSIGNORS,
-    connect: Connector | None = None,
+    cluster: ClusterClient, group_id: str, topics: Sequence[str], *, assignors: Sequence[str] = ASSIGNORS
 ) -> None:
     """Join a group, and leave it as soon as the join is complete.
 
@@ -46,13 +40,12 @@ async def join_and_leave(
     :param group_id: the group, which must have no members.
     :param topics: every topic of its committed offsets.
     :param assignors: what the member offers. Default: the assignors of Kafka's own clients.
-    :param connect: opens a connection. Default: the real one. Replaced in tests.
 
     Raises ``MembershipError`` if another member joined or the join took too long, and ``KafkaGroupsError``.
     """
     options = MemberOptions(group_id=group_id, session_timeout=_SESSION_SECONDS, rebalance_timeout=_SESSION_SECONDS)
     member = _Visitor(group_id, topics, assignors)
-    async with MemberSession(cluster, member, options, connect=connect) as session:
+    async with MemberSession(cluster, member, options) as session:
         try:
             await session.wait_stable(_JOIN_SECONDS)
         except TimeoutError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import (
@@ -45,7 +46,10 @@ class CoordinatorLink:
         self.coordinator: Broker | None = None
         self._cluster = cluster
         self._group_id = group_id
-        self._connect = connect or self._open
+        config = cluster.config
+        self._connect = connect or partial(
+            open_connection, security=config.security, client_id=config.client_id, timeout=config.connect_timeout
+        )
         self._connection: BrokerConnection | None = None
         self._discarded: list[BrokerConnection] = []
         self._opening = asyncio.Lock()
@@ -126,9 +130,3 @@ class CoordinatorLink:
     async def _close_discarded(self) -> None:
         while self._discarded:
             await self._discarded.pop().aclose()
-
-    async def _open(self, host: str, port: int) -> BrokerConnection:
-        config = self._cluster.config
-        return await open_connection(
-            host, port, security=config.security, client_id=config.client_id, timeout=config.connect_timeout
-        )

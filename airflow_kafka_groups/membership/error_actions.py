@@ -78,6 +78,6 @@ def error_action(api: Api, code: ErrorCode) -> ErrorAction:
     return _TABLES[api].get(code, ErrorAction.END)
 
 
-def group_error(code: ErrorCode, api: Api, group_id: str, broker_id: int | None = None) -> BrokerError:
+def group_error(code: ErrorCode, api: Api, group_id: str) -> BrokerError:
     """Build the exception for a code that ends a membership."""
-    return broker_error(code, api, broker_id=broker_id, subject=group_id, message=_DESCRIPTIONS.get(code))
+    return broker_error(code, api, subject=group_id, message=_DESCRIPTIONS.get(code))

@@ -20,7 +20,7 @@ from kio.static.constants import EntityType
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.codec import Message, encode_body
+from airflow_kafka_groups.protocol.codec import Message, encode_body, fitting
 
 NEWEST = 3
 _SUBSCRIPTION = "consumer_protocol_subscription"
@@ -49,14 +49,15 @@ class Assignment:
 def encode_subscription(subscription: Subscription, version: int = 1) -> bytes:
     """Write a subscription. Default: v1, which every consumer since Kafka 2.3 reads."""
     schema = _schema(_SUBSCRIPTION, version)
-    fields: dict[str, Any] = {"topics": tuple(subscription.topics), "user_data": subscription.user_data}
-    if version >= 1:
-        fields["owned_partitions"] = _by_topic(schema, subscription.owned)
-    if version >= 2:
-        fields["generation_id"] = subscription.generation
-    if version >= 3:
-        fields["rack_id"] = subscription.rack
-    return _write(version, schema.ConsumerProtocolSubscription(**fields))
+    message = fitting(
+        schema.ConsumerProtocolSubscription,
+        topics=tuple(subscription.topics),
+        user_data=subscription.user_data,
+        owned_partitions=_by_topic(schema, subscription.owned) if version >= 1 else (),
+        generation_id=subscription.generation,
+        rack_id=subscription.rack,
+    )
+    return _write(version, message)
 
 
 def decode_subscription(data: bytes) -> Subscription:

@@ -63,11 +63,19 @@ class PipelinedConnection:
 
     async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
         """Send a request and return its decoded answer (see ``BrokerConnection``)."""
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def settle(answer: Message, error: KafkaGroupsError | None) -> None:
+            if error is None:
+                result.set_result(answer)
+            else:
+                result.set_exception(error)
+
+        sent = self.submit(api, version, request, timeout, settle)
         try:
-            frame = await self._pipeline.exchange(*self._encode(api, version, request), timeout)
-        except (RemoteProtocolError, OSError) as error:  # TimeoutError is an OSError
-            raise self._failure(api, timeout, error) from error
-        return decode_response(api, version, frame)
+            return await result
+        finally:
+            sent.cancel()  # who was cancelled waits no more
 
     def submit(self, api: Api, version: int, request: Message, timeout: float, on_answer: OnAnswer) -> SentRequest:
         """Send a request, and call ``on_answer`` with what comes of it (see ``BrokerConnection``)."""

@@ -64,24 +64,6 @@ class Pipeline(asyncio.Protocol):
         """Whether a request may still be sent."""
         return not self._transport.is_closing()
 
-    def exchange(self, correlation_id: bytes, request: bytes, timeout: float) -> asyncio.Future[bytes]:
-        """Send a request and return a future of the frame of its response, both without their length.
-
-        It raises what ``submit`` calls back with. Raises what ``submit`` raises.
-        """
-        response: asyncio.Future[bytes] = self._loop.create_future()
-
-        def settle(frame: bytes, error: Exception | None) -> None:
-            if response.done():  # it was cancelled
-                return
-            if error is None:
-                response.set_result(frame)
-            else:
-                response.set_exception(error)
-
-        self.submit(correlation_id, request, timeout, settle)
-        return response
-
     def submit(self, correlation_id: bytes, request: bytes, timeout: float, on_frame: OnFrame) -> Exchange:
         """Send a request, and call ``on_frame`` once, in a later turn, with its response or an error.
 

@@ -17,7 +17,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
-from airflow_kafka_groups.triggers.poll import wait_before_poll
+from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.triggers.watch import GroupWatch, WatchResult
@@ -26,18 +26,6 @@ WATCH_VERSION = 1
 MAX_EVENT_GROUPS = 1_000
 """The maximum number of groups in one event; ``count`` is the total."""
 _FIRST_REASONS = 20
-_ARGUMENTS = [
-    "event",
-    "kafka_groups_conn_id",
-    "include",
-    "exclude",
-    "seconds",
-    "max_lag",
-    "max_growth_per_day",
-    "policy_file",
-    "report_present",
-    "poll_interval",
-]
 
 
 class GroupsEventTrigger(BaseEventTrigger):
@@ -101,8 +89,7 @@ class GroupsEventTrigger(BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
-        kind = type(self)
-        return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in _ARGUMENTS}
+        return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll forever; yield an event for each poll that found groups which did not match before."""

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Mapping
 from enum import StrEnum
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -53,6 +54,13 @@ def wait_before_poll(interval: float, *, polls: int, failures: int, backoff: boo
     return wait if polls else max(wait, FIRST_POLL_AFTER)
 
 
+def serialized(trigger: BaseTrigger) -> tuple[str, dict[str, Any]]:
+    """Return the class path of a trigger and the arguments of its constructor, which are attributes of these names."""
+    kind = type(trigger)
+    arguments = {name: getattr(trigger, name) for name in signature(kind).parameters}
+    return f"{kind.__module__}.{kind.__qualname__}", arguments
+
+
 class ConditionTrigger(BaseTrigger):
     """A wait for a condition, polled until it is reached.
 
@@ -85,14 +93,7 @@ class ConditionTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
-        kind = type(self)
-        return f"{kind.__module__}.{kind.__qualname__}", {
-            "kafka_groups_conn_id": self.kafka_groups_conn_id,
-            "condition": self.condition,
-            "poll_interval": self.poll_interval,
-            "deadline": self.deadline,
-            "backoff": self.backoff,
-        }
+        return serialized(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll, and yield one event. On exit, also by cancellation, the client is closed if nobody else uses it."""

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from airflow_kafka_groups.protocol.apis import (
-    ALL_APIS,
     API_VERSIONS,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -25,6 +24,7 @@ from airflow_kafka_groups.protocol.apis import (
 from airflow_kafka_groups.protocol.codec import encode_body, response_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.responses import decode_response
+from tests.fakes.apis import ALL_APIS
 
 NONE = ErrorCode.none
 NO_THROTTLE = timedelta()

@@ -17,10 +17,11 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partition
-from airflow_kafka_groups.protocol.apis import ALL_APIS, API_VERSIONS, Api
+from airflow_kafka_groups.protocol.apis import API_VERSIONS, Api
 from airflow_kafka_groups.protocol.codec import encode_body
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
+from tests.fakes.apis import ALL_APIS
 
 MODERN: Mapping[str, tuple[int, int]] = {api.name: (api.min_version, api.max_version) for api in ALL_APIS}
 OLD: Mapping[str, tuple[int, int]] = {

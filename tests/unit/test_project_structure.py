@@ -21,7 +21,6 @@ ELSEWHERE = {
     "cli/commands/": "unit/cli/commands/test_reading.py",
     "cli/deleting.py": "unit/cli/commands/test_apply.py",
     "cli/commands/explain_pruning.py": "unit/cli/commands/test_prune_topics.py",
-    "cli/commands/explain_rows.py": "unit/cli/commands/test_prune_topics.py",
     "cli/commands/backup.py": "unit/cli/commands/test_plan.py",
     "links.py": "component/plugins/test_report_tab.py",
     "provider_info.py": "unit/hooks/test_provider_info.py",

@@ -15,7 +15,7 @@ from airflow_kafka_groups.admin.client.change_policy import AllowAll, ChangePoli
 from airflow_kafka_groups.admin.engine import runner
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.admin.engine.handler_result import Outcome, V
+from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.handlers.find_coordinator import FindCoordinatorHandler
 from airflow_kafka_groups.admin.handlers.find_leaders import FindLeadersHandler
@@ -77,7 +77,8 @@ class Calls:
         """
         refused = self.refusals(group_ids) if handler.changes_groups else {}
         allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
-        driver = self._coordinator_driver(allowed, handler, guess=guess)
+        known = self.guess_coordinators(allowed) if guess is None else guess
+        driver = self._driver(allowed, FindCoordinatorHandler(), handler, known)
         results = await self._gather(allowed, driver)
         self._learn(driver)
         if not refused:
@@ -101,7 +102,7 @@ class Calls:
         clock = asyncio.get_running_loop().time
         for start in range(0, len(group_ids), _STREAM_WINDOW):
             window = group_ids[start : start + _STREAM_WINDOW]
-            driver = self._coordinator_driver(window, handler)
+            driver = self._driver(window, FindCoordinatorHandler(), handler, self.guess_coordinators(window))
             async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
                     handed_over = clock()
@@ -114,45 +115,20 @@ class Calls:
 
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
         """Find the coordinator of each key."""
-        driver: AdminDriver[str, Broker] = AdminDriver(
-            keys,
-            brokers=list(self.cluster.metadata.brokers),
-            lookup=FindCoordinatorHandler(key_type),
-            handler=None,
-            deadline=self._deadline(),
-            limits=self._limits,
-            throttled=self._throttled,
-        )
+        driver: AdminDriver[str, Broker] = self._driver(keys, FindCoordinatorHandler(key_type), None)
         return await self._gather(keys, driver)
 
     async def ask_leaders(
         self, partitions: Collection[TopicPartition], handler: AdminHandler[TopicPartition, V]
     ) -> list[Outcome[TopicPartition, V]]:
         """Ask the leaders of partitions."""
-        driver = AdminDriver(
-            partitions,
-            brokers=list(self.cluster.metadata.brokers),
-            lookup=FindLeadersHandler(),
-            handler=handler,
-            deadline=self._deadline(),
-            limits=self._limits,
-            throttled=self._throttled,
-        )
-        return await runner.collect(driver, self.cluster)
+        return await runner.collect(self._driver(partitions, FindLeadersHandler(), handler), self.cluster)
 
     async def ask_all_brokers(self, handler: AdminHandler[BrokerId, V]) -> list[Outcome[BrokerId, V]]:
         """Ask every broker about itself."""
         brokers = list((await self.cluster.fresh_metadata()).brokers)
-        driver = AdminDriver(
-            brokers,
-            brokers=brokers,
-            lookup=None,
-            handler=handler,
-            deadline=self._deadline(),
-            mapping={broker_id: broker_id for broker_id in brokers},
-            throttled=self._throttled,
-        )
-        return await runner.collect(driver, self.cluster)
+        themselves = {broker_id: broker_id for broker_id in brokers}
+        return await runner.collect(self._driver(brokers, None, handler, themselves), self.cluster)
 
     async def ask_once(
         self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], newest: int | None = None
@@ -205,23 +181,20 @@ class Calls:
         if driver.guesses_were_wrong:
             self._misleading = self.cluster.metadata.offsets_topic
 
-    def _deadline(self) -> float:
-        return asyncio.get_running_loop().time() + self.config.api_timeout
-
-    def _coordinator_driver(
+    def _driver(
         self,
-        group_ids: list[str],
-        handler: AdminHandler[str, V],
-        *,
-        guess: Mapping[str, BrokerId] | None = None,
-    ) -> AdminDriver[str, V]:
+        keys: Collection[K],
+        lookup: AdminHandler[K, Broker] | None,
+        handler: AdminHandler[K, V] | None,
+        mapping: Mapping[K, BrokerId] | None = None,
+    ) -> AdminDriver[K, V]:
         return AdminDriver(
-            group_ids,
+            keys,
             brokers=list(self.cluster.metadata.brokers),
-            lookup=FindCoordinatorHandler(),
+            lookup=lookup,
             handler=handler,
-            deadline=self._deadline(),
-            mapping=self.guess_coordinators(group_ids) if guess is None else guess,
+            deadline=asyncio.get_running_loop().time() + self.config.api_timeout,
+            mapping=mapping,
             limits=self._limits,
             throttled=self._throttled,
         )

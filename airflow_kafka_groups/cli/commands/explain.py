@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.explain_pruning import rows_of_pruning
-from airflow_kafka_groups.cli.commands.explain_rows import Row
+from airflow_kafka_groups.cli.commands.explain_pruning import Row, rows_of_pruning
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode

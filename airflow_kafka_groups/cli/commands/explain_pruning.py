@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_kafka_groups.cli.commands.explain_rows import Row
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
@@ -24,6 +23,15 @@ CHANGES = {
     "over_cap": "a later plan, or a higher max_groups or max_share",
 }
 _RUNS = 5
+
+
+class Row(NamedTuple):
+    """One check, as ``explain`` shows it."""
+
+    check: str
+    finding: str
+    evidence: str
+    change: str = ""
 
 
 def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,13 +14,6 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
 from airflow_kafka_groups.operators.support.base import DryRunOperator
-from airflow_kafka_groups.operators.support.deletion_lease import (
-    IF_HELD,
-    MAX_WAIT_SECONDS,
-    LeaseTerms,
-    owner_name,
-    read_terms,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +31,8 @@ if TYPE_CHECKING:
 
 STOP_VARIABLE = "kafka_groups_stop"
 """The Airflow Variable that stops deletions, unless an operator names another one."""
+
+_MAX_WAIT_SECONDS = 86_400.0
 
 
 class DeletingOperator(DryRunOperator):
@@ -59,8 +55,8 @@ class DeletingOperator(DryRunOperator):
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
     lease = Argument(read_flag)
-    lease_wait_seconds = Argument(partial(read_duration, maximum=MAX_WAIT_SECONDS))
-    if_lease_held = Argument(one_of(*IF_HELD))
+    lease_wait_seconds = Argument(partial(read_duration, maximum=_MAX_WAIT_SECONDS))
+    if_lease_held = Argument(one_of("skip", "fail"))
     stop_variable = Argument(optional(read_text))
     wait_for_quiet_end = Argument(read_flag)
 
@@ -101,13 +97,12 @@ class DeletingOperator(DryRunOperator):
         """
         from airflow.sdk.exceptions import AirflowSkipException
 
-        terms = read_terms(self, self.dry_run)
         self.require_writable()
-        delete = prepare(self._request(context, terms))
+        delete = prepare(self._request(context))
         try:
             result: DeletionResult = self.hook.run(delete)
         except LeaseNotAcquiredError as error:
-            if terms is None or not terms.skip:
+            if self.if_lease_held != "skip":
                 raise
             raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
         except QuietTimeError as error:
@@ -156,16 +151,16 @@ class DeletingOperator(DryRunOperator):
         if report.lease is not None and report.lease.lost is not None:
             raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {record}")
 
-    def _request(self, context: Context, terms: LeaseTerms | None) -> DeletionRequest:
+    def _request(self, context: Context) -> DeletionRequest:
         """Return who asks for the deletion, and on which terms."""
         from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest, no_lease
         from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
 
         actor = _actor(context)
         lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
-        if terms is not None:
-            owner = owner_name(actor, self.hook.client_config().client_id)
-            lease = partial(self.hook.lease, owner=owner, wait_seconds=terms.wait_seconds)
+        if self.lease and not self.dry_run:
+            owner = _owner_name(actor, self.hook.client_config().client_id)
+            lease = partial(self.hook.lease, owner=owner, wait_seconds=self.lease_wait_seconds)
         return DeletionRequest(
             request_id=_request_id(actor),
             dry_run=self.dry_run,
@@ -192,6 +187,13 @@ def _request_id(actor: Mapping[str, str]) -> str:
     if "run_id" not in actor:  # outside of Airflow
         return uuid.uuid4().hex
     return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
+
+
+def _owner_name(actor: Mapping[str, str], client_id: str) -> str:
+    """Name a run so that whoever waits for it can find it: DAG, task, run, host and client id."""
+    task = ".".join(actor[name] for name in ("dag_id", "task_id") if name in actor) or "a run outside of Airflow"
+    run = f", run {actor['run_id']}" if "run_id" in actor else ""
+    return f"{task}{run}, on {socket.gethostname()}, client id {client_id}"
 
 
 def _actor(context: Context) -> dict[str, str]:

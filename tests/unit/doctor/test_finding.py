@@ -7,13 +7,14 @@ import pytest
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status, counted, worst
 
 
-def test_each_finding_is_told_as_it_is_made() -> None:
-    told: list[Finding] = []
-    report = Report(told.append)
+def test_findings_are_in_the_order_in_which_they_were_made() -> None:
+    report = Report()
     report.ok("a", "well")
     report.warn("b", "so so", "do this")
-    assert told == report.findings
-    assert told[1].to_json() == {"check": "b", "status": "warning", "text": "so so", "remedy": "do this"}
+    assert report.findings == [
+        Finding(check="a", status=Status.OK, text="well"),
+        Finding(check="b", status=Status.WARNING, text="so so", remedy="do this"),
+    ]
 
 
 @pytest.mark.parametrize(

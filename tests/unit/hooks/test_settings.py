@@ -87,6 +87,17 @@ def test_each_field_becomes_its_property(given: Connection, expected: dict[str, 
     assert properties.keys() <= expected.keys() | {"bootstrap.servers", "security.protocol"}
 
 
+@pytest.mark.parametrize("name", sorted(EXTRA_FIELDS))
+def test_no_field_of_the_form_is_passed_over(name: str) -> None:
+    sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"} if name.startswith("oauth") else {}
+    try:
+        found: object = read_connection(connection({**sasl, name: "x"}))
+    except ConfigurationError as error:
+        found = error.field
+    assert found != read_connection(connection(sasl))
+    assert not isinstance(found, str) or name in found
+
+
 def test_every_field_of_the_form_is_known_and_read_as_the_form_sends_its_default() -> None:
     (kind,) = get_provider_info()["connection-types"]
     assert kind["conn-fields"].keys() == EXTRA_FIELDS

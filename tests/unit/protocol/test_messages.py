@@ -27,7 +27,7 @@ from airflow_kafka_groups.models import (
 )
 from airflow_kafka_groups.protocol import apis, consumer_protocol
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.apis import ALL_APIS, FIND_COORDINATOR, OFFSET_FETCH, Api
+from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH, Api
 from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
 from airflow_kafka_groups.protocol.codec import (
     decode_message,
@@ -50,6 +50,7 @@ from airflow_kafka_groups.protocol.group_apis import (
 from airflow_kafka_groups.protocol.responses import decode_response
 from tests.fakes import answers
 from tests.fakes.answers import fields_left_out, frame
+from tests.fakes.apis import ALL_APIS
 
 ALL = ListConsumerGroupOffsetsSpec()
 SOME = ListConsumerGroupOffsetsSpec((TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("t", 1)))

@@ -51,7 +51,18 @@ def frame(number: int, body: bytes = b"") -> bytes:
 
 
 def ask(pipeline: Pipeline, number: int, timeout: float = 60) -> asyncio.Future[bytes]:
-    return pipeline.exchange(number.to_bytes(4, "big"), b"request %d" % number, timeout)
+    response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def settle(frame: bytes, error: Exception | None) -> None:
+        if response.done():  # it was cancelled
+            return
+        if error is None:
+            response.set_result(frame)
+        else:
+            response.set_exception(error)
+
+    pipeline.submit(number.to_bytes(4, "big"), b"request %d" % number, timeout, settle)
+    return response
 
 
 async def turns() -> None:
@@ -139,7 +150,7 @@ async def test_a_response_to_no_request_ends_the_connection() -> None:
     transport.protocol.data_received(frame(0))
     assert not pipeline.open
     with pytest.raises(ConnectionResetError, match="closed"):
-        await pipeline.exchange(b"\x00\x00\x00\x00", b"", 1)
+        await ask(pipeline, 0)
 
 
 async def test_a_lost_connection_fails_what_is_in_flight_with_its_cause() -> None:

@@ -11,7 +11,7 @@ from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.admin.client.change_policy import ChangePolicy
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, OffsetSpec, TopicPartition
-from airflow_kafka_groups.protocol.apis import ALL_APIS
+from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster
 
 T0 = TopicPartition("t", 0)

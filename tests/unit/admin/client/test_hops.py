@@ -13,12 +13,13 @@ import airflow_kafka_groups
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.apis import ALL_APIS, METADATA, Api
+from airflow_kafka_groups.protocol.apis import METADATA, Api
 from airflow_kafka_groups.protocol.codec import encode_body
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.responses import decode_response
 from airflow_kafka_groups.transport.base import OnAnswer
 from tests.fakes import answers
+from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import client
 

@@ -1,0 +1,8 @@
+"""All APIs that the package uses."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.protocol import apis
+from airflow_kafka_groups.protocol.apis import Api
+
+ALL_APIS = tuple(found for found in vars(apis).values() if isinstance(found, Api))
