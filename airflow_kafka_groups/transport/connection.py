@@ -66,6 +66,8 @@ class PipelinedConnection:
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def settle(answer: Message, error: KafkaGroupsError | None) -> None:
+            if result.done():  # the caller was cancelled, and has not run since
+                return
             if error is None:
                 result.set_result(answer)
             else:

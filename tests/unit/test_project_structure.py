@@ -95,7 +95,6 @@ ELSEWHERE = {
     "spark/staleness/": "spark/test_judge_staleness.py",
     "transport/": "unit/transport/test_tls.py",
     "transport/aiokafka_settings.py": "integration/test_security.py",
-    "transport/connection.py": "unit/admin/client/test_faults.py",
     "transport/base.py": "unit/cluster/test_client.py",
     "triggers/": "unit/triggers/test_poll.py",
     "triggers/watch.py": "unit/triggers/test_events.py",
