@@ -37,7 +37,10 @@ _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
     apis.LIST_GROUPS: list_groups.from_kio,
     apis.DELETE_GROUPS: delete_groups.from_kio,
     apis.OFFSET_DELETE: offset_delete.from_kio,
-    **{api: partial(describe_modern_groups.from_kio, kind) for api, kind in describe_modern_groups.GROUP_TYPES.items()},
+}
+_BY_HAND: Mapping[Api, tuple[int, Callable[[bytes, int], Any]]] = {
+    **hot_codecs.DECODERS,
+    **{api: (0, partial(describe_modern_groups.decode, api)) for api in describe_modern_groups.GROUP_TYPES},
 }
 
 
@@ -47,7 +50,7 @@ def decode_response(api: Api, version: int, frame: bytes) -> Any:
     Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
     """
     try:
-        if (hot := hot_codecs.DECODERS.get(api)) is not None and version >= hot[0]:
+        if (hot := _BY_HAND.get(api)) is not None and version >= hot[0]:
             return hot[1](frame, version)
         return _FROM_KIO[api](decode_message(api, version, frame))
     except Exception as error:

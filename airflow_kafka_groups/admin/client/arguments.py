@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -88,7 +89,7 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
 
 
 def commits_of(offsets: Mapping[str, Commits]) -> dict[str, Commits]:
-    """Check what is to be committed.
+    """Check what is to be committed, and return it in columns.
 
     Raises ``ConfigurationError`` for an offset below 0: -1 reads as "no commit", and is not a way to delete one.
     """
@@ -96,12 +97,13 @@ def commits_of(offsets: Mapping[str, Commits]) -> dict[str, Commits]:
     for group_id in group_ids_of(offsets, "offsets"):
         of_group = offsets[group_id]
         if not (isinstance(of_group, GroupOffsets) and _are_commits(of_group)):
-            of_group = {_partition(key): value for key, value in of_group.items()}
-            for partition, value in of_group.items():
+            named = {_partition(key): value for key, value in of_group.items()}
+            for partition, value in named.items():
                 if not isinstance(value, OffsetAndMetadata):
                     raise ConfigurationError(_field(group_id, partition), value, "give an OffsetAndMetadata")
                 if not 0 <= value.offset <= _MAX_OFFSET:
                     raise ConfigurationError(_field(group_id, partition), value.offset, "an offset is 0 to 2**63 - 1")
+            of_group = cast("Commits", GroupOffsets.from_mapping(group_id, named))  # each partition has one
         checked[group_id] = of_group
     return checked
 
@@ -109,15 +111,15 @@ def commits_of(offsets: Mapping[str, Commits]) -> dict[str, Commits]:
 def _are_commits(offsets: GroupOffsets) -> bool:
     """Return whether columns can be committed as they are: every partition once, and with an offset."""
     topics = offsets.topics
-    if len({topic.topic for topic in topics}) != len(topics):
+    if len(topics) > 1 and len({topic.topic for topic in topics}) != len(topics):
         return False
     for topic in topics:
-        flat = topic.flat_rows()
-        partitions = flat[0::3]
-        # Of partition and offset none may be negative, and a leader epoch is -1 where there is none.
-        if len(set(partitions)) != len(partitions) or min(flat, default=0) < -1:
+        if not len(topic):
+            continue
+        partitions = topic.partitions
+        if min(partitions) < 0 or min(topic.offsets) < 0 or len(set(partitions)) != len(partitions):
             return False
-        if min(partitions, default=0) < 0 or topic.committed != len(topic):
+        if min(topic.leader_epochs) < -1:  # -1 where there is none
             return False
     return True
 

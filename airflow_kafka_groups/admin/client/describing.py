@@ -27,10 +27,9 @@ async def describe_groups(
     size = calls.batch_size
     classic = DescribeClassicGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
     results = await calls.ask_coordinators(wanted, classic)
+    dead = GroupState.DEAD
     for api in GROUP_TYPES:
-        not_found = [
-            group_id for group_id, found, _ in results.values() if found is not None and found.state is GroupState.DEAD
-        ]
+        not_found = [group_id for group_id, found, _ in results.values() if found is not None and found.state is dead]
         if not not_found:
             break
         modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))

@@ -88,12 +88,11 @@ class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
 def _sort(
     api: Api, broker_id: BrokerId, group_id: str, asked: Iterable[TopicPartition], response: OffsetChangeAnswer
 ) -> HandlerResult[str, None]:
-    result: HandlerResult[str, None] = HandlerResult()
     if isinstance(asked, GroupOffsets) and all(
-        tuple(topic.partitions) == response.changed.get(topic.topic) for topic in asked.topics
+        [tuple(topic.partitions) == response.changed.get(topic.topic) for topic in asked.topics]
     ):  # a restore, as nearly always
-        result.completed[group_id] = None
-        return result
+        return HandlerResult({group_id: None})
+    result: HandlerResult[str, None] = HandlerResult()
     changed = {TopicPartition(topic, partition) for topic, some in response.changed.items() for partition in some}
     errors: dict[TopicPartition, KafkaGroupsError] = {}
     whole: set[KeyStatus] = set()

@@ -20,6 +20,7 @@ from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import describe_groups, describe_modern_groups
 
+_DEAD, _NONE, _NOT_FOUND = GroupState.DEAD, ErrorCode.none, ErrorCode.group_id_not_found
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
@@ -75,7 +76,7 @@ def _sort(
 ) -> HandlerResult[str, GroupDescription]:
     result: HandlerResult[str, GroupDescription] = HandlerResult()
     for group_ids, group in response.groups:
-        if group.error is not ErrorCode.none:
+        if group.error is not _NONE:
             for group_id in group_ids:
                 _sort_error(group_id, group, kind, api, broker_id, result)
             continue
@@ -97,15 +98,10 @@ def _sort_error(
     broker_id: BrokerId,
     result: HandlerResult[str, GroupDescription],
 ) -> None:
-    if group.error is ErrorCode.group_id_not_found:
+    if group.error is _NOT_FOUND:
         # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
-        result.completed[group_id] = GroupDescription(
-            group_id=group_id,
-            state=GroupState.DEAD,
-            type=kind,
-            protocol_type=group.protocol_type,
-            protocol=group.protocol,
-            coordinator=broker_id,
+        result.completed[group_id] = _new(
+            GroupDescription, (group_id, _DEAD, kind, group.protocol_type, group.protocol, broker_id, (), None)
         )
     elif group.error is ErrorCode.unsupported_version:
         # The broker knows the API, but has the protocol switched off (3.9 as shipped): it has no such groups.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from airflow_kafka_groups.admin.engine.runner import collection_paused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
@@ -74,16 +75,19 @@ async def change_recorded(
     head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
     head |= facts or {}
     name = f"{run_id}-{tag}"
-    changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
-    if not dry_run:  # recorded before anything is written, so that the change can be undone
-        proposed = (change.to_json() for change in changes)
-        await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{name}before.json", head, "groups", proposed)
-    if apply is None:
-        apply = partial(apply_changes, admin, dry_run=dry_run, may_be_absent=may_be_absent, progress=progress)
-    results = await apply(changes)
-    found = (result.to_json() for result in results)
-    end = {**head, "counts": counts_of(results)}
-    path = await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{name}result.json", end, "groups", found)
+    with collection_paused():  # all that is proposed is kept to the end, and has no cycles
+        changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
+        if not dry_run:  # recorded before anything is written, so that the change can be undone
+            proposed = (change.to_json() for change in changes)
+            await asyncio.to_thread(
+                write_listing, layout.root / CHANGES, f"{name}before.json", head, "groups", proposed
+            )
+        if apply is None:
+            apply = partial(apply_changes, admin, dry_run=dry_run, may_be_absent=may_be_absent, progress=progress)
+        results = await apply(changes)
+        found = (result.to_json() for result in results)
+        end = {**head, "counts": counts_of(results)}
+        path = await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{name}result.json", end, "groups", found)
     return RecordedChanges(results=results, path=path)
 
 

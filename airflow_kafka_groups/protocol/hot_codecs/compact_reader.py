@@ -7,7 +7,7 @@ Single fields are read by kio's native primitives. Most responses are arrays of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from kio.serial.readers import Reader, read_compact_array_length, read_unsigned_varint
 
@@ -25,11 +25,12 @@ class CompactReader:
     A frame that is malformed raises ``IndexError``, ``ValueError`` or kio's ``SerialError``.
     """
 
-    __slots__ = ("data", "position")
+    __slots__ = ("_tail", "data", "position")
 
     def __init__(self, frame: bytes) -> None:
         self.data = frame
         self.position = 4  # after the correlation id
+        self._tail: tuple[bytes, Any] = (b"", None)
         self.skip_tags()
 
     def read(self, primitive: Reader[T]) -> T:
@@ -99,6 +100,21 @@ class CompactReader:
                     known = [(data[end:position], rows[-1][0]), *known[: _KNOWN_TAILS - 1]]
         self.position = position
         return rows
+
+    def repeated(self, read_tail: Callable[[], T]) -> T:
+        """Return what the next bytes mean: what the same bytes meant the last time, or what ``read_tail`` reads.
+
+        :param read_tail: reads the same fields each time that this is called for a frame.
+        """
+        tail, value = self._tail
+        if tail and self.data.startswith(tail, self.position):
+            self.position += len(tail)
+            return cast("T", value)
+        start = self.position
+        read = read_tail()
+        if self.position - start <= _LONGEST_TAIL:
+            self._tail = self.data[start : self.position], read
+        return read
 
     def skip_tags(self) -> None:
         """Skip tagged fields; there are hardly ever any."""

@@ -17,6 +17,7 @@ from typing import Any
 from kio.serial.readers import read_compact_string, read_error_code, read_int32, read_timedelta_i32
 
 from airflow_kafka_groups.models import TopicOffsets, TopicPartition
+from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
@@ -26,6 +27,8 @@ _NO_MEMBER = b"\xff\xff\xff\xff\x01\x00"  # generation or member epoch -1, empty
 _FIXED = struct.Struct(">iqi")
 _EMPTY_METADATA = b"\x01" + NO_TAGS
 _ANSWER_ROW = 7
+_ALIKE_BYTES = 1_024
+"""The most bytes of a response whose meaning is remembered."""
 
 
 def encode(group_id: str, topics: Sequence[TopicOffsets]) -> bytes:
@@ -42,24 +45,28 @@ def encode(group_id: str, topics: Sequence[TopicOffsets]) -> bytes:
 
 def _rows(topic: TopicOffsets) -> bytes:
     if topic.metadata is None:
-        return _plain_rows(len(topic)).pack(*_with_ends(topic.flat_rows()))
+        rows = _fixed_fields(len(topic)).unpack(topic.packed_rows())
+        return _EMPTY_METADATA.join((*rows, b""))
     return b"".join([_FIXED.pack(*row[:3]) + string(row[3]) + NO_TAGS for row in topic.rows()])
 
 
-def _with_ends(flat: Sequence[int]) -> list[object]:
-    """Return partition, offset and epoch of each row, and the end of each."""
-    values: list[object] = [_EMPTY_METADATA] * (len(flat) // 3 * 4)
-    values[0::4], values[1::4], values[2::4] = flat[0::3], flat[1::3], flat[2::3]
-    return values
-
-
 @lru_cache(1000)
-def _plain_rows(count: int) -> struct.Struct:
-    return struct.Struct(">" + "iqi2s" * count)
+def _fixed_fields(count: int) -> struct.Struct:
+    """Return what unpacks partition, offset and epoch of so many rows (see ``TopicOffsets.packed``), still packed."""
+    return struct.Struct(f"{_FIXED.size}s{PACKED_ROW_SIZE - _FIXED.size}x" * count)
 
 
 def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
-    """Decode a response frame."""
+    """Decode a response frame. Groups that read the same topics are answered alike, but for the correlation id."""
+    return _read_alike(frame[4:]) if len(frame) <= _ALIKE_BYTES else _read(frame)
+
+
+@lru_cache(1000)
+def _read_alike(frame: bytes) -> OffsetChangeAnswer:
+    return _read(b"\x00\x00\x00\x00" + frame)
+
+
+def _read(frame: bytes) -> OffsetChangeAnswer:
     reader = CompactReader(frame)
     throttle = reader.read(read_timedelta_i32)
     found: dict[TopicPartition, ErrorCode] = {}

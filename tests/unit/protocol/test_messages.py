@@ -156,9 +156,9 @@ def test_an_answer_with_something_after_it_is_a_named_error() -> None:
 def test_a_tagged_field_that_kio_does_not_know_is_a_named_error() -> None:
     """Kio raises KeyError for it, which would close the connection and leave the call to its deadline."""
     tag = b"\x01\x4d\x01x"  # one of them, number 77, of one byte
-    data = b"\x00\x00\x00\x07\x00" + b"\x00" * 4 + b"\x01" + tag
-    with pytest.raises(RemoteProtocolError, match="ConsumerGroupDescribe v0 cannot be read: KeyError") as failed:
-        decode_response(apis.CONSUMER_GROUP_DESCRIBE, 0, data)
+    data = b"\x00\x00\x00\x07\x00" + b"\x00" * 4 + b"\x00\x00" + tag
+    with pytest.raises(RemoteProtocolError, match="Heartbeat v4 cannot be read: KeyError") as failed:
+        decode_response(apis.HEARTBEAT, 4, data)
     assert isinstance(failed.value.__cause__, KeyError)
 
 

@@ -101,7 +101,9 @@ class TestOutOfShape:
         assert set(results.failed) == set(GROUPS)
 
     async def test_a_field_that_the_codec_does_not_know_fails_its_groups_at_once(self) -> None:
-        unknown = b"\x00\x00\x00\x00\x01\x01\x4d\x01x"  # no group, and a tagged field with the number 77
+        tagged = b"\x01\x4d\x01x"  # a field with the number 77
+        group = b"\x00\x00\x00\x02g\x01" + bytes(8) + b"\x01\x01" + bytes(4) + tagged
+        unknown = bytes(4) + b"\x02" + group + b"\x00"
         absent = dict.fromkeys(GROUPS, ErrorCode.group_id_not_found)
         async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
             fake.control(DESCRIBE_GROUPS, lambda _, version, request: answers.describe_groups(version, absent))
