@@ -4,6 +4,7 @@ import hashlib
 import json
 from array import array
 from itertools import accumulate, groupby
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -39,6 +40,15 @@ def test_the_order_of_the_answer_does_not_matter(
     shuffled = list(offsets.items())
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert of(dict(shuffled)) == of(dict(offsets))
+
+
+@given(st.lists(st.integers(0, 2000), min_size=1, max_size=8, unique=True), st.randoms())
+@example(list(range(300)), Random(1))  # more partitions than those whose order is remembered
+def test_plain_offsets_of_one_topic_are_sorted_by_partition(partitions: list[int], random: Random) -> None:
+    random.shuffle(partitions)
+    rows = [("t", partition, partition % 7, -1, "") for partition in partitions]
+    for _ in range(2):  # in an order that is new, and in one that has been seen
+        assert fingerprint(group(rows)) == as_first_written(rows)
 
 
 @given(maps, keys, values)
