@@ -40,6 +40,7 @@ class TombstoneSizes:
     partitions: int = DEFAULT_PARTITIONS
     budget: int = BUDGET_BYTES
     buckets: Mapping[str, int] = field(default_factory=dict)
+    _of_known: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fit(self, group_ids: Sequence[str]) -> int:
         """Return how many of these groups, from the first on, fit into one request; at least one."""
@@ -61,15 +62,15 @@ class TombstoneSizes:
 
     def size(self, group_id: str) -> int:
         """Return the bytes of the group's tombstones."""
+        if (known := self._of_known.get(group_id)) is not None:
+            return known
         size = len(group_id.encode())
         offsets = self.known.get(group_id)
         if offsets is None:
             return _estimate(size)
-        return (
-            size
-            + _GROUP_TOMBSTONE_BYTES
-            + sum(len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics)
-        )
+        tombstones = [len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics]
+        self._of_known[group_id] = size = size + _GROUP_TOMBSTONE_BYTES + sum(tombstones)
+        return size
 
     def without(self, emptied: Iterable[str]) -> TombstoneSizes:
         """Return the sizes after some groups' offsets have been deleted."""

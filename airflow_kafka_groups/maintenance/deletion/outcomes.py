@@ -50,6 +50,9 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
+_DELETED, _SAFE_CODE = Outcome.DELETED, SAFE.code.value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOutcome:
     """The outcome of one group: ``code`` for counting, ``reason`` for people."""
@@ -164,12 +167,12 @@ def would_delete(group_id: str) -> GroupOutcome:
 
 def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
     """Return the outcome of a delete request; without a clear answer it is ``UNKNOWN``: look again."""
+    if error is None:
+        return GroupOutcome(group_id=group_id, outcome=_DELETED, code=_SAFE_CODE, reason="deleted")
 
     def outcome(what: Outcome, code: str, reason: str) -> GroupOutcome:
         return GroupOutcome(group_id=group_id, outcome=what, code=code, reason=reason)
 
-    if error is None:
-        return outcome(Outcome.DELETED, Reason.SAFE.value, "deleted")
     if isinstance(error, NotSentError):
         return kept(group_id, Reason.TOO_SLOW, f"not sent: {error}")
     if isinstance(error, PartlyDeletedError):

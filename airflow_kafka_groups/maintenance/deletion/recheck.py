@@ -15,7 +15,7 @@ from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts, PlannedGroup
 from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
 
 
@@ -70,6 +70,8 @@ class Decision:
     reason: str
 
 
+_EMPTY, _DEAD, _UNKNOWN = GroupState.EMPTY, GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
+
 SAFE = Decision(Action.DELETE, Reason.SAFE, "empty, without members, unmoved, backed up")
 """The only decision by which a group is deleted."""
 
@@ -93,7 +95,7 @@ class Expected:
     may_lack_offsets: bool = False
 
     @classmethod
-    def of_plan(cls, group: PlannedGroup) -> Expected:
+    def of_plan(cls, group: PlannedGroup | PlannedFacts) -> Expected:
         """Return what a planned group has to look like still."""
         return cls(
             group_id=group.group_id,
@@ -142,21 +144,20 @@ def described_group(group_id: str, reading: Reading, subject: str) -> GroupDescr
     :param reading: the latest reading of it.
     :param subject: the group in the reasons: ``it``, or what it is to the subject of the decision.
     """
-    listed_type = GroupType.UNKNOWN if reading.listing is None else reading.listing.type
+    listed_type = _UNKNOWN if reading.listing is None else reading.listing.type
     if listed_type not in JUDGED_TYPES:
         return keep(Reason.WRONG_TYPE, f"{subject} is a {listed_type.value} group, which keeps its progress elsewhere")
     described = reading.description
     if described is None or (described.error is None and described.value is None):
         return keep(Reason.NOT_DESCRIBED, f"the coordinator said nothing about {subject}")
-    gone = Decision(Action.GONE, Reason.GONE, f"{subject} does not exist any more")
     if described.error is not None:
         if reading.listing is None and is_not_found(described.error):
-            return gone
+            return _gone(subject)
         return keep(Reason.NOT_DESCRIBED, f"the state of {subject} could not be read: {described.error}")
     group = described.unwrap()
     if group.group_id != group_id or described.group_id != group_id:
         return keep(Reason.NOT_DESCRIBED, f"the answer is about another group ({group.group_id!r})")
-    return gone if group.state is GroupState.DEAD else group
+    return _gone(subject) if group.state is _DEAD else group
 
 
 def committed_offsets(group_id: str, reading: Reading) -> GroupOffsets | Decision:
@@ -204,8 +205,8 @@ def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription)
     for protocol in (listing.protocol_type, group.protocol_type, expected.protocol_type):
         if protocol not in ELIGIBLE_PROTOCOL_TYPES:
             return keep(Reason.WRONG_PROTOCOL, f"its protocol type is {protocol!r}: another program keeps state there")
-    for kind in (listing.type.value, expected.group_type):
-        if kind not in (group.type.value, GroupType.UNKNOWN.value):
+    for kind in (listing.type, expected.group_type):
+        if kind not in (group.type, _UNKNOWN):
             return keep(Reason.CHANGED_KIND, f"it was a {kind} group and is a {group.type.value} group now")
     # The listing is from the beginning of the run, which may be hours ago; the description is not.
     for now in (listing.protocol_type, group.protocol_type):
@@ -217,7 +218,7 @@ def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription)
 def _by_life(group: GroupDescription) -> Decision | None:
     if group.members:
         return keep(Reason.HAS_MEMBERS, f"it has {len(group.members)} member(s), state {group.state.value}")
-    if group.state is not GroupState.EMPTY:
+    if group.state is not _EMPTY:
         return keep(Reason.NOT_EMPTY, f"its state is {group.state.value}")
     return None
 
@@ -231,6 +232,10 @@ def _by_offsets(expected: Expected, reading: Reading) -> Decision | None:
     if committed_partitions(value) == 0 and not expected.may_lack_offsets:
         return keep(Reason.NO_OFFSETS, "no committed offset is visible; some may be hidden from this user")
     return None
+
+
+def _gone(subject: str) -> Decision:
+    return Decision(Action.GONE, Reason.GONE, f"{subject} does not exist any more")
 
 
 def keep(code: Reason, reason: str) -> Decision:

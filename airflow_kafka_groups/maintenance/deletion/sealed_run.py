@@ -146,9 +146,8 @@ class SealedRun(ABC):
         )
         warnings += other_leases([*listings, *ready.leases], self.request.lease_group_id)
         backed_up = ready.backup is not None
-        outcomes = await chunks.run(
-            [replace(group, needs_backup=group.needs_backup and backed_up) for group in self.expected]
-        )
+        expected = self.expected if backed_up else [replace(group, needs_backup=False) for group in self.expected]
+        outcomes = await chunks.run(expected)
         by_id = {**self.decided, **{outcome.group_id: outcome for outcome in outcomes}}
         self._report = DeletionReport(
             plan_id=self.plan.plan_id if self.plan else None,

@@ -80,7 +80,7 @@ async def delete_by_plan(
         layout=layout,
         request=request,
         request_id=plan_id,
-        expected=[Expected.of_plan(group) for group in plan.groups],
+        expected=[Expected.of_plan(group) for group in plan.planned.facts()],
         plan=plan,
         judged=True,
         approval=floors.approval(approval, plan),

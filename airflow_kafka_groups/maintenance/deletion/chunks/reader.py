@@ -14,6 +14,9 @@ from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets
 
+_DELETE, _GONE = Action.DELETE, Action.GONE
+_BETTER_REASONS = PROOF_OF_LIFE - {Reason.CHANGED_KIND}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkReading:
@@ -76,9 +79,9 @@ class ChunkReader:
             )
             decision = self._decide(item, reading)
             # A restored group has another protocol type, too: that it was deleted before is the better reason then.
-            if decision.action is not Action.GONE and decision.code not in PROOF_OF_LIFE - {Reason.CHANGED_KIND}:
+            if decision.action is not _GONE and decision.code not in _BETTER_REASONS:
                 decision = self._excluded.get(name, decision)
-            if decision.action is Action.DELETE:
+            if decision.action is _DELETE:
                 safe[name] = self._part_of(name, offsets[group_id].unwrap())
                 expected.append(item)
             else:

@@ -46,7 +46,7 @@ class Chunks:
         most, offsets = max(int(self._most * self._share), 1), self._offsets * self._share
         start = end = self._done
         while end < len(self._groups) and end - start < most:
-            offsets -= self.offsets(self._groups[end : end + 1])
+            offsets -= self._offsets_of(self._groups[end])
             if offsets < 0 and end > start:
                 break
             end += 1
@@ -55,8 +55,11 @@ class Chunks:
 
     def offsets(self, chunk: Sequence[Expected]) -> int:
         """Return how many committed offsets these groups have, as far as the backup says."""
-        entries = (self._entries.get(group.group_id) for group in chunk)
-        return sum(1 if entry is None else entry.partitions for entry in entries)
+        return sum(map(self._offsets_of, chunk))
+
+    def _offsets_of(self, group: Expected) -> int:
+        entry = self._entries.get(group.group_id)
+        return 1 if entry is None else entry.partitions
 
     def took(self, seconds: float) -> None:
         """Adapt the size of the chunks to come to how long one took, from its reading until it was deleted."""
