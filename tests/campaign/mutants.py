@@ -109,7 +109,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "proof of life is forgotten": ((history.RunRecord, "alive", _no_mapping),),
     "fingerprints are not compared": ((recheck, "_by_offsets", _any_offsets),),
     "members are not looked at": ((recheck, "_by_life", _nothing),),
-    "the backup is not looked into": ((recheck, "_by_backup", _nothing),),
+    "the backup is not looked into": ((recheck, "by_backup", _nothing),),
     "every error is taken for absence": (
         (durable_files, "read_file", _read_by_luck),
         (files, "read_file", _read_by_luck),
