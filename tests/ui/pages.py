@@ -96,6 +96,14 @@ def trigger(form: Locator) -> str:
     return form.page.url
 
 
+def open_question(page: Page, run: str, timeout_ms: float) -> None:
+    """Wait until a run asks somebody, and open its question."""
+    page.goto(f"{run}/tasks/approve")
+    page.get_by_role("link", name="Required Action").click(timeout=timeout_ms)
+    page.get_by_text(re.compile(r"\d+ (groups?|topics?)\b")).first.wait_for()
+    page.get_by_text("Awaiting Input").first.wait_for()
+
+
 def fill(page: Page, field: str, text: str) -> None:
     """Fill in a field of a form that is part of the page."""
     page.locator(f"[name=element_{field}]").fill(text)
