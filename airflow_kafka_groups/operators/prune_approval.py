@@ -73,9 +73,10 @@ def pruning_question(plan: PrunePlan, why: str) -> str:
     :param plan: the plan.
     :param why: why somebody is asked.
     """
+    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.partitions, "partition")
     lines = [
-        f"The committed offsets of **{counted(len(plan.groups), 'topic')}** ({counted(plan.partitions, 'partition')}) of "
-        f"{counted(plan.group_count, 'live group')} of cluster **{plain(plan.cluster)}** (Kafka id "
+        f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "
+        f"of cluster **{plain(plan.cluster)}** (Kafka id "
         f"{plain(plan.kafka_cluster_id)}) will be deleted if you approve. They are backed up first. You are asked "
         f"because {plain(why)}.",
         "",

@@ -119,9 +119,8 @@ class AirflowServer:
     def scheduled_run(self, dag_id: str) -> str:
         """Unpause a DAG whose schedule then begins with a run, and give that run's id."""
         self.unpause(dag_id)
-        runs: list[dict[str, Any]] = []
-        self.until(lambda: bool(runs.extend(self._runs(dag_id)) or runs), f"began no run of {dag_id}")
-        return str(runs[0]["dag_run_id"])
+        self.until(lambda: bool(self._runs(dag_id)), f"began no run of {dag_id}")
+        return str(self._runs(dag_id)[0]["dag_run_id"])
 
     def run_dag(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Unpause a DAG, start a run, and give its id."""

@@ -145,7 +145,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
     pruned = report.locator("#pruned")
     assert LEFT_TOPIC in pruned.inner_text()
     assert "airflow-kafka-groups restore" in pruned.inner_text()
-    pruned.scroll_into_view_if_needed()
+    pruned.evaluate("section => section.scrollIntoView()")
     pages.picture(page, "report-pruned")
     left = set(list_groups(scene.cluster.bootstrap))
     workload = scene.workload

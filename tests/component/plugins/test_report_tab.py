@@ -246,8 +246,8 @@ def test_the_roll_up_of_a_fleet_is_shown_and_leads_to_the_report_of_each_cluster
     page = get(server).text
     assert "2 clusters" in page
     assert "../" not in page
-    links = re.findall(r'href="\./([^"]*)"', page)
-    assert ["7 groups" in get(server, f"/{DAG}/{link}").text for link in links] == [False, True]
+    found = re.findall(r'href="\./([^"]*)"', page)
+    assert ["7 groups" in get(server, f"/{DAG}/{link}").text for link in found] == [False, True]
     west.with_name("trend.html").write_text(PAGE)
     assert "_fleet" not in get(server, f"/{DAG}").text, "a roll-up has no trend"
 
