@@ -22,9 +22,12 @@ CONNECTIONS = {"demo": "kafka_groups_default", STAGING: "kafka_staging", DOWN: "
 LIVE = "orders-api"
 PREVIEWS = frozenset(f"preview-pr-{number}" for number in range(101, 113))
 PROTECTED = frozenset(f"connect-{name}-sink" for name in ("jdbc", "s3", "elastic", "mongo", "redis"))
-_CLUSTERS = "\nclusters:\n" + "".join(f"  {name}: {{connection: {conn}}}\n" for name, conn in CONNECTIONS.items())
 _RULE = f"\nrules:\n  - use: preview-environments\n    idle: {IDLE_SECONDS}s\n\n"
 _TOPIC = "orders"
+
+
+def _line(cluster: str) -> str:
+    return f"  {cluster}: {{connection: {CONNECTIONS[cluster]}}}\n"
 
 
 def name_clusters(policy: Path) -> None:
@@ -35,7 +38,19 @@ def name_clusters(policy: Path) -> None:
     text = policy.read_text()
     if text.count("\nversion: 1\n") != 1 or text.count("\nrules:\n") != 1:
         raise ValueError(f"{policy} must have one version and one list of rules")
-    policy.write_text(text.replace("\nversion: 1\n", f"\nversion: 1\n{_CLUSTERS}").replace("\nrules:\n", _RULE))
+    clusters = "".join(map(_line, CONNECTIONS))
+    text = text.replace("\nversion: 1\n", f"\nversion: 1\n\nclusters:\n{clusters}")
+    policy.write_text(text.replace("\nrules:\n", _RULE))
+
+
+def without_demo(policy: Path) -> Path:
+    """Write a policy file without the demo's cluster, which others clean up, beside one with it; return its path.
+
+    :param policy: the file with all clusters.
+    """
+    path = policy.with_name("two-clusters.yaml")
+    path.write_text(policy.read_text().replace(_line("demo"), ""))
+    return path
 
 
 def without_retries(folder: Path) -> None:
