@@ -65,7 +65,7 @@ def ui_scene(home: Path, storage: Path, say: Callable[[str], None] = lambda text
     shutil.rmtree(MAILS, ignore_errors=True)
     home.mkdir(parents=True)
     write_dags(home / "dags")
-    fleet.without_retries(home / "dags")
+    fleet.with_quick_retries(home / "dags")
     policy = write_policy(storage / "policy.yaml")
     fleet.name_clusters(policy)
     mailbox, staging = Mailbox(MAILS), fleet.Staging(KAFKA_VERSION)
