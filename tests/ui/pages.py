@@ -21,6 +21,11 @@ def picture(page: Page, name: str, *, height: int | None = None) -> None:
     page.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide", clip=clip)  # type: ignore[arg-type]
 
 
+def picture_of(part: Locator, name: str) -> None:
+    """Keep what a part of a page shows, in build/ui."""
+    part.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide")
+
+
 def open_new_connection(page: Page, conn_id: str, conn_type: str) -> Locator:
     """Open the form of a new connection of a type; give the dialog."""
     page.goto("/connections")

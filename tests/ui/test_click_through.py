@@ -109,10 +109,9 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
     assert pages.is_on(form, "dry_run")
     assert pages.is_on(form, "require_approval")
     pages.switch(form, "dry_run")
+    pages.picture(page, "cleanup-form")
     policy = form.locator("[name=element_policy_file]")
     assert policy.input_value() == str(scene.policy)
-    policy.scroll_into_view_if_needed()
-    pages.picture(page, "cleanup-form")
     run = pages.trigger(form)
 
     # The question. Nothing is deleted before it is answered, and not without the right number.
@@ -145,8 +144,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
     pruned = report.locator("#pruned")
     assert LEFT_TOPIC in pruned.inner_text()
     assert "airflow-kafka-groups restore" in pruned.inner_text()
-    pruned.evaluate("section => section.scrollIntoView()")
-    pages.picture(page, "report-pruned")
+    pages.picture_of(pruned, "report-pruned")
     left = set(list_groups(scene.cluster.bootstrap))
     workload = scene.workload
     assert left >= workload.live | workload.moving | workload.sleeping | workload.protected | {SPARED}
