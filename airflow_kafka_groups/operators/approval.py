@@ -15,7 +15,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
-from airflow_kafka_groups.maintenance.report.shown import shortened
+from airflow_kafka_groups.maintenance.report.shown import MOST, shortened
 from airflow_kafka_groups.operators.support.base import DryRunOperator
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ CONFIRM, EXCLUDE = "confirm_groups", "exclude_groups"
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""
 
+_SENTENCE = 500
+"""The most characters of what a judgement rests on: it ends with a remedy."""
 _LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
 
 
@@ -133,7 +135,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         report, _ = make_report(layout, plan)
         push_report_path(context, report)
         last = last_members(layout, plan.group_ids[:FIRST_GROUPS], plan.kafka_cluster_id)
-        subject = f"Delete {len(plan.groups)} consumer groups of {layout.cluster}?"
+        subject = f"Delete {counted(len(plan.groups), 'consumer group')} of {layout.cluster}?"
         return subject, question(plan, report, why, report_url_of(context), last)
 
     def exceptions(self, plan: Any, names: Any) -> Any:
@@ -227,13 +229,13 @@ def question(
     link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
     counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
     lines = [
-        f"**{len(plan.groups)} groups** are planned to be deleted from cluster **{plain(plan.cluster)}** "
-        f"(Kafka id {plain(plan.kafka_cluster_id)}). Their offsets are backed up. "
+        f"**{counted(len(plan.groups), 'group')}** of cluster **{plain(plan.cluster)}** "
+        f"(Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you approve. Their offsets are backed up. "
         f"You are asked because {plain(why)}.",
         "",
         f"All groups: {plain(counts)}.",
         "",
-        f"Judged by {plain(recorded_sentence(plan.evidence))}.",
+        f"Judged by {plain(recorded_sentence(plan.evidence), _SENTENCE)}.",
         "",
         f"{link}: {_markup(report)}",
         "",
@@ -269,13 +271,25 @@ def _families(plan: DeletionPlan) -> list[str]:
     return lines
 
 
-def plain(value: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    :param number: the number.
+    :param noun: one of it.
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def plain(value: str, most: int = MOST) -> str:
     """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
+
+    :param value: the string.
+    :param most: that length. Default 200.
 
     Links are made of plain text, also where it was written with character references: an invisible character in
     ``https://``, ``www.`` and before ``@`` prevents that.
     """
-    return _markup(_LINK_BEGINS.sub("\u200b", shortened(value)))
+    return _markup(_LINK_BEGINS.sub("\u200b", shortened(value, most)))
 
 
 def _markup(value: str) -> str:

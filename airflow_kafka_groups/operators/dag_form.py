@@ -127,7 +127,7 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
     "approve_above": {
         "default": 100,
         "title": "Always ask above",
-        "description": "If approval is off by default, still ask when the plan has more groups than this.",
+        "description": "If approval is off by default, still ask when the plan has more groups or topics than this.",
         "type": "integer",
         "minimum": 0,
     },
@@ -148,6 +148,15 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
 """Parameters of the clean-up, in the order of its form."""
 
 OTHER_FORMS: dict[str, dict[str, Any]] = {
+    "topic_idle_seconds": {
+        "default": "7d",
+        "title": "Idle for",
+        "description": "A topic of a live group is abandoned after this time without a subscription and without a "
+        "commit: 7d, 36h, 30 min. A number is in seconds.",
+        **_DURATION,
+        "minimum": 1,
+        "examples": ["7d", "14d", "3d", "36h"],
+    },
     "plan_id": {
         "default": None,
         "title": "Plan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.operators.approval import FIRST_GROUPS, ApproveCleanupOperator, plain
+from airflow_kafka_groups.operators.approval import FIRST_GROUPS, ApproveCleanupOperator, counted, plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -63,7 +63,8 @@ class ApprovePruningOperator(ApproveCleanupOperator):
         :param plan: the plan.
         :param why: why somebody is asked.
         """
-        return f"Prune {len(plan.groups)} topics of groups of {layout.cluster}?", pruning_question(plan, why)
+        count = counted(len(plan.groups), "topic")
+        return f"Prune {count} of live groups of {layout.cluster}?", pruning_question(plan, why)
 
 
 def pruning_question(plan: PrunePlan, why: str) -> str:
@@ -72,10 +73,12 @@ def pruning_question(plan: PrunePlan, why: str) -> str:
     :param plan: the plan.
     :param why: why somebody is asked.
     """
+    topics, partitions = counted(len(plan.groups), "topic"), counted(plan.partitions, "partition")
     lines = [
-        f"The committed offsets of **{len(plan.groups)} topics** ({plan.partitions} partitions) of {plan.group_count} "
-        f"live groups are planned to be deleted from cluster **{plain(plan.cluster)}** (Kafka id "
-        f"{plain(plan.kafka_cluster_id)}). They are backed up first. You are asked because {plain(why)}.",
+        f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "
+        f"of cluster **{plain(plan.cluster)}** (Kafka id "
+        f"{plain(plan.kafka_cluster_id)}) will be deleted if you approve. They are backed up first. You are asked "
+        f"because {plain(why)}.",
         "",
         f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
         *[f"- Warning: {plain(warning)}" for warning in plan.warnings],

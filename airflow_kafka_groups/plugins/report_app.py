@@ -8,6 +8,7 @@ a group's name contains; the sandbox gives that script no origin, so that it rea
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from html import escape
 from urllib.parse import quote
 
@@ -16,6 +17,8 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Response
 
 from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
+from airflow_kafka_groups.maintenance.report.fleet import report_href
 from airflow_kafka_groups.maintenance.report.html import TREND_LINK
 from airflow_kafka_groups.maintenance.report.page import content_policy, render_page
 from airflow_kafka_groups.plugins.report_files import (
@@ -43,8 +46,10 @@ def make_app() -> FastAPI:
 
 
 def show_run(dag_id: str, run_id: str) -> Response:
-    """Return the run's report, or a list if its tasks named several."""
+    """Return the run's report; of several the roll-up of a fleet, which links to the others, or a list."""
     reports = named_reports(dag_id, run_id)
+    if roll_up := next((report for report in reports if cluster_of(report) == FLEET), None):
+        return _report(roll_up, {report_href(report.path): f'href="{_relative(run_id, report)}"' for report in reports})
     if len(reports) > 1:
         return _page("Reports of this run", _list(dag_id, run_id, reports), 200)
     return _report(reports[0]) if reports else _nothing()
@@ -85,10 +90,13 @@ def _trend(report: NamedReport) -> Response:
         return _page("The trend cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
 
 
-def _report(report: NamedReport) -> Response:
+def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Response:
     try:
-        # A link to a file beside the report leads nowhere here.
-        return _response(read_report(report).replace(TREND_LINK.encode(), _TREND_TAB.encode(), 1), 200)
+        page = read_report(report)
+        # Links to other files of the storage lead nowhere here.
+        for found, shown in {TREND_LINK: _TREND_TAB, **(links or {})}.items():
+            page = page.replace(found.encode(), shown.encode(), 1)
+        return _response(page, 200)
     except MaintenanceError as exc:
         return _page("The report cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
 
@@ -96,7 +104,8 @@ def _report(report: NamedReport) -> Response:
 def _nothing(of: str = "this run") -> Response:
     text = (
         f"<p>Clean-ups have a report: their plan, approve and report tasks write it, and no task of {of} has "
-        "yet. Runs of other DAGs, such as snapshots, have none.</p>"
+        "yet. Runs of other DAGs, such as snapshots, have none. Topics that were pruned are in the report of the next "
+        "clean-up.</p>"
     )
     return _page("No report in this run", text, 404)
 
@@ -104,7 +113,7 @@ def _nothing(of: str = "this run") -> Response:
 def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
     # Relative to .../{dag_id}/{run_id}, so that any prefix, e.g. of a proxy, is kept.
     items = "".join(
-        f'<li><a href="{escape(_relative(run_id, report))}">{escape(_task_name(report))}</a> '
+        f'<li><a href="{_relative(run_id, report)}">{escape(_task_name(report))}</a> '
         f"<code>{escape(report.path)}</code></li>"
         for report in reports
     )
@@ -113,7 +122,7 @@ def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
 
 def _relative(run_id: str, report: NamedReport) -> str:
     # "./": otherwise the colons of a run id would make it a URL scheme
-    return f"./{quote(run_id, safe='')}/{quote(report.task_id, safe='')}/{report.map_index}"
+    return escape(f"./{quote(run_id, safe='')}/{quote(report.task_id, safe='')}/{report.map_index}")
 
 
 def _task_name(report: NamedReport) -> str:

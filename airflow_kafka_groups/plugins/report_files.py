@@ -15,6 +15,7 @@ from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.links import REPORT_XCOM
+from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import check_id
 
@@ -81,7 +82,8 @@ def newest_by_cluster(dag_id: str) -> list[NamedReport]:
             check_place(report.path)
         except ConfigurationError:
             continue
-        found.setdefault(cluster_of(report), report)
+        if (cluster := cluster_of(report)) != FLEET:  # a roll-up has no trend
+            found.setdefault(cluster, report)
     return [found[name] for name in sorted(found)]
 
 

@@ -95,7 +95,8 @@ def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow
     missing = [jar for jar, version in versions.items() if version is None]
     remedy = f"submit with --packages {KAFKA_CONNECTOR}:{spark.version}, or with its jars in --jars"
     if missing:
-        raise JobError(f"Spark has no {' and no '.join(missing)} on its class path, so it cannot read Kafka: {remedy}")
+        jars = "Kafka connector" if len(missing) == len(versions) else " and no ".join(missing)
+        raise JobError(f"Spark has no {jars} on its class path, so it cannot read Kafka: {remedy}")
     warnings += connector_warnings(versions["spark-sql-kafka-0-10"] or "", spark.version, remedy)
     if arrow_on_workers:
         require_arrow(spark)

@@ -63,7 +63,14 @@ def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["cleanup_stale_groups", "cleanup_fleet", "prune_kafka_groups_files", "backup_and_restore_drill"]
+    "name",
+    [
+        "cleanup_stale_groups",
+        "cleanup_fleet",
+        "prune_abandoned_topics",
+        "prune_kafka_groups_files",
+        "backup_and_restore_drill",
+    ],
 )
 def test_unpausing_a_dag_that_changes_something_starts_no_run(name: str, dags: dict[str, Any]) -> None:
     from airflow.serialization.serialized_objects import DagSerialization
@@ -90,6 +97,13 @@ def test_defaults_are_safe(dags: dict[str, Any]) -> None:
     prune = dags["prune_kafka_groups_files"]
     assert prune.params.dump()["dry_run"] is True
     assert "dag_run.conf" in prune.get_task("prune").dry_run, "two keys, as for a deletion of groups"
+    topics = dags["prune_abandoned_topics"]
+    params = topics.params.dump()
+    assert (params["dry_run"], params["require_approval"], params["topic_idle_seconds"]) == (True, True, "7d")
+    assert topics.get_task("prune").retries == 0
+    for name in ("plan_id", "plan_digest", "dry_run", "approval_rule", "approve_above"):
+        asked = getattr(topics.get_task("approve"), name)
+        assert asked == getattr(topics.get_task("prune"), name), "no other plan than the approved one"
     restore = dags["restore_group_offsets"]
     assert restore.params.dump() == {
         "plan_id": None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import list_groups, seed_groups
-from tests.lab.live import LiveConsumer
 from tests.lab.topics import create_topics, produce
 
 RECIPES = Path(__file__).parent / "examples" / "recipes"
@@ -80,7 +78,6 @@ def test_every_recipe_is_a_dag(dags: dict[str, Any]) -> None:
         "switch_to_green",
         "weekly_cleanup",
         "my_cleanup",
-        "prune_topics",
         *(f"{kind}_{cluster}" for kind in ("snapshot", "cleanup") for cluster in ("prod", "staging")),
     }
 
@@ -163,36 +160,6 @@ def test_the_same_offsets_are_committed_again_only_when_they_are_due(
     assert json.loads(result.read_text())["counts"]["changed"] == 1
     assert states(dag.test()) == {"keep_alive": "success"}
     assert len(list((tmp_path / "prod" / "changes").iterdir())) == 2, "nothing was due"
-
-
-@pytest.mark.airflow
-def test_a_topic_that_a_live_group_has_stopped_reading_is_pruned(
-    dags: dict[str, Any], bootstrap: str, topic: str, tmp_path: Path
-) -> None:
-    old, group = f"{topic}-old", f"{topic}-app"
-    create_topics(bootstrap, {old: 2})
-    seed_groups(bootstrap, [group], {(topic, 0): 20, (topic, 1): 10, (old, 0): 0, (old, 1): 0})
-    dag = dags["prune_topics"]
-    for task in dag.tasks:
-        task.storage_path = str(tmp_path)
-    plan, prune = dag.get_task("plan"), dag.get_task("prune")
-    plan.include, plan.min_idle_seconds, plan.max_share = [group], 1.0, 1.0
-    every = dict.fromkeys(("snapshot", "plan", "approve", "prune"), "success")
-    with LiveConsumer(bootstrap, group, [topic], commit_every=0.1):
-        assert states(dag.test()) == every
-        produce(bootstrap, {(topic, 0): 5, (topic, 1): 5})
-        deadline = time.monotonic() + 30
-        while offsets(group)[(topic, 0)] < 25:
-            assert time.monotonic() < deadline, "the consumer commits nothing"
-            time.sleep(0.2)
-        assert states(dag.test()) == every
-        assert (old, 0) in offsets(group), "a dry run is the default"
-        prune.dry_run = False
-        run = dag.test()
-        assert states(run) == every
-        assert offsets(group) == {(topic, 0): 25, (topic, 1): 15}
-    (backup,) = (tmp_path / "prod" / "backups").glob("*.json")
-    assert json.loads(backup.read_text())["partial"] is True
 
 
 @pytest.mark.airflow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, list_groups, seed_groups
+from tests.lab.live import LiveConsumer
 from tests.lab.topics import create_topics, produce
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(300)]
@@ -122,11 +124,43 @@ def test_the_restore_brings_back_what_it_is_asked_for(bootstrap: str, dags: dict
         run = restore.test(run_conf={**storage, "plan_id": plan_id, **conf})
         assert run.state == "success", states(run)
         assert {name: count for name, count in result(run, "restore")["counts"].items() if count} == counts
-    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(groups[1])]).values()
-    assert {(item.topic, item.partition): item.offset for item in asked.result().topic_partitions} == {
-        (topic, 0): 19,
-        (topic, 1): 20,
-    }
+    assert committed(bootstrap, groups[1]) == {(topic, 0): 19, (topic, 1): 20}
+
+
+def test_a_topic_that_a_live_group_has_stopped_reading_is_pruned(
+    bootstrap: str, dags: dict[str, Any], tmp_path: Path
+) -> None:
+    topic = f"prune-dag-{uuid4().hex[:8]}"
+    old, group = f"{topic}-old", f"{topic}-app"
+    create_topics(bootstrap, {topic: 2, old: 2})
+    produce(bootstrap, {(topic, 0): 20, (topic, 1): 10})
+    seed_groups(bootstrap, [group, f"{topic}-other"], {(topic, 0): 20, (topic, 1): 10, (old, 0): 0, (old, 1): 0})
+    storage = {"storage_path": str(tmp_path), "cluster": "lab"}
+    snapshot, prune = dags["snapshot_group_offsets"], dags["prune_abandoned_topics"]
+    asked = {**storage, "include": [group], "topic_idle_seconds": 1, "require_approval": False}
+    with LiveConsumer(bootstrap, group, [topic], commit_every=0.1):
+        assert snapshot.test(run_conf=storage).state == "success"
+        produce(bootstrap, {(topic, 0): 5, (topic, 1): 5})
+        deadline = time.monotonic() + 30
+        while committed(bootstrap, group)[topic, 0] < 25:
+            assert time.monotonic() < deadline, "the consumer commits nothing"
+            time.sleep(0.2)
+        assert snapshot.test(run_conf=storage).state == "success"
+        run = prune.test(run_conf=asked)
+        assert (run.state, result(run, "prune")["counts"]["would_delete"]) == ("success", 1), states(run)
+        assert (old, 0) in committed(bootstrap, group), "a dry run is the default"
+        run = prune.test(run_conf={**asked, "dry_run": False})
+        assert states(run) == dict.fromkeys(("plan", "approve", "prune"), "success")
+        assert committed(bootstrap, group) == {(topic, 0): 25, (topic, 1): 15}
+    (backup,) = (tmp_path / "lab" / "backups").glob("*.json")
+    assert json.loads(backup.read_text())["partial"] is True
+
+
+def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    """Return the committed offsets of a group."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return {(item.topic, item.partition): item.offset for item in asked.result().topic_partitions}
 
 
 def asset_events(name: str) -> list[dict[str, Any]]:

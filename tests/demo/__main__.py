@@ -101,7 +101,8 @@ class Demo:
     def prune_topics(self, policy: Path, bootstrap: str) -> int:
         """Prune topics by the policy; return how many offsets of the topic that a live group has left are gone."""
         before = committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY]
-        self.airflow.run("prune_topics", self.environment, {**_scope(), "policy_file": str(policy), "dry_run": False})
+        answers = {"policy_file": str(policy), "dry_run": False, "require_approval": False}
+        self.airflow.run("prune_abandoned_topics", self.environment, {**_scope(), **answers})
         after = committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY]
         return pruned(before, after, LEFT_TOPIC)
 

@@ -1,4 +1,4 @@
-"""The DAGs folder of the demo: the shipped DAGs, of which the clean-up is given a notifier, and two more.
+"""The DAGs folder of the demo: the shipped DAGs, of which the clean-up is given a notifier, and one more.
 
 A team does the same: ``airflow-kafka-groups copy-dags``, and the notifier of docs/policy.md.
 """
@@ -31,7 +31,7 @@ def write_dags(folder: Path) -> None:
     Raises ValueError when the clean-up is not the one that this module knows how to change.
     """
     folder.mkdir(parents=True)
-    for path in (*dag_files(), OWN / "keep_groups_alive.py", OWN / "prune_topics.py"):
+    for path in (*dag_files(), OWN / "keep_groups_alive.py"):
         shutil.copy(path, folder)
     cleanup = folder / CLEANUP
     cleanup.write_text(with_notifier(cleanup.read_text()))

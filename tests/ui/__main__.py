@@ -13,9 +13,11 @@ import time
 from urllib.parse import quote
 
 from tests.demo.policy import SECONDS_A_DAY
+from tests.demo.workload import LEFT_BY, LEFT_TOPIC
 from tests.lab.errors import LabError
 from tests.ui.airflow_server import USERS
-from tests.ui.scene import DAGS, FOLDER, KAFKA_PASSWORD, KAFKA_USER, MAILS, ui_scene
+from tests.ui.fleet import DOWN, STAGING
+from tests.ui.scene import CLEANUP, CLEANUP_FLEET, FOLDER, KAFKA_PASSWORD, KAFKA_USER, MAILS, Scene, ui_scene
 
 _started = time.monotonic()
 _CHECK_S = 5.0
@@ -32,10 +34,20 @@ def main() -> int:
     shutil.rmtree(storage, ignore_errors=True)
     storage.mkdir(parents=True)
     with ui_scene(FOLDER / "airflow", storage, say) as scene:
-        dag, notice = DAGS[1], scene.notice_run
-        print(
-            f"""
-  Airflow      {scene.airflow.url}
+        print(guide(scene), flush=True)
+        while True:
+            scene.workload.check()
+            time.sleep(_CHECK_S)
+
+
+def guide(scene: Scene) -> str:
+    """Return where everything is, and what to click, one step after the other.
+
+    :param scene: what is running.
+    """
+    url, mails = scene.airflow.url, len(scene.mailbox.mails)
+    return f"""
+  Airflow      {url}
   log in as    admin, password {USERS["admin"]} (or viewer, password {USERS["viewer"]})
   brokers      {scene.cluster.bootstrap}
   with login   {scene.cluster.sasl_bootstrap}  (SASL_PLAINTEXT, PLAIN, {KAFKA_USER}, password {KAFKA_PASSWORD})
@@ -43,21 +55,32 @@ def main() -> int:
   policy       {scene.policy}  (a day is {SECONDS_A_DAY} seconds; an edit counts in the next run)
   mails        {MAILS}
 
-  1. The first clean-up has run, and deleted nothing: the rules of the policy demand a notice. See its report, with
-     families and owners: {scene.airflow.url}/dags/{dag}/runs/{quote(notice)}/plugin/kafka-groups-report
-  2. {len(scene.mailbox.mails)} owners have mail: open one of the files above. An owner who objects adds a rule, such as
-     {{name: mine, match: {{groups: "report-*"}}, action: keep}}, at the beginning of the rules.
-  3. The notice period is over. Open {scene.airflow.url}/dags/{dag}, press Trigger, untick "Dry run",
-     trigger, and answer under Required Actions: families first, and one can be kept.
-  4. See what was deleted in the tab "Consumer groups" of that run, and the command that undoes it.
-  5. Trigger keep_groups_alive: groups that sleep (settlement-*) are not forgotten.
+  1. LOOK. A first clean-up has run, and deleted nothing: its rules demand that owners are notified. Its report has
+     families and owners:
+       {url}/dags/{CLEANUP}/runs/{quote(scene.notice_run)}/plugin/kafka-groups-report
+  2. OWNERS. {mails} owners have mail: open the files above in a browser. An owner who objects adds a rule at the
+     beginning of the policy's rules, such as
+       - {{name: mine, match: {{groups: "report-*"}}, action: keep}}
+  3. PRUNE. {LEFT_BY} is alive, and has left the topic {LEFT_TOPIC}: its offsets there stay, and lag for ever.
+       {url}/dags/prune_abandoned_topics
+     Trigger it with "Dry run" unticked. The run waits: answer under "Required Actions" (1 topic), and approve.
+  4. DELETE. The notice period is over.
+       {url}/dags/{CLEANUP}
+     Trigger it with "Dry run" unticked. Answer under "Required Actions": type the number of groups, and keep one
+     group or one whole family if you like.
+  5. UNDO. The tab "Consumer groups" of that run has what was deleted and pruned, and the commands that restore it.
+     Or trigger restore_group_offsets with the plan's id:
+       {url}/dags/restore_group_offsets
+  6. KEEP ALIVE. settlement-* sleep for longer than brokers remember groups.
+       {url}/dags/keep_groups_alive
+     Trigger it: they are not forgotten.
+  7. FLEET. The policy names three clusters: demo, {STAGING} and {DOWN}, which is down.
+       {url}/dags/{CLEANUP_FLEET}
+     Trigger it as it is, as a dry run. {DOWN} fails and holds no other up; the tab "Consumer groups" of the run has one
+     line for each cluster, and leads to the report of each.
+  8. CONNECT. Under Admin, Connections, add one of type "Kafka consumer groups" with the brokers above, and press Test.
   Ctrl-C ends everything.
-""",
-            flush=True,
-        )
-        while True:
-            scene.workload.check()
-            time.sleep(_CHECK_S)
+"""
 
 
 def _end(*_: object) -> None:

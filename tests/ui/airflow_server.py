@@ -112,19 +112,29 @@ class AirflowServer:
         """Create a connection."""
         self.request("POST", "/connections", {"connection_id": conn_id, **connection})
 
+    def unpause(self, dag_id: str) -> None:
+        """Unpause a DAG."""
+        self.request("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+
+    def scheduled_run(self, dag_id: str) -> str:
+        """Unpause a DAG whose schedule then begins with a run, and give that run's id."""
+        self.unpause(dag_id)
+        self.until(lambda: bool(self._runs(dag_id)), f"began no run of {dag_id}")
+        return str(self._runs(dag_id)[0]["dag_run_id"])
+
     def run_dag(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Unpause a DAG, start a run, and give its id."""
-        self.request("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+        self.unpause(dag_id)
         run = self.request("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
         return str(run["dag_run_id"])
 
-    def wait_for_run(self, dag_id: str, run_id: str) -> None:
-        """Wait until a run has succeeded; raises LabError when it has not."""
+    def wait_for_run(self, dag_id: str, run_id: str, state: str = "success") -> None:
+        """Wait until a run has ended in a state, success or failed; raises LabError when it ends in the other one."""
         place = f"/dags/{dag_id}/dagRuns/{run_id}"
         ended = ("success", "failed")
         self.until(lambda: self.request("GET", place)["state"] in ended, f"did not finish {run_id}", RUN_TIMEOUT_S)
-        if self.request("GET", place)["state"] != "success":
-            raise LabError(f"The run {run_id} of {dag_id} failed; its logs are in {self.home / 'logs'}.")
+        if self.request("GET", place)["state"] != state:
+            raise LabError(f"The run {run_id} of {dag_id} is no {state}; its logs are in {self.home / 'logs'}.")
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Ask Airflow's public API; raises LabError when it refuses."""
@@ -155,6 +165,9 @@ class AirflowServer:
         health = self.request("GET", "/monitor/health")
         parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
         return all((health.get(part) or {}).get("status") == "healthy" for part in parts)
+
+    def _runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return list(self.request("GET", f"/dags/{dag_id}/dagRuns")["dag_runs"])
 
     def _knows(self, dag_id: str) -> bool:
         return self._client.get(f"/api/v2/dags/{dag_id}").is_success

@@ -35,7 +35,10 @@ def chromium() -> str:
 def scene(chromium: str) -> Iterator[Scene]:
     """Start the cluster and Airflow; not before it is known that there is a browser."""
     # The storage's path is to be seen in the pictures of the docs.
-    with TemporaryDirectory(prefix="kafka-groups-") as storage, ui_scene(FOLDER / "tests", Path(storage)) as running:
+    with (
+        TemporaryDirectory(prefix="kafka-groups-", dir="/tmp") as storage,
+        ui_scene(FOLDER / "tests", Path(storage)) as running,
+    ):
         yield running
 
 

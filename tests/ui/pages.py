@@ -21,6 +21,11 @@ def picture(page: Page, name: str, *, height: int | None = None) -> None:
     page.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide", clip=clip)  # type: ignore[arg-type]
 
 
+def picture_of(part: Locator, name: str) -> None:
+    """Keep what a part of a page shows, in build/ui."""
+    part.screenshot(path=FOLDER / f"{name}.png", animations="disabled", caret="hide")
+
+
 def open_new_connection(page: Page, conn_id: str, conn_type: str) -> Locator:
     """Open the form of a new connection of a type; give the dialog."""
     page.goto("/connections")
@@ -94,6 +99,14 @@ def trigger(form: Locator) -> str:
     form.get_by_test_id("trigger-dag-submit").click()
     form.page.wait_for_url(re.compile(r"/runs/[^/]+$"))
     return form.page.url
+
+
+def open_question(page: Page, run: str, timeout_ms: float) -> None:
+    """Wait until a run asks somebody, and open its question."""
+    page.goto(f"{run}/tasks/approve")
+    page.get_by_role("link", name="Required Action").click(timeout=timeout_ms)
+    page.get_by_text(re.compile(r"\d+ (groups?|topics?)\b")).first.wait_for()
+    page.get_by_text("Awaiting Input").first.wait_for()
 
 
 def fill(page: Page, field: str, text: str) -> None:

@@ -1,6 +1,6 @@
-"""What there is to click through: the demo's cluster, kept busy, an Airflow that knows it, its policy, a mail server.
+"""What there is to click through: the demo's cluster, kept busy, two more, an Airflow, a policy, a mail server.
 
-The first clean-up has run already: stale groups are marked, and their owners have mail.
+The first snapshot was taken and the first clean-up has run already: stale groups are marked, and owners have mail.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.groups import list_groups
 from tests.lab.spark_archive import quick_options
+from tests.ui import fleet
 from tests.ui.airflow_server import ROOT, AirflowServer
 
 FOLDER = ROOT / "build" / "ui"
 KAFKA_VERSION = "4.1.0"
 KAFKA_USER, KAFKA_PASSWORD = "airflow", "airflow-secret"
 MAILS = FOLDER / "mails"
-DAGS = ("snapshot_group_offsets", "cleanup_stale_groups", "keep_groups_alive")
+CLEANUP = "cleanup_stale_groups"
+SNAPSHOT_FLEET, CLEANUP_FLEET = fleet.DAGS
+BY_HAND = ("keep_groups_alive", "prune_abandoned_topics", CLEANUP_FLEET)
+"""DAGs that run when somebody triggers them."""
 _IN_EARNEST = {"dry_run": False, "require_approval": False}
 
 
@@ -38,6 +42,7 @@ class Scene:
 
     airflow: AirflowServer
     cluster: KafkaCluster
+    staging: fleet.Staging
     workload: DemoWorkload
     mailbox: Mailbox
     policy: Path
@@ -60,33 +65,41 @@ def ui_scene(home: Path, storage: Path, say: Callable[[str], None] = lambda text
     shutil.rmtree(MAILS, ignore_errors=True)
     home.mkdir(parents=True)
     write_dags(home / "dags")
+    fleet.with_quick_retries(home / "dags")
     policy = write_policy(storage / "policy.yaml")
-    mailbox = Mailbox(MAILS)
-    say(f"Starting Airflow, and Kafka {KAFKA_VERSION} with three brokers …")
+    fleet.name_clusters(policy)
+    mailbox, staging = Mailbox(MAILS), fleet.Staging(KAFKA_VERSION)
+    say(f"Starting Airflow, Kafka {KAFKA_VERSION} with three brokers, and a small cluster with one …")
     cluster = KafkaCluster(version=KAFKA_VERSION, brokers=3, sasl_users={KAFKA_USER: KAFKA_PASSWORD})
-    with mailbox, AirflowServer(home, _environment(storage, policy, home / "dags")) as airflow, cluster:
+    with mailbox, AirflowServer(home, _environment(storage, policy, home / "dags")) as airflow, cluster, staging:
         say("Filling it: topics with records, and some 300 groups, most of them dead …")
         with DemoWorkload(cluster) as workload:
-            airflow.wait_ready(DAGS)
+            airflow.wait_ready((CLEANUP, SNAPSHOT_FLEET, *BY_HAND))
             airflow.connect("kafka_groups_default", {"conn_type": "kafka_groups", "host": cluster.bootstrap})
+            for conn_id, connection in staging.connections.items():
+                airflow.connect(conn_id, connection)
             airflow.connect("spark_default", {"conn_type": "spark", "host": "local[2]"})
             mail = mailbox.connection
             airflow.connect("smtp_default", {**mail, "extra": json.dumps(mail["extra"])})
-            say("Taking the first snapshot: the history that groups are judged by …")
-            first = airflow.run_dag(DAGS[0], {})
-            airflow.wait_for_run(DAGS[0], first)
+            say("Taking the first snapshot of each cluster: the history that groups are judged by …")
+            first = airflow.scheduled_run(SNAPSHOT_FLEET)
+            airflow.wait_for_run(
+                SNAPSHOT_FLEET, first, "failed"
+            )  # one cluster is down, and does not hold the others up
             time.sleep(IDLE_SECONDS)
             say("Running the first clean-up by the policy: it marks stale groups, and mails their owners …")
-            notice = airflow.run_dag(DAGS[1], _IN_EARNEST)
-            airflow.wait_for_run(DAGS[1], notice)
+            notice = airflow.run_dag(CLEANUP, _IN_EARNEST)
+            airflow.wait_for_run(CLEANUP, notice)
             if gone := workload.stale - list_groups(cluster.bootstrap).keys():
                 raise LabError(f"{len(gone)} groups are gone without a notice, first {min(gone)!r}.")
             time.sleep(NOTICE_SECONDS)
-            airflow.request("PATCH", f"/dags/{DAGS[2]}", {"is_paused": False})
+            for dag_id in BY_HAND:
+                airflow.unpause(dag_id)
             try:
                 yield Scene(
                     airflow=airflow,
                     cluster=cluster,
+                    staging=staging,
                     workload=workload,
                     mailbox=mailbox,
                     policy=policy,

@@ -8,16 +8,18 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.demo.offsets import committed_offsets
+from tests.demo.workload import LEFT_BY, LEFT_TOPIC, PRUNABLE
 from tests.lab.groups import list_groups
 from tests.ui import pages
-from tests.ui.scene import KAFKA_PASSWORD, KAFKA_USER, MAILS, Scene
+from tests.ui.fleet import DOWN, LIVE, PREVIEWS, PROTECTED, STAGING, without_demo
+from tests.ui.scene import CLEANUP, CLEANUP_FLEET, KAFKA_PASSWORD, KAFKA_USER, MAILS, SNAPSHOT_FLEET, Scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
-CLEANUP = "cleanup_stale_groups"
-KEEP_ALIVE = "keep_groups_alive"
+KEEP_ALIVE, PRUNE = "keep_groups_alive", "prune_abandoned_topics"
 SPARED = "search.ranking"
 RUN_TIMEOUT_MS = 600_000
 
@@ -75,22 +77,45 @@ def test_owners_have_mail_before_anything_is_deleted_and_the_report_shows_famili
     assert all(owner in text for owner in ("analytics", "checkout", "platform", "search"))
 
 
-def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(page: Page, scene: Scene) -> None:
+def prune_by_clicking(page: Page, scene: Scene) -> None:
+    """Prune the topic that a live group has left, after an approval."""
+    bootstrap = scene.cluster.bootstrap
+    before = committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY]
+    assert len([topic for topic, _ in before if topic == LEFT_TOPIC]) == PRUNABLE
+    form = pages.open_trigger_form(page, PRUNE)
+    assert pages.is_on(form, "require_approval")
+    pages.switch(form, "dry_run")
+    pages.picture(page, "prune-form")
+    run = pages.trigger(form)
+
+    pages.open_question(page, run, RUN_TIMEOUT_MS)
+    assert f"{LEFT_BY} [{LEFT_TOPIC}]" in page.inner_text("body")
+    pages.picture(page, "prune-approval")
+    assert committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY].keys() == before.keys()
+    pages.fill(page, "confirm_groups", "1")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    scene.airflow.wait_for_run(PRUNE, unquote(run).rpartition("/")[2])
+    page.goto(f"{run}/tasks/prune")
+    page.get_by_text(f"deleted: {LEFT_BY} [{LEFT_TOPIC}]").first.wait_for()
+    pages.picture(page, "prune-task")
+    left = committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY]
+    assert left.keys() == {at for at in before if at[0] != LEFT_TOPIC}
+    scene.workload.check()
+
+
+def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has_both(page: Page, scene: Scene) -> None:
+    prune_by_clicking(page, scene)
     form = pages.open_trigger_form(page, CLEANUP)
     assert pages.is_on(form, "dry_run")
     assert pages.is_on(form, "require_approval")
     pages.switch(form, "dry_run")
+    pages.picture(page, "cleanup-form")
     policy = form.locator("[name=element_policy_file]")
     assert policy.input_value() == str(scene.policy)
-    policy.scroll_into_view_if_needed()
-    pages.picture(page, "cleanup-form")
     run = pages.trigger(form)
 
     # The question. Nothing is deleted before it is answered, and not without the right number.
-    page.goto(f"{run}/tasks/approve")
-    page.get_by_role("link", name="Required Action").click(timeout=RUN_TIMEOUT_MS)
-    page.get_by_text(re.compile(r"\d+ groups are planned")).wait_for()
-    page.get_by_text("Awaiting Input").first.wait_for()
+    pages.open_question(page, run, RUN_TIMEOUT_MS)
     pages.picture(page, "approval")
     found = re.search(r"Delete (\d+) consumer groups of demo", page.inner_text("body"))
     assert found is not None
@@ -116,6 +141,10 @@ def test_a_plan_is_approved_in_the_browser_and_its_report_is_in_the_runs_tab(pag
     pages.picture(page, "report-tab")
     assert re.search(rf"{int(found[1]) - 1}\s+Deleted", text)
     assert SPARED in text
+    pruned = report.locator("#pruned")
+    assert LEFT_TOPIC in pruned.inner_text()
+    assert "airflow-kafka-groups restore" in pruned.inner_text()
+    pages.picture_of(pruned, "report-pruned")
     left = set(list_groups(scene.cluster.bootstrap))
     workload = scene.workload
     assert left >= workload.live | workload.moving | workload.sleeping | workload.protected | {SPARED}
@@ -131,6 +160,35 @@ def test_groups_that_sleep_are_kept_alive_by_a_form(page: Page, scene: Scene) ->
     pages.picture(page, "keep-alive")
 
 
+def test_a_fleet_is_cleaned_up_by_one_policy_and_a_cluster_that_is_down_holds_no_other_up(
+    page: Page, scene: Scene
+) -> None:
+    form = pages.open_trigger_form(page, CLEANUP_FLEET)
+    pages.switch(form, "dry_run")
+    pages.switch(form, "require_approval")
+    form.locator("[name=element_policy_file]").fill(str(without_demo(scene.policy)))
+    run = pages.trigger(form)
+    scene.airflow.wait_for_run(CLEANUP_FLEET, unquote(run).rpartition("/")[2], "failed")
+    page.goto(run)
+    page.get_by_text("clean_up").first.wait_for()
+    pages.picture(page, "fleet-run")
+    page.goto(f"{run}/tasks/fleet/details")
+    page.get_by_role("link", name="Clean-up report").click()
+    report = pages.report_in_tab(page)
+    text = report.locator("body").inner_text()
+    pages.picture(page, "fleet-report")
+    assert f"{DOWN} failed at find_coordinators" in text
+    assert "2 clusters: 1 done, 0 skipped, 1 failed" in text
+    staging = report.get_by_role("row").filter(has_text=STAGING)
+    assert f"deleted {len(PREVIEWS)}" in staging.inner_text()
+    staging.get_by_role("link", name="report").click()
+    report.get_by_text(f"Consumer groups of {STAGING}").first.wait_for()
+    pages.picture(page, "fleet-cluster")
+    left = set(list_groups(scene.staging.bootstrap))
+    assert left >= {LIVE, *PROTECTED}
+    assert not PREVIEWS & left
+
+
 def test_a_run_without_a_report_says_so_in_its_tab(page: Page, scene: Scene) -> None:
-    page.goto(f"/dags/snapshot_group_offsets/runs/{scene.snapshot_run}/plugin/kafka-groups-report")
+    page.goto(f"/dags/{SNAPSHOT_FLEET}/runs/{scene.snapshot_run}/plugin/kafka-groups-report")
     assert pages.report_in_tab(page).locator("h1").inner_text() == "No report in this run"

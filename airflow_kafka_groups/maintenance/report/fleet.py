@@ -9,9 +9,10 @@ from datetime import datetime
 from enum import StrEnum
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from airflow_kafka_groups.maintenance.report.page import render_page
-from airflow_kafka_groups.maintenance.report.parts import counted, link, pill, section, shown_time, table, text
+from airflow_kafka_groups.maintenance.report.parts import counted, pill, section, shown_time, table, text
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file, write_json
 
 FOLDER = "_fleet"
@@ -136,5 +137,13 @@ def _row(run: ClusterRun) -> list[str]:
         text(outcomes) + (" (dry run)" if run.dry_run else ""),
         text(counted(run.notified)) if run.notified else "",
         "" if run.plan_id is None else f"<code>{text(run.plan_id)}</code>",
-        "" if run.report is None else link(run.report),
+        "" if run.report is None else f"<a {report_href(run.report)}>report</a>",
     ]
+
+
+def report_href(place: str) -> str:
+    """Return the attribute that links the roll-up to a cluster's report: relative, so that a copied storage works.
+
+    :param place: the path of the report.
+    """
+    return f'href="../../{"/".join(quote(part) for part in place.split("/")[-3:])}"'

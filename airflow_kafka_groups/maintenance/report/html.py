@@ -163,6 +163,7 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
         ("Settling", counts.get("settling", 0), ""),
         ("Stale", counts.get("stale", 0), ""),
         ("Protected", counts.get("protected", 0) + counts.get("excluded", 0), ""),
+        *([("Wait for their notice", counts["notice"], "")] if counts.get("notice") else []),
         ("Planned", len(plan.groups), ""),
     ]
     if found[Outcome.WOULD_DELETE]:

@@ -38,7 +38,8 @@ def families_section(plan: DeletionPlan) -> str:
         for family in plan.families[:SHOWN]
     ]
     heads = ["Family", "Groups", "Planned", "New a day", "Newest", "Owners"]
-    note = f"{sum(family['planned'] for family in plan.families):,} of {len(plan.groups):,} planned groups"
+    planned = sum(family["planned"] for family in plan.families)
+    note = f"{planned:,} of {len(plan.groups):,} planned groups" if plan.groups else "No group is planned"
     shown = table(heads, rows, numeric=range(1, 4))
     return section("Families", len(plan.families), shown, note, "No family.", anchor="families")
 

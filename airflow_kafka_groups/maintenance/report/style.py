@@ -17,6 +17,7 @@ h3{font-size:14px;margin:0}
 header p,.note,.more,.none{color:var(--soft);margin:0 0 10px}
 code,pre{background:var(--code);border-radius:4px;font:13px/1.5 ui-monospace,Menlo,Consolas,monospace}
 code{padding:1px 5px;overflow-wrap:anywhere}
+td:has(>code){min-width:7em}
 pre{padding:10px 14px;margin:8px 0;overflow-x:auto;white-space:pre-wrap;overflow-wrap:anywhere;user-select:all}
 .banner{border-radius:8px;padding:10px 14px;margin:12px 0 0;background:var(--card);border:1px solid var(--line);
 overflow-wrap:anywhere}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.links import REPORT_XCOM, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
+from airflow_kafka_groups.maintenance.report.fleet import report_href
 from airflow_kafka_groups.maintenance.report.html import TREND_LINK
 from airflow_kafka_groups.maintenance.report.page import HEAD, script
 from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
@@ -231,6 +233,23 @@ def test_several_reports_are_listed_and_lead_to_each(server: Any, report: Path) 
     assert "./manual__2026-11-21T12%3A00%3A00%2B00%3A00/t1/-1" in page
     assert "7 groups" in get(server, f"/{DAG}/manual__2026-11-21T12%3A00%3A00%2B00%3A00/t1/-1").text
     assert "No report" in get(server, f"/{DAG}/{RUN}/t2/-1").text
+
+
+def test_the_roll_up_of_a_fleet_is_shown_and_leads_to_the_report_of_each_cluster(server: Any, report: Path) -> None:
+    west, roll_up = (report.parents[2] / name / "reports" / NAME for name in ("west", "_fleet"))
+    for path in (west, roll_up):
+        path.parent.mkdir(parents=True)
+    west.write_text(PAGE.replace("208", "7"))
+    links = "".join(f"<a {report_href(str(path))}>report</a>" for path in (report, west))
+    roll_up.write_text(PAGE.replace("208 groups", f"2 clusters {links}"))
+    name_in_xcom([str(report), str(west), str(roll_up)])
+    page = get(server).text
+    assert "2 clusters" in page
+    assert "../" not in page
+    found = re.findall(r'href="\./([^"]*)"', page)
+    assert ["7 groups" in get(server, f"/{DAG}/{link}").text for link in found] == [False, True]
+    west.with_name("trend.html").write_text(PAGE)
+    assert "_fleet" not in get(server, f"/{DAG}").text, "a roll-up has no trend"
 
 
 def test_the_trend_of_a_dag_is_the_page_beside_its_newest_report(server: Any, report: Path) -> None:

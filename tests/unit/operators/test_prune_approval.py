@@ -72,7 +72,7 @@ def test_only_what_was_approved_is_pruned(
         prune(tmp_path, made)
     task = ApprovePruningOperator(**common(tmp_path, made))
     task.execute(context())
-    assert task.subject == f"Prune 2 topics of groups of {scene.CLUSTER}?"
+    assert task.subject == f"Prune 2 topics of live groups of {scene.CLUSTER}?"
     assert task.body is not None
     assert "app &#91;old&#93;" in task.body
     assert "z|ap" not in task.body, "nothing of the cluster is taken for markup"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,12 @@ def test_the_question_shows_what_would_go(tmp_path: Path, planned: dict[str, Any
     for text in (judged_by, planned["evidence"]):
         assert text in (asked.body or "")
     assert list((tmp_path / scene.CLUSTER / "reports").glob("*.html"))
+
+
+def test_what_a_judgement_rests_on_is_shown_to_its_end(tmp_path: Path, planned: dict[str, Any]) -> None:
+    plan = load_plan(Layout(tmp_path, scene.CLUSTER), planned["plan_id"])
+    evidence = {"sentence": f"snapshots only; {'no jar ' * 30} submit with its remedy"}
+    assert "submit with its remedy." in question(replace(plan, evidence=evidence), "report", "it has to be")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ RUNS = [
         outcomes={"deleted": 19, "kept": 1},
         marked=3,
         notified={"pay": 2},
-        report="https://example.com/east.html",
+        report="s3://bucket/groups/east/reports/p1.html",
         warnings=["the cap allows 20", "the cap allows 20"],
     ),
     ClusterRun(cluster="north", conn_id="north", state=ClusterState.SKIPPED, skipped_at="approve", plan_id="p2"),
@@ -55,7 +55,7 @@ def test_the_page_begins_with_what_failed_and_escapes_everything() -> None:
     assert "&lt;b&gt;west failed at list_offsets" in page
     assert page.count("the cap allows 20") == 1
     assert "3 clusters: 1 done, 1 skipped, 1 failed. 1,000 groups, 30 stale, 20 planned: deleted 19, kept 1." in page
-    assert 'href="https://example.com/east.html"' in page
+    assert '<a href="../../east/reports/p1.html">report</a>' in page
 
 
 def test_it_is_written_as_page_and_as_json_beside_the_clusters(tmp_path: Path) -> None:

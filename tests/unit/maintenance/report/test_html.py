@@ -66,6 +66,13 @@ async def run(tmp_path: Path, *, dry_run: bool) -> tuple[Layout, DeletionPlan, d
     return layout, plan, record
 
 
+async def test_stale_groups_that_wait_for_their_notice_are_counted(tmp_path: Path) -> None:
+    _, plan, record = await run(tmp_path, dry_run=False)
+    assert "Wait for their notice" not in render_report(plan, [record], now=LATER)
+    waiting = replace(plan, counts={**plan.counts, "notice": 206})
+    assert "206 Wait for their notice" in Balanced(render_report(waiting, [record], now=LATER)).text
+
+
 async def test_the_record_says_who_did_what(tmp_path: Path) -> None:
     layout, plan, record = await run(tmp_path, dry_run=False)
     assert (record["plan_digest"], record["dry_run"], record["actor"]["run_id"]) == (plan.digest, False, "manual__1")

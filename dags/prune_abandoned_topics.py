@@ -1,0 +1,55 @@
+"""Delete the offsets of topics that live consumer groups have stopped reading. A dry run by default.
+
+Topics are judged by the snapshots of `snapshot_group_offsets`: enable it first. The offsets are backed up before they
+are deleted, and the groups live on.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, CronTriggerTimetable, chain
+
+from airflow_kafka_groups.operators.dag_params import SCOPE, approval_arguments, dag_params, scope_arguments
+from airflow_kafka_groups.operators.prune_approval import ApprovePruningOperator
+from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
+from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+
+SAFETY = ("dry_run", "require_approval", "approve_above", "lease")
+
+# [START prune_abandoned_topics]
+with DAG(
+    dag_id="prune_abandoned_topics",
+    description="Delete the offsets of topics that live Kafka consumer groups have stopped reading.",
+    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
+    catchup=False,
+    max_active_runs=1,
+    params=dag_params(*SAFETY, "policy_file", "topic_idle_seconds", "include", "exclude", *SCOPE),
+    default_args={
+        **scope_arguments(),
+        "pre_execute": refuse_unknown_conf,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+    },
+    tags=["kafka", "consumer-groups"],
+    doc_md=__doc__,
+):
+    plan = PlanTopicPruningOperator(
+        task_id="plan",
+        policy_file="{{ params.policy_file or '' }}",
+        min_idle_seconds="{{ params.topic_idle_seconds }}",
+        include="{{ params.include | tojson }}",
+        exclude="{{ (params.exclude or []) | tojson }}",
+    )
+    asked: dict[str, Any] = {
+        "plan_id": "{{ ti.xcom_pull('plan')['plan_id'] }}",
+        "plan_digest": "{{ ti.xcom_pull('plan')['digest'] }}",
+        **approval_arguments(),
+    }
+    approve = ApprovePruningOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)
+    prune = PruneTopicOffsetsOperator(
+        task_id="prune", lease="{{ params.lease }}", wait_for_quiet_end=True, retries=0, **asked
+    )
+    chain(plan, approve, prune)
+# [END prune_abandoned_topics]
