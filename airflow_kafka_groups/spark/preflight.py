@@ -32,6 +32,9 @@ _CONNECTOR_CLASSES = {
 FEW_ROWS = 1_000_000
 """The number of rows up to which Spark's overhead (jobs, plans, shuffles) dominates."""
 
+ONE_TASK_ROWS = 500_000
+"""The number of rows up to which one task computes everything."""
+
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _TIME_ZONE = "spark.sql.session.timeZone"
@@ -202,7 +205,7 @@ def fit_plans(spark: SparkSession, rows: int) -> None:
 
 def in_tasks(rows: DataFrame, count: int) -> DataFrame:
     """Return the rows for one task if they are few: no shuffle follows, and each stage costs more than it computes."""
-    return rows.coalesce(1) if count <= FEW_ROWS else rows
+    return rows.coalesce(1) if count <= ONE_TASK_ROWS else rows
 
 
 def _cores(spark: SparkSession) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +16,10 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.spark import preflight
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
+from airflow_kafka_groups.spark.staleness import observation_store
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
@@ -50,6 +53,34 @@ def manifest_of(base: Path, number: float) -> Path:
 def file_of(base: Path, number: float) -> Path:
     (file,) = (base / CLUSTER / "tables" / "observations" / f"snapshot_id={snapshot_id(number)}").glob("*.parquet")
     return file
+
+
+def stages_of_jobs(spark: SparkSession, work: Callable[[], object]) -> list[int]:
+    """Return how many stages each Spark job has that a function starts."""
+    group = uuid.uuid4().hex
+    spark.sparkContext.setJobGroup(group, "counted")
+    try:
+        work()
+    finally:
+        spark.sparkContext._jsc.clearJobGroup()
+    tracker = spark.sparkContext.statusTracker()
+    found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    return [len(job.stageIds) for job in found if job is not None]
+
+
+def test_few_rows_need_no_shuffle_and_many_come_to_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, many = tmp_path / "few", tmp_path / "many"
+    for base in (few, many):
+        for number in HOURS:
+            write_hour(base, number)
+    assert set(stages_of_jobs(spark, lambda: judge(spark, few))) == {1}
+    monkeypatch.setattr(preflight, "ONE_TASK_ROWS", 0)
+    monkeypatch.setattr(observation_store, "ONE_TASK_ROWS", 0)
+    assert max(stages_of_jobs(spark, lambda: judge(spark, many))) > 1
+    assert verdicts(few, 2) == verdicts(many, 2)
+    assert [file_of(few, number).name for number in HOURS] == [file_of(many, number).name for number in HOURS]
 
 
 def without_checksum(path: Path) -> Path:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import sys
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -200,6 +199,3 @@ def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "The archive is not whole", shown=_shown)
 parse_arguments, main = _program.parse_arguments, _program.main
-
-if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
-    sys.exit(main())

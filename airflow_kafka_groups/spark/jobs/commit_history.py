@@ -8,7 +8,6 @@ stdout is the summary as JSON. Exit code 0: read; 1: the job failed; 2: invalid 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -136,6 +135,3 @@ def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, f"Nothing was written that counts. {RIGHTS}")
 parse_arguments, main = _program.parse_arguments, _program.main
-
-if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
-    sys.exit(main())

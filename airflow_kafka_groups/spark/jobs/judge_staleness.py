@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -237,6 +236,3 @@ def _last_commits(
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged")
 parse_arguments, main = _program.parse_arguments, _program.main
-
-if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
-    sys.exit(main())

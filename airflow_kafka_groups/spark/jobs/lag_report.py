@@ -7,7 +7,6 @@ to the tables, as the last file. Exit code 0: reported; 1: the job failed; 2: in
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import Any
 
@@ -129,6 +128,3 @@ def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was reported")
 parse_arguments, main = _program.parse_arguments, _program.main
-
-if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
-    sys.exit(main())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -203,6 +202,3 @@ def _check(arguments: argparse.Namespace) -> None:
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, _FAILED, say=_say, shown=_shown)
 parse_arguments, main = _program.parse_arguments, _program.main
-
-if __name__ == "__main__":  # as earlier versions were submitted; application.py is for all jobs
-    sys.exit(main())

@@ -29,7 +29,7 @@ from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, read_rows
-from airflow_kafka_groups.spark.preflight import FEW_ROWS, PARALLEL_LISTING, fit_plans, in_tasks, set_default
+from airflow_kafka_groups.spark.preflight import ONE_TASK_ROWS, PARALLEL_LISTING, fit_plans, in_tasks, set_default
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness.observations import observations
@@ -164,7 +164,7 @@ class ObservationStore:
         count = sum(manifest.rows for manifest in missing)
         fit_plans(self._spark, count)
         shuffled = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        partitions = 0 if count <= FEW_ROWS else min(len(missing), shuffled)
+        partitions = 0 if count <= ONE_TASK_ROWS else min(len(missing), shuffled)
         rows = in_tasks(read_rows(self._spark, history, missing), count)
         observed = rows.transform(observations(partitions))
         ordered = observed.withColumn(_PARTITION, F.col("run_id")).sortWithinPartitions(_PARTITION, "group_id")
