@@ -1,4 +1,4 @@
-"""Pytest fixtures: one shared cluster for each Kafka version, started when the first test asks for it.
+"""Pytest fixtures: one shared cluster for each Kafka version, from the first test that asks for it until the last.
 
 Tests share them, so they name their own groups and topics and never kill a broker; a test that kills starts a
 ``KafkaCluster`` of its own. Tests that use one carry the mark ``kafka(version)``: ``-m "not kafka"`` leaves them out.
@@ -17,18 +17,47 @@ OFFSETS_PARTITIONS = 12
 _SHARED = {"kafka43": ("4.3.1", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
 
 
+_running: dict[str, KafkaCluster] = {}
+_left: dict[str, set[str]] = {}
+"""For each test that needs clusters and has not ended, their names."""
+
+
+def _needs(item: pytest.Item) -> set[str]:
+    """Return the names of the clusters that a test asks for, itself or by a parameter."""
+    parameters = getattr(item, "callspec", None)
+    named = (text for text in parameters.params.values() if isinstance(text, str)) if parameters else ()
+    return _SHARED.keys() & {*getattr(item, "fixturenames", ()), *named}
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a cluster with its version."""
+    """Mark the tests that need a cluster with its version, and run the modules that have none of them last."""
     for item in items:
-        for name in getattr(item, "fixturenames", ()):
-            if name in _SHARED:
-                item.add_marker(pytest.mark.kafka(_SHARED[name][0]))
+        for name in sorted(_needs(item)):
+            item.add_marker(pytest.mark.kafka(_SHARED[name][0]))
+            item.extra_keyword_matches.add(name)
+    with_cluster = {item.path for item in items if _needs(item)}
+    items.sort(key=lambda item: item.path not in with_cluster)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which test needs which cluster."""
+    _left.update((item.nodeid, needed) for item in session.items if (needed := _needs(item)))
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """Stop the clusters that no later test needs: a broker that nobody asks takes 2 % of a processor."""
+    if (ended := _left.pop(nodeid, None)) is None:
+        return
+    for name in ended.difference(*_left.values()) & _running.keys():
+        _running.pop(name).stop()
 
 
 def _run(name: str) -> Iterator[KafkaCluster]:
     version, brokers = _SHARED[name]
     config = {"offsets.topic.num.partitions": OFFSETS_PARTITIONS}
     with KafkaCluster(version=version, brokers=brokers, config=config) as cluster:
+        _running[name] = cluster
         yield cluster
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import shutil
 import tempfile
 import uuid
@@ -104,31 +105,46 @@ def write_files(layout: Layout, config: Mapping[str, object], sasl_users: Mappin
 
 
 def _format(layout: Layout) -> None:
-    """Format the first node with Kafka's own tool, and the others by copying what it wrote: a JVM takes a second."""
-    first, *others = layout.nodes
-    switched_on = [f"{name}={level}" for name, level in properties.features(layout.version).items()]
-    arguments = ["format", "--cluster-id", _random_id(), "--config", str(first.folder / "server.properties")]
-    for feature in switched_on:
-        arguments += ["--feature", feature]
-    tool = JavaProgram(
-        libs=layout.libs,
-        main_class="kafka.tools.StorageTool",
-        arguments=tuple(arguments),
-        options=("-Xmx128m", "-XX:+UseSerialGC", _QUICK_JIT),
-    )
-    done = run_tool(tool, timeout=FORMAT_TIMEOUT_S)
-    if done.returncode != 0:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("\tat ")]
-        raise LabError(f"Kafka {layout.version} does not accept its configuration: {' '.join(said)[-1000:]}")
-    for node in others:
-        shutil.copytree(first.data, node.data, dirs_exist_ok=True)
+    """Give each node a folder as Kafka's own tool formats it."""
+    formatted, cluster_id = _formatted(layout), _random_id()
+    for node in layout.nodes:
+        shutil.copytree(formatted, node.data, dirs_exist_ok=True)
         meta = node.data / "meta.properties"
-        meta.write_text(retarget(meta.read_text(), node.node_id))
+        meta.write_text(retarget(meta.read_text(), node.node_id, cluster_id))
 
 
-def retarget(meta: str, node_id: int) -> str:
-    """Rewrite a formatted folder's ``meta.properties`` for another node."""
-    changed = {"node.id": str(node_id), "directory.id": _random_id()}
+def _formatted(layout: Layout) -> Path:
+    """Return a folder that is formatted for the version. The first cluster makes it: the tool's JVM takes a second."""
+    switched_on = [f"{name}={level}" for name, level in properties.features(layout.version).items()]
+    place = layout.libs.parent / "-".join(("formatted", *switched_on))
+    if place.exists():
+        return place
+    with tempfile.TemporaryDirectory(prefix="formatting-", dir=place.parent) as unfinished:
+        node = Node(node_id=1, folder=Path(unfinished), port=1, controller_port=2)  # nothing listens while it formats
+        node.data.mkdir()
+        config = node.folder / "server.properties"
+        config.write_text(properties.render(properties.broker_properties(layout.version, node, (node,))))
+        arguments = ["format", "--cluster-id", _random_id(), "--config", str(config)]
+        for feature in switched_on:
+            arguments += ["--feature", feature]
+        tool = JavaProgram(
+            libs=layout.libs,
+            main_class="kafka.tools.StorageTool",
+            arguments=tuple(arguments),
+            options=("-Xmx128m", "-XX:+UseSerialGC", _QUICK_JIT),
+        )
+        done = run_tool(tool, timeout=FORMAT_TIMEOUT_S)
+        if done.returncode != 0:
+            said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("\tat ")]
+            raise LabError(f"Kafka {layout.version} formats no folder: {' '.join(said)[-1000:]}")
+        with contextlib.suppress(OSError):  # another process has been faster
+            node.data.rename(place)
+    return place
+
+
+def retarget(meta: str, node_id: int, cluster_id: str) -> str:
+    """Rewrite a formatted folder's ``meta.properties`` for a node of a cluster."""
+    changed = {"cluster.id": cluster_id, "node.id": str(node_id), "directory.id": _random_id()}
     lines = (line.partition("=") for line in meta.splitlines())
     return "".join(f"{key}{equals}{changed.get(key, value)}\n" for key, equals, value in lines)
 

@@ -34,6 +34,13 @@ SHARES: dict[str, tuple[str, ...]] = {
 }
 """Each lane's files and folders. A more specific path wins: ``tests/spark`` is without ``tests/spark/clusters``."""
 
+_OLD = "kafka28 or kafka39 or test_keep_alive.py or test_lab.py or test_lost_deletion.py"
+PARTS = {"brokers": ("brokers", f"not ({_OLD})"), "old-brokers": ("brokers", _OLD)}
+"""The lanes that run a part of a share, each with the expression for ``-k`` that chooses its tests.
+
+The tests of ``brokers`` wait more than they work. Its two lanes start clusters of different versions, and files that
+start clusters of their own are where they make both equally long."""
+
 _OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "sensors", "triggers")), "tests/component/plugins")
 
 _OF_VERSIONS = (
@@ -62,7 +69,9 @@ def share_arguments(name: str) -> tuple[str, ...]:
 
 def _tests(name: str, *, needs: tuple[str, ...], load: float = 1.0, nice: int = 5) -> Lane:
     # One process each: what xdist starts and collects twice, other lanes can use.
-    command = pytest_command("-n", "0", "--hypothesis-profile", "thorough", *share_arguments(name))
+    share, chosen = PARTS.get(name, (name, ""))
+    expression = ("-k", chosen) if chosen else ()
+    command = pytest_command("-n", "0", "--hypothesis-profile", "thorough", *expression, *share_arguments(share))
     return Lane(name=name, commands=(command,), needs=needs, load=load, nice=nice)
 
 
@@ -102,8 +111,9 @@ LANES = (
     Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark_archive"),), needs=("setup",)),
     *_BROWSER,
     _tests("spark", needs=("classes",)),
-    # It waits more than it works, and some of its tests watch session time-outs: all others give way to it.
+    # They wait more than they work, and some of their tests watch session time-outs: all others give way to them.
     _tests("brokers", needs=("classes",), load=0.5, nice=0),
+    _tests("old-brokers", needs=("classes",), load=0.5, nice=0),
     _tests("airflow", needs=("classes", "spark-classes")),
     _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER))),
     _tests("submit", needs=("classes", "spark-classes")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -83,6 +84,7 @@ class Task:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "TMPDIR": str(self.temporary),
         }
+        self.before = set(processes())
         self.log = (folder / "log").open("w+")
         self.process = subprocess.Popen(
             [sys.executable, "-c", TASK, kind, str(folder / "job.py"), str(self.done)],
@@ -133,21 +135,24 @@ def of_session(session: int) -> list[int]:
     return found
 
 
-def command_lines() -> dict[int, bytes]:
-    found = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            found[int(process.name)] = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
+def processes() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def command_lines(but: set[str]) -> list[bytes]:
+    found = []
+    for process in processes():
+        if process not in but:
+            with contextlib.suppress(OSError):  # it has ended
+                found.append(Path("/proc", process, "cmdline").read_bytes())
     return found
 
 
 def watch_until(true: Callable[[], bool], task: Task) -> set[str]:
-    """Look at all command lines again and again until something is true; return what was seen of the task's."""
+    """Look at the command lines of all that started since the task, until something is true; return the task's own."""
     seen: set[str] = set()
     while not true():
-        for line in command_lines().values():
+        for line in command_lines(task.before):
             assert OF_CONF.encode() not in line
             assert OF_KAFKA.encode() not in line
             if bytes(task.folder) in line:

@@ -75,7 +75,7 @@ def test_values_are_escaped_as_java_reads_them() -> None:
 
 def test_a_formatted_folder_becomes_another_nodes() -> None:
     before = "#\n#Sat\ncluster.id=abc\ndirectory.id=first\nnode.id=1\nversion=1\n"
-    after = dict(line.split("=") for line in retarget(before, 3).splitlines() if "=" in line)
+    after = dict(line.split("=") for line in retarget(before, 3, "new").splitlines() if "=" in line)
     assert after["node.id"] == "3"
-    assert after["cluster.id"] == "abc"
+    assert after["cluster.id"] == "new"
     assert after["directory.id"] not in ("", "first")

@@ -10,7 +10,7 @@ import pytest
 from tests.lanes import pythons
 from tests.lanes.__main__ import notes
 from tests.lanes.lane import choose
-from tests.lanes.project import LANES, MISSING_VERSIONS, ON_REQUEST, ROOT, SHARES, share_arguments
+from tests.lanes.project import LANES, MISSING_VERSIONS, ON_REQUEST, PARTS, ROOT, SHARES, share_arguments
 from tests.lanes.schedule import Schedule
 
 
@@ -32,10 +32,20 @@ def test_every_test_file_is_in_exactly_one_lane() -> None:
 
 def test_every_share_is_run_by_a_lane_of_its_name() -> None:
     commands = {lane.name: lane.commands for lane in LANES}
-    for name in SHARES:
+    for name in (*SHARES, *PARTS):
         (command,) = commands[name]
-        assert command[-len(share_arguments(name)) :] == share_arguments(name)
+        share, chosen = PARTS.get(name, (name, ""))
+        assert command[-len(share_arguments(share)) :] == share_arguments(share)
+        assert ("-k" in command) is bool(chosen)
         assert "thorough" in command
+
+
+def test_parts_of_a_share_have_no_test_in_common_and_leave_none_out() -> None:
+    for share in SHARES:
+        expressions = {chosen for of_share, chosen in PARTS.values() if of_share == share}
+        if expressions:
+            (some,) = (text for text in expressions if f"not ({text})" in expressions)
+            assert expressions == {some, f"not ({some})"}
 
 
 def test_all_lanes_can_be_scheduled() -> None:

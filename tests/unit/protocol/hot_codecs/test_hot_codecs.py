@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -60,12 +61,14 @@ def runs(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(repeated, max_size=6).map(lambda drawn: tuple(item for item, times in drawn for _ in range(times)))
 
 
+@cache
 def deleted(version: int) -> st.SearchStrategy[Any]:
     schema = response_schema(DELETE_GROUPS, version)
     results = st.builds(schema.DeletableGroupResult, group_id=TEXTS, error_code=CODES)
     return st.builds(schema.DeleteGroupsResponse, throttle_time=THROTTLES, results=runs(results))
 
 
+@cache
 def listed(version: int) -> st.SearchStrategy[Any]:
     schema = response_schema(LIST_GROUPS, version)
     fields = {"group_id": TEXTS, "protocol_type": TEXTS}
@@ -75,6 +78,7 @@ def listed(version: int) -> st.SearchStrategy[Any]:
     return st.builds(schema.ListGroupsResponse, throttle_time=THROTTLES, error_code=CODES, groups=groups)
 
 
+@cache
 def described(version: int) -> st.SearchStrategy[Any]:
     """Rows that are alike but for the id, and any others between them."""
     schema = response_schema(DESCRIBE_GROUPS, version)
@@ -103,6 +107,7 @@ def described(version: int) -> st.SearchStrategy[Any]:
     return st.builds(schema.DescribeGroupsResponse, throttle_time=THROTTLES, groups=runs(groups))
 
 
+@cache
 def found(version: int) -> st.SearchStrategy[Any]:
     schema = response_schema(FIND_COORDINATOR, version)
     coordinators = st.builds(
@@ -117,6 +122,7 @@ def found(version: int) -> st.SearchStrategy[Any]:
     return st.builds(schema.FindCoordinatorResponse, throttle_time=THROTTLES, coordinators=runs(coordinators))
 
 
+@cache
 def told(version: int) -> st.SearchStrategy[Any]:
     schema = response_schema(METADATA, version)
     nodes = lists(IDS)
@@ -150,6 +156,7 @@ def told(version: int) -> st.SearchStrategy[Any]:
     )
 
 
+@cache
 def committed(version: int) -> st.SearchStrategy[Any]:
     """Topics of which all partitions were committed, as nearly always, and any others, some of them twice."""
     schema = response_schema(OFFSET_COMMIT, version)
