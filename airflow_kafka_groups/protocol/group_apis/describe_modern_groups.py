@@ -45,8 +45,8 @@ def build(api: Api, group_ids: Sequence[str], include_authorized_operations: boo
 def decode(api: Api, frame: bytes, version: int) -> DescribeGroupsAnswer:
     """Decode a response frame. ListGroups calls the protocol type by the name of the group type, and so does this.
 
-    Most groups are asked for to be told that there is no such group, with a message that names it. So kio reads a group
-    only where what follows the id is not what followed the last one.
+    Most answers only report that there is no such group, with a message that names it. So kio reads a group only where
+    what follows the id is not what followed the last one.
     """
     reader = CompactReader(frame)
     read, kind = reader.read, GROUP_TYPES[api]

@@ -57,7 +57,7 @@ def _fixed_fields(count: int) -> struct.Struct:
 
 
 def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
-    """Decode a response frame. Groups that read the same topics are answered alike, but for the correlation id."""
+    """Decode a response frame. Those of groups that read the same topics differ in the correlation id only."""
     return _read_alike(frame[4:]) if len(frame) <= _ALIKE_BYTES else _read(frame)
 
 
