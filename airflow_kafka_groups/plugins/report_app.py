@@ -49,7 +49,7 @@ def show_run(dag_id: str, run_id: str) -> Response:
     """Return the run's report; of several the roll-up of a fleet, which links to the others, or a list."""
     reports = named_reports(dag_id, run_id)
     if roll_up := next((report for report in reports if cluster_of(report) == FLEET), None):
-        return _report(roll_up, {report_href(report.path): f'href="{_relative(run_id, report)}"' for report in reports})
+        return _report(roll_up, {report_href(report.path): _new_tab(_relative(run_id, report)) for report in reports})
     if len(reports) > 1:
         return _page("Reports of this run", _list(dag_id, run_id, reports), 200)
     return _report(reports[0]) if reports else _nothing()
@@ -68,7 +68,7 @@ def show_trend(dag_id: str) -> Response:
     reports = newest_by_cluster(dag_id)
     if len(reports) > 1:
         items = "".join(
-            f'<li><a href="./{quote(dag_id, safe="")}/trend/{quote(name, safe="")}">{escape(name)}</a></li>'
+            f"<li><a {_new_tab(_path(dag_id, 'trend', name))}>{escape(name)}</a></li>"
             for name in (cluster_of(report) for report in reports)
         )
         return _page("Trends of this DAG's clusters", f"<p>DAG {escape(dag_id)}</p><ul>{items}</ul>", 200)
@@ -113,7 +113,7 @@ def _nothing(of: str = "this run") -> Response:
 def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
     # Relative to .../{dag_id}/{run_id}, so that any prefix, e.g. of a proxy, is kept.
     items = "".join(
-        f'<li><a href="{_relative(run_id, report)}">{escape(_task_name(report))}</a> '
+        f"<li><a {_new_tab(_relative(run_id, report))}>{escape(_task_name(report))}</a> "
         f"<code>{escape(report.path)}</code></li>"
         for report in reports
     )
@@ -121,8 +121,17 @@ def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
 
 
 def _relative(run_id: str, report: NamedReport) -> str:
+    return _path(run_id, report.task_id, str(report.map_index))
+
+
+def _path(*parts: str) -> str:
     # "./": otherwise the colons of a run id would make it a URL scheme
-    return escape(f"./{quote(run_id, safe='')}/{quote(report.task_id, safe='')}/{report.map_index}")
+    return "./" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _new_tab(path: str) -> str:
+    """Return the attributes of a link. Within the sandboxed frame, the browser would send no cookie: nobody logged in."""
+    return f'href="{escape(path)}" target="_blank"'
 
 
 def _task_name(report: NamedReport) -> str:
@@ -138,7 +147,7 @@ def _response(page: bytes, status: int) -> Response:
     style = _STYLE_ELEMENT.search(page)
     rules = content_policy("" if style is None else style[1].decode("utf-8", "replace"))
     headers = {
-        "Content-Security-Policy": f"{rules}; frame-ancestors 'self'; sandbox allow-scripts",
+        "Content-Security-Policy": f"{rules}; frame-ancestors 'self'; sandbox allow-scripts allow-popups",
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",

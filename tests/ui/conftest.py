@@ -37,7 +37,8 @@ def scene(chromium: str) -> Iterator[Scene]:
     # The storage's path is to be seen in the pictures of the docs.
     with (
         TemporaryDirectory(prefix="kafka-groups-", dir="/tmp") as storage,
-        ui_scene(FOLDER / "tests", Path(storage)) as running,
+        # While a test waits for a run, its page and Airflow's server would else work as much as the run does.
+        ui_scene(FOLDER / "tests", Path(storage), refresh_s=10) as running,
     ):
         yield running
 

@@ -52,12 +52,15 @@ class Scene:
 
 
 @contextmanager
-def ui_scene(home: Path, storage: Path, say: Callable[[str], None] = lambda text: None) -> Iterator[Scene]:
+def ui_scene(
+    home: Path, storage: Path, say: Callable[[str], None] = lambda text: None, *, refresh_s: int = 3
+) -> Iterator[Scene]:
     """Start everything, take the first snapshot, notify owners, and end everything in the end.
 
     :param home: Airflow's home; whatever is there is removed.
     :param storage: an empty folder for snapshots, plans, backups and reports.
     :param say: told what is going on.
+    :param refresh_s: seconds after which an open page asks Airflow for news.
 
     Raises LabError when something does not come up.
     """
@@ -69,9 +72,10 @@ def ui_scene(home: Path, storage: Path, say: Callable[[str], None] = lambda text
     policy = write_policy(storage / "policy.yaml")
     fleet.name_clusters(policy)
     mailbox, staging = Mailbox(MAILS), fleet.Staging(KAFKA_VERSION)
+    environment = _environment(storage, policy, home / "dags", refresh_s)
     say(f"Starting Airflow, Kafka {KAFKA_VERSION} with three brokers, and a small cluster with one …")
     cluster = KafkaCluster(version=KAFKA_VERSION, brokers=3, sasl_users={KAFKA_USER: KAFKA_PASSWORD})
-    with mailbox, AirflowServer(home, _environment(storage, policy, home / "dags")) as airflow, cluster, staging:
+    with mailbox, AirflowServer(home, environment) as airflow, cluster, staging:
         say("Filling it: topics with records, and some 300 groups, most of them dead …")
         with DemoWorkload(cluster) as workload:
             airflow.wait_ready((CLEANUP, SNAPSHOT_FLEET, *BY_HAND))
@@ -83,9 +87,8 @@ def ui_scene(home: Path, storage: Path, say: Callable[[str], None] = lambda text
             airflow.connect("smtp_default", {**mail, "extra": json.dumps(mail["extra"])})
             say("Taking the first snapshot of each cluster: the history that groups are judged by …")
             first = airflow.scheduled_run(SNAPSHOT_FLEET)
-            airflow.wait_for_run(
-                SNAPSHOT_FLEET, first, "failed"
-            )  # one cluster is down, and does not hold the others up
+            # One cluster is down, and does not hold the others up.
+            airflow.wait_for_run(SNAPSHOT_FLEET, first, "failed")
             time.sleep(IDLE_SECONDS)
             say("Running the first clean-up by the policy: it marks stale groups, and mails their owners …")
             notice = airflow.run_dag(CLEANUP, _IN_EARNEST)
@@ -111,7 +114,7 @@ def ui_scene(home: Path, storage: Path, say: Callable[[str], None] = lambda text
                 say("Ending …")
 
 
-def _environment(storage: Path, policy: Path, dags: Path) -> dict[str, str]:
+def _environment(storage: Path, policy: Path, dags: Path, refresh_s: int) -> dict[str, str]:
     defaults: dict[str, Any] = {
         "cluster": "demo",
         "storage_path": str(storage),
@@ -119,4 +122,8 @@ def _environment(storage: Path, policy: Path, dags: Path) -> dict[str, str]:
         "max_share": 0.9,
         "spark_conf": {"spark.driver.extraJavaOptions": quick_options()},
     }
-    return {"KAFKA_GROUPS_DEFAULTS": json.dumps(defaults), "AIRFLOW__CORE__DAGS_FOLDER": str(dags)}
+    return {
+        "KAFKA_GROUPS_DEFAULTS": json.dumps(defaults),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__API__AUTO_REFRESH_INTERVAL": str(refresh_s),
+    }

@@ -111,7 +111,9 @@ def test_the_browser_may_run_the_packages_script_alone_and_load_and_send_nothing
     assert policy["default-src"] == "'none'"
     ours = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
     assert policy["script-src"] == f"'sha256-{ours}'", "that of the file does not count"
-    assert policy["sandbox"] == "allow-scripts", "without an origin: no cookie, no request in the reader's name"
+    assert policy["sandbox"] == "allow-scripts allow-popups", (
+        "without an origin: no cookie, no request in the reader's name"
+    )
     assert set(policy) == {
         "default-src",
         "script-src",
@@ -206,7 +208,7 @@ def test_a_run_without_a_report_says_so(server: Any, report: Path) -> None:
     assert answer.status_code == 404
     assert "no task of this run has yet" in answer.text
     assert "such as snapshots, have none" in answer.text
-    assert answer.headers["content-security-policy"].endswith("sandbox allow-scripts")
+    assert answer.headers["content-security-policy"].endswith("sandbox allow-scripts allow-popups")
 
 
 def test_a_report_that_is_gone_is_told_from_none(server: Any, report: Path) -> None:
