@@ -105,6 +105,11 @@ class DeclaredArguments:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for name, value in vars(cls).items():
+            hides = any(isinstance(vars(base).get(name), Argument) for base in cls.__mro__[1:])
+            if hides and not isinstance(value, Argument):
+                remedy = "hides an argument, and what is passed for it: give another default to its __init__ instead"
+                raise ConfigurationError(f"{cls.__name__}.{name}", value, remedy)
         if "template_fields" not in vars(cls):
             inherited: Collection[str] = super(cls, cls).template_fields  # type: ignore[misc]  # Airflow's base has it
             own = (name for name, found in vars(cls).items() if isinstance(found, Argument) and found.templated)

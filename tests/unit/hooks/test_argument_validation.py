@@ -136,3 +136,9 @@ def test_the_body_comes_first_and_may_refuse_arguments_together() -> None:
 
 def test_the_signature_stays_what_airflow_and_editors_read() -> None:
     assert list(signature(Sub.__init__).parameters) == ["self", "number", "said", "kwargs"]
+
+
+def test_a_subclass_whose_own_attribute_would_hide_what_is_passed_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"Hiding\.number .*another default to its __init__"):
+        type("Hiding", (Sub,), {"number": 1})
+    assert type("Own", (Sub,), {"said": "x", "number": Argument(read_integer)})(number=2).number == 2
