@@ -3,6 +3,7 @@
 Airflow mounts such apps without authentication, so each route requires the permission that Airflow requires for a DAG's
 XComs. The pages' Content-Security-Policy forbids loading and sending, and every script but this package's own, whatever
 a group's name contains; the sandbox gives that script no origin, so that it reaches neither cookies nor Airflow's API.
+A page that leads to others has an origin, and no script.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def show_run(dag_id: str, run_id: str) -> Response:
     """Return the run's report; of several the roll-up of a fleet, which links to the others, or a list."""
     reports = named_reports(dag_id, run_id)
     if roll_up := next((report for report in reports if cluster_of(report) == FLEET), None):
-        return _report(roll_up, {report_href(report.path): _new_tab(_relative(run_id, report)) for report in reports})
+        return _report(roll_up, {report_href(report.path): f'href="{_relative(run_id, report)}"' for report in reports})
     if len(reports) > 1:
         return _page("Reports of this run", _list(dag_id, run_id, reports), 200)
     return _report(reports[0]) if reports else _nothing()
@@ -68,7 +69,7 @@ def show_trend(dag_id: str) -> Response:
     reports = newest_by_cluster(dag_id)
     if len(reports) > 1:
         items = "".join(
-            f"<li><a {_new_tab(_path(dag_id, 'trend', name))}>{escape(name)}</a></li>"
+            f'<li><a href="{_path(dag_id, "trend", name)}">{escape(name)}</a></li>'
             for name in (cluster_of(report) for report in reports)
         )
         return _page("Trends of this DAG's clusters", f"<p>DAG {escape(dag_id)}</p><ul>{items}</ul>", 200)
@@ -96,7 +97,7 @@ def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Resp
         # Links to other files of the storage lead nowhere here.
         for found, shown in {TREND_LINK: _TREND_TAB, **(links or {})}.items():
             page = page.replace(found.encode(), shown.encode(), 1)
-        return _response(page, 200)
+        return _response(page, 200, leads_on=bool(links))
     except MaintenanceError as exc:
         return _page("The report cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
 
@@ -113,7 +114,7 @@ def _nothing(of: str = "this run") -> Response:
 def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
     # Relative to .../{dag_id}/{run_id}, so that any prefix, e.g. of a proxy, is kept.
     items = "".join(
-        f"<li><a {_new_tab(_relative(run_id, report))}>{escape(_task_name(report))}</a> "
+        f'<li><a href="{_relative(run_id, report)}">{escape(_task_name(report))}</a> '
         f"<code>{escape(report.path)}</code></li>"
         for report in reports
     )
@@ -126,12 +127,7 @@ def _relative(run_id: str, report: NamedReport) -> str:
 
 def _path(*parts: str) -> str:
     # "./": otherwise the colons of a run id would make it a URL scheme
-    return "./" + "/".join(quote(part, safe="") for part in parts)
-
-
-def _new_tab(path: str) -> str:
-    """Return the attributes of a link. Within the sandboxed frame, the browser would send no cookie: nobody logged in."""
-    return f'href="{escape(path)}" target="_blank"'
+    return escape("./" + "/".join(quote(part, safe="") for part in parts))
 
 
 def _task_name(report: NamedReport) -> str:
@@ -140,14 +136,21 @@ def _task_name(report: NamedReport) -> str:
 
 def _page(title: str, body: str, status: int) -> Response:
     page = render_page(title, f"<h1>{escape(title)}</h1>{body}")
-    return _response(page.encode("utf-8", "replace"), status)
+    return _response(page.encode("utf-8", "replace"), status, leads_on=True)
 
 
-def _response(page: bytes, status: int) -> Response:
+def _response(page: bytes, status: int, *, leads_on: bool = False) -> Response:
+    """Return a page.
+
+    :param leads_on: whether it links to other pages of this app instead of having a script. The browser sends cookies
+        with the request for such a page only where the linking one has an origin.
+    """
     style = _STYLE_ELEMENT.search(page)
     rules = content_policy("" if style is None else style[1].decode("utf-8", "replace"))
+    # Never both: a script would have the reader's rights.
+    sandbox = "allow-same-origin" if leads_on else "allow-scripts"
     headers = {
-        "Content-Security-Policy": f"{rules}; frame-ancestors 'self'; sandbox allow-scripts allow-popups",
+        "Content-Security-Policy": f"{rules}; frame-ancestors 'self'; sandbox {sandbox}",
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",

@@ -181,10 +181,9 @@ def test_a_fleet_is_cleaned_up_by_one_policy_and_a_cluster_that_is_down_holds_no
     assert "2 clusters: 1 done, 0 skipped, 1 failed" in text
     staging = report.get_by_role("row").filter(has_text=STAGING)
     assert f"deleted {len(PREVIEWS)}" in staging.inner_text()
-    with page.context.expect_page() as opened:
-        staging.get_by_role("link", name="report").click()
-    opened.value.get_by_text(f"Consumer groups of {STAGING}").first.wait_for()
-    pages.picture(opened.value, "fleet-cluster")
+    staging.get_by_role("link", name="report").click()
+    report.get_by_text(f"Consumer groups of {STAGING}").first.wait_for()
+    pages.picture(page, "fleet-cluster")
     left = set(list_groups(scene.staging.bootstrap))
     assert left >= {LIVE, *PROTECTED}
     assert not PREVIEWS & left
