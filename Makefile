@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARCHIVES := build/.archives
-PICTURES := connection-form connection-test cleanup-form approval report-tab report-notice notice-mail report-pruned
+PICTURES := connection-form connection-test cleanup-form approval report-tab report-notice notice-mail fleet-report report-pruned
 # Airflow starts three times as slowly when it may not keep its byte code.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
