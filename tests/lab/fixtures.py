@@ -1,4 +1,4 @@
-"""Pytest fixtures: one shared cluster for each Kafka version, from the first test that asks for it until the last.
+"""Pytest fixtures: one shared cluster for each Kafka version, started when the first test asks for it.
 
 Tests share them, so they name their own groups and topics and never kill a broker; a test that kills starts a
 ``KafkaCluster`` of its own. Tests that use one carry the mark ``kafka(version)``: ``-m "not kafka"`` leaves them out.
@@ -15,11 +15,6 @@ from tests.lab.cluster import KafkaCluster
 OFFSETS_PARTITIONS = 12
 """Of the offsets topic of these clusters, in place of 50: each is created, replicated, and read by many tests."""
 _SHARED = {"kafka43": ("4.3.1", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
-
-
-_running: dict[str, KafkaCluster] = {}
-_left: dict[str, set[str]] = {}
-"""For each test that needs clusters and has not ended, their names."""
 
 
 def _needs(item: pytest.Item) -> set[str]:
@@ -40,24 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in with_cluster)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which test needs which cluster."""
-    _left.update((item.nodeid, needed) for item in session.items if (needed := _needs(item)))
-
-
-def pytest_runtest_logfinish(nodeid: str) -> None:
-    """Stop the clusters that no later test needs: a broker that nobody asks takes 2 % of a processor."""
-    if (ended := _left.pop(nodeid, None)) is None:
-        return
-    for name in ended.difference(*_left.values()) & _running.keys():
-        _running.pop(name).stop()
-
-
 def _run(name: str) -> Iterator[KafkaCluster]:
     version, brokers = _SHARED[name]
     config = {"offsets.topic.num.partitions": OFFSETS_PARTITIONS}
     with KafkaCluster(version=version, brokers=brokers, config=config) as cluster:
-        _running[name] = cluster
         yield cluster
 
 
