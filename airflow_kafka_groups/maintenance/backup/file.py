@@ -126,12 +126,6 @@ def new_data_path(layout: Layout, plan_id: str) -> StoragePath:
     return layout.backup_data(plan_id, secrets.token_hex(4))
 
 
-def read_backup(layout: Layout, plan_id: str) -> Iterator[BackedUpGroup]:
-    """Yield each group of a verified backup with its offsets, sorted by id. Raises ``BackupError``."""
-    _, groups = open_backup(layout, plan_id)
-    yield from groups
-
-
 def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUpGroup]]:
     """Read and verify a complete backup, and return it with its groups, sorted by id. Raises as ``load_backup``."""
     found = _open(layout, plan_id)

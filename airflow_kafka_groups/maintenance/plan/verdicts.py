@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import repeat
 from typing import Any, NamedTuple, cast
 
@@ -20,7 +20,6 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_j
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
 _TIMES = ("first_seen_at", "empty_since", "last_moved_at", "idle_since", "observed_at")
 _AT_ONCE = 4_096
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Verdict(NamedTuple):

@@ -51,11 +51,11 @@ def facts_of(
     :param topics: the topics with committed offsets. Default: not known.
     :param client: the last client id. Default: not known.
     """
-    owner, family = owners.owner_of(group_id, client), family_of(group_id)
+    family = family_of(group_id)
     return GroupFacts(
         group_id=group_id,
         group_type=group_type,
-        owner=None if owner is None else owner.owner,
+        owner=owners.owner_of(group_id, client),
         family=None if family is None else family.name,
         shape=None if family is None else family.shape.value,
         topics=topics,

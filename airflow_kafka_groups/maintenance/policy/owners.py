@@ -11,20 +11,13 @@ from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import PatternSet, check_patterns
 
 PLACEHOLDER = "{owner}"
 _Finder: TypeAlias = Callable[[str], str | None]
-
-
-class Ownership(NamedTuple):
-    """An owner, and how it was found: ``mapping``, ``name`` or ``client``."""
-
-    owner: str
-    found_by: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,19 +40,19 @@ class OwnerRules:
         if self.naming is not None:
             _ = self._naming
 
-    def owner_of(self, group_id: str, client: str | None = None) -> Ownership | None:
-        """Return the owner of a group, ``None`` if there is none.
+    def owner_of(self, group_id: str, client: str | None = None) -> str | None:
+        """Return the owner of a group by the mapping, else by its name, else its last client; ``None`` for none.
 
         :param group_id: the group's id.
         :param client: the client id that was last seen in the group; ``None`` if that is not known.
         """
         for find in self._mapping:
             if (owner := find(group_id)) is not None:
-                return Ownership(owner, "mapping")
+                return owner
         named = self._naming.fullmatch(group_id) if self._naming is not None else None
         if named is not None:
-            return Ownership(named["owner"], "name")
-        return None if not client else Ownership(client, "client")
+            return named["owner"]
+        return client or None
 
     def contact_of(self, owner: str | None) -> str | None:
         """Return where to notify an owner, ``None`` if that is not known."""

@@ -14,7 +14,7 @@ from airflow_kafka_groups.admin import ClientConfig
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
-from airflow_kafka_groups.maintenance.backup.file import read_backup
+from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal
@@ -155,7 +155,7 @@ class RealJudge:
         plan_id = by.request_id
         if plan_id not in self._backups:
             try:
-                groups = list(read_backup(self.run.layout, plan_id))
+                groups = list(open_backup(self.run.layout, plan_id)[1])
             except KafkaGroupsError as error:
                 self._violated("deleted_without_backup", f"the backup of {plan_id} cannot be read: {error}")
                 groups = []

@@ -49,7 +49,7 @@ def test_the_workload_is_what_the_policy_is_about() -> None:
     stale = workload.stale_names()
     assert {action(name) for name in stale} == {"delete"}
     assert {action(name) for name in workload.sleeping_names()} == {"keep-alive"}
-    owners = {found.owner for name in stale if (found := policy.owners.owner_of(name)) is not None}
+    owners = {found for name in stale if (found := policy.owners.owner_of(name)) is not None}
     assert len(owners) == workload.OWNERS
     assert len({family.name for name in stale if (family := family_of(name)) is not None}) == workload.FAMILIES
     assert all(policy.owners.owner_of(name) is not None for name in stale)

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup import planned as backup_module
-from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, read_backup
+from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry, groups_of
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
@@ -45,7 +45,7 @@ async def test_a_backup_holds_all_that_a_restore_needs(tmp_path: Path) -> None:
     plan, backup = await backed_up(admin, layout)
     assert (sorted(backup.entries), dict(backup.not_backed_up), backup.rows) == (["a", "b"], {}, 4)
     assert require_backup_of(backup, plan) is backup
-    first, second = read_backup(layout, plan.plan_id)
+    first, second = open_backup(layout, plan.plan_id)[1]
     assert dict(first.offsets) == admin.groups["a"].offsets
     assert dict(second.offsets) == admin.groups["b"].offsets
     assert first.log_ends == {T0: (2, 50), T1: (0, 7)}
@@ -125,7 +125,7 @@ async def test_a_repeated_run_keeps_the_backup_of_what_is_deleted_by_now(tmp_pat
     admin.groups.clear()
     again = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert again == first
-    assert len(list(read_backup(layout, plan.plan_id))) == 2
+    assert len(list(open_backup(layout, plan.plan_id)[1])) == 2
 
 
 @pytest.mark.safety

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError, SnapshotError
-from airflow_kafka_groups.maintenance.backup.file import read_backup
+from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.deletion.ad_hoc import _NO_OFFSETS
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
@@ -126,7 +126,7 @@ async def test_with_a_layout_there_is_a_plan_and_a_backup_first(layout: Layout) 
     assert report.plan_id is not None
     plan = load_plan(layout, report.plan_id)
     assert (plan.group_ids, plan.digest) == (["a", "b"], report.plan_digest)
-    assert [group.entry.group_id for group in read_backup(layout, plan.plan_id)] == ["a", "b"]
+    assert [group.entry.group_id for group in open_backup(layout, plan.plan_id)[1]] == ["a", "b"]
 
 
 async def test_what_cannot_be_backed_up_is_kept(layout: Layout) -> None:
