@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupType
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_seconds
@@ -73,8 +74,8 @@ class BrokerClock:
                 raise ConfigurationError(
                     "interval_seconds",
                     interval_seconds,
-                    f"the brokers forget offsets after {retention.total_seconds():g} s: run at least three times in "
-                    "that time",
+                    f"the brokers forget offsets after {show_duration(retention.total_seconds())}: run at least "
+                    "three times in that time",
                 )
         if margin_seconds is None:
             return cls(retention=retention, margin=max(retention / _SHARE, least))
@@ -83,7 +84,7 @@ class BrokerClock:
             raise ConfigurationError(
                 "margin_seconds",
                 margin_seconds,
-                f"must be at least two intervals and below the retention, {retention.total_seconds():g} s",
+                f"must be at least two intervals and below the retention, {show_duration(retention.total_seconds())}",
             )
         return cls(retention=retention, margin=margin)
 

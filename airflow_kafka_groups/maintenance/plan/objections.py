@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from datetime import timedelta
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.maintenance.journal.history import IdleReset
@@ -55,7 +56,7 @@ def keep_by_verdict(verdict: Verdict, ruling: Ruling, patterns: GroupFilter) -> 
     name = KeptName.DOUBT if by_arguments else KeptName.WAITING
     who = "the policy" if by_arguments else f"rule {rule.name!r}"
     if idle < rule.min_idle_seconds:
-        found = f"idle for {idle:.0f} s; {who} requires {rule.min_idle_seconds:.0f} s"
+        found = f"idle for {show_duration(round(idle))}; {who} requires {show_duration(rule.min_idle_seconds)}"
     else:
         found = f"seen in {verdict.observations} snapshot(s); {who} requires {rule.min_observations}"
     return keep(verdict.group_id, name, f"{found}{_may_match(ruling)}")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_edit
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
@@ -91,7 +92,9 @@ def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
 
 def _stricter(item: PlannedTopic, rule: Rule, before: Rule | None) -> str | None:
     if item.idle_seconds < rule.min_idle_seconds or item.observations < rule.min_observations:
-        return f"rule {rule.name!r} requires {rule.min_idle_seconds:.0f} s and {rule.min_observations} snapshots"
+        return (
+            f"rule {rule.name!r} requires {show_duration(rule.min_idle_seconds)} and {rule.min_observations} snapshots"
+        )
     if rule.notice_seconds:
         return f"rule {rule.name!r} demands a notice, and a pruning gives none"
     if rule.approval and not (before is not None and before.approval):

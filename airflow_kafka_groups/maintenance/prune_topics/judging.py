@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic, observe
@@ -95,7 +96,10 @@ class JudgedGroup:
             self._end(self.open, f"{shown} is older by its id and newer by its time")
             return
         if max_gap is not None and self._counted_at - group.observed_at > max_gap:
-            self._end(self.open, f"no snapshot proves its subscriptions for more than {max_gap.total_seconds():g} s")
+            self._end(
+                self.open,
+                f"no snapshot proves its subscriptions for more than {show_duration(max_gap.total_seconds())}",
+            )
             return
         for topic in self.open:
             if (sign := sign_of_life(topic.topic, topic.offsets.fingerprint, group, subscribed)) is not None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.group_types import JUDGED_TYPES
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
@@ -79,8 +80,8 @@ class Objections:
         idle, before = group.idle_seconds(topic), f"; before that, {topic.ended_by}" if topic.ended_by else ""
         if idle < rule.min_idle_seconds or topic.observations < rule.min_observations:
             return KeptTopic.SETTLING, (
-                f"{evidence_of(idle, topic)}; required are {rule.min_idle_seconds:.0f} s and {rule.min_observations} "
-                f"snapshots{before}"
+                f"{evidence_of(idle, topic)}; required are {show_duration(rule.min_idle_seconds)} and "
+                f"{rule.min_observations} snapshots{before}"
             )
         if group.moved_after is None or group.moved_after < topic.idle_since:
             return KeptTopic.GROUP_IDLE, "no offset of the topics that the group is subscribed to moved meanwhile"
@@ -111,4 +112,4 @@ def evidence_of(idle: float, topic: UnreadTopic) -> str:
     :param idle: how long it has been idle, in seconds.
     :param topic: the topic.
     """
-    return f"not subscribed to and unmoved for {idle:.0f} s ({topic.observations} snapshots)"
+    return f"not subscribed to and unmoved for {show_duration(round(idle))} ({topic.observations} snapshots)"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import PlanError, SnapshotError
 from airflow_kafka_groups.maintenance.cluster_view import recorded_view
@@ -251,9 +252,9 @@ class _Planning:
         for rule in pruning:
             if retention is not None and rule.min_idle_seconds >= 60 * retention:
                 yield (
-                    f"rule {rule.name!r} requires {rule.min_idle_seconds:g} s, and the brokers remove offsets of "
-                    f"topics without subscription by themselves after {60 * retention} s (offsets.retention.minutes): "
-                    "it finds few. Lower idle, or leave it to the brokers"
+                    f"rule {rule.name!r} requires {show_duration(rule.min_idle_seconds)}, and the brokers remove "
+                    f"offsets of topics without subscription by themselves after {show_duration(60 * retention)} "
+                    "(offsets.retention.minutes): it finds few. Lower idle, or leave it to the brokers"
                 )
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, PlanError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.cluster_view import check_view
@@ -101,7 +102,8 @@ def _require_allowed(plan: PrunePlan, floors: SiteFloors, request: DeletionReque
     if not request.dry_run and (short := [item for item in plan.groups if item.idle_seconds < least]):
         raise PlanError(
             f"plan {plan.plan_id} undercuts what the site demands ({short[0].name!r} is idle for "
-            f"{short[0].idle_seconds:g} s, the site's min_idle_seconds is {least:g}): make a new one"
+            f"{show_duration(short[0].idle_seconds)}, the site's min_idle_seconds is {show_duration(least)}): "
+            "make a new one"
         )
     if protected := [item.group_id for item in plan.groups if request.protects(item.group_id)]:
         raise PlanError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
@@ -126,13 +127,13 @@ def _stricter(group: PlannedGroup, rule: Rule, before: Rule | None) -> str | Non
     if not rule.deletes:
         return f"says {rule.action.value}"
     if group.idle_seconds is None or group.idle_seconds < rule.min_idle_seconds:
-        return f"requires an idle time of {rule.min_idle_seconds:.0f} s"
+        return f"requires an idle time of {show_duration(rule.min_idle_seconds)}"
     if before is None:
         return "replaces one that is not known"
     if rule.min_observations > before.min_observations:
         return f"requires {rule.min_observations} snapshots"
     if rule.notice_seconds > before.notice_seconds:
-        return f"demands a notice of {rule.notice_seconds:.0f} s"
+        return f"demands a notice of {show_duration(rule.notice_seconds)}"
     if rule.approval and not before.approval:
         return "demands an approval"
     return None

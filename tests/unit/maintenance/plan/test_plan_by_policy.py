@@ -96,7 +96,7 @@ async def test_each_group_is_decided_by_its_own_rule(tmp_path: Path) -> None:
         None,
     )
     reasons = {each.group_id: each.reason for each in plan.kept}
-    assert reasons["pay.x"] == "idle for 777604 s; rule 'pay' requires 2592000 s"
+    assert reasons["pay.x"] == "idle for 9d 4s; rule 'pay' requires 30d"
     assert reasons["often"] == "seen in 3 snapshot(s); rule 'often' requires 4"
     assert reasons["sleepy"] == "rule 'alive' says keep-alive"
     assert {name: plan.counts[name] for name in ("by_rule", "reported", "waiting", "notice", "planned")} == {

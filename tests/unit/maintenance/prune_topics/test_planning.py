@@ -34,7 +34,7 @@ async def test_an_abandoned_topic_is_planned_with_its_evidence(tmp_path: Path) -
     (item,) = found.groups
     assert (item.group_id, item.topic, item.partitions, item.observations) == ("app", "old", (0, 1), 3)
     assert (item.idle_seconds, item.subscribed, item.rule) == (7_200.0, 1, None)
-    assert item.reason == "not subscribed to and unmoved for 7200 s (3 snapshots)"
+    assert item.reason == "not subscribed to and unmoved for 2h (3 snapshots)"
     assert found.group_ids == ["app [old]"]
     assert (found.counts["planned"], found.counts["planned_groups"], found.counts["planned_partitions"]) == (1, 1, 2)
     assert found.counts["unread_topics"] == found.counts["with_unread_topics"] == 1
