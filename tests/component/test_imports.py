@@ -26,7 +26,7 @@ STEPS = {
         *("airflow", "kio", "aiokafka", "pyarrow", "rich", "asyncio", "airflow_kafka_groups.admin"),
     ),
     "import airflow_kafka_groups.membership": (*CLIENTS, "airflow_kafka_groups.admin"),
-    "import airflow_kafka_groups.admin": CLIENTS,
+    "from airflow_kafka_groups.admin import AdminClient": CLIENTS,
 }
 """What is done one after the other in one Python, and what none of it may import."""
 
@@ -63,6 +63,17 @@ def test_what_is_cheap_imports_little(step: str, loaded: dict[str, set[str]]) ->
 def test_the_package_imports_nothing_else(loaded: dict[str, set[str]]) -> None:
     first = loaded["import airflow_kafka_groups"]
     assert {name for name in first if name.startswith(("airflow", "kio", "aio"))} == {"airflow_kafka_groups"}
+
+
+def test_planning_and_reporting_import_no_client() -> None:
+    """Tasks that talk to no broker start sooner without one."""
+    program = (
+        "import sys; from airflow_kafka_groups.maintenance.plan import plan_snapshot\n"
+        "from airflow_kafka_groups.maintenance.report import write\n"
+        "print(sorted({'aiokafka', 'kio', 'airflow_kafka_groups.protocol'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "[]\n"
 
 
 def test_a_snapshot_by_the_command_line_imports_no_airflow(tmp_path: Path) -> None:

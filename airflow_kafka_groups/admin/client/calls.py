@@ -19,7 +19,7 @@ from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.handlers.find_coordinator import FindCoordinatorHandler
 from airflow_kafka_groups.admin.handlers.find_leaders import FindLeadersHandler
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults, collection_paused
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.routing import OffsetsTopic
@@ -203,7 +203,7 @@ class Calls:
         """Drive a call to its end and return the results in the order in which their keys were asked for."""
         results = dict.fromkeys(keys, cast("GroupResult[V]", None))
         asked, outcomes = len(results), 0
-        with runner.collection_paused():
+        with collection_paused():
             async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
                     came = list(batch)

@@ -2,21 +2,15 @@
 
 No request is waited for any more when ``batches`` is left, however it is left. A response is decoded and handed to the
 driver as soon as it is there, so that decoding goes on while other answers are on their way.
-
-Python's cyclic collector pauses while a call gathers its results. Each time some hundred objects are kept, it looks
-through them for cycles; the results of 50,000 groups are looked through again and again, for a third of the time of the
-whole call, and have no cycle. Streams, whose results are not kept, do without the pause.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
-import threading
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 from itertools import chain
 from typing import Generic
@@ -24,6 +18,7 @@ from typing import Generic
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.handler_result import K, Outcome, V
 from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
+from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError
@@ -34,12 +29,6 @@ log = logging.getLogger(__name__)
 
 _KEYS_AT_ONCE = 512
 """Keys whose requests are cut before these are sent and the next are cut."""
-
-_MANY = 10_000
-
-_lock = threading.Lock()
-_holders = 0
-_was_enabled = False
 
 
 async def collect(driver: AdminDriver[K, V], cluster: ClusterClient) -> list[Outcome[K, V]]:
@@ -176,33 +165,3 @@ def _connection_number(spec: RequestSpec[K]) -> int:
     """
     connections = spec.handler.connections
     return hash(spec.keys[0]) % connections if connections > 1 else 0
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the cyclic collector; several calls may do so at once, and the last one out starts it again."""
-    global _holders, _was_enabled
-    with _lock:
-        if _holders == 0:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _holders += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _holders -= 1
-            if _holders == 0 and _was_enabled:
-                _call_them_old()
-                gc.enable()
-
-
-def _call_them_old() -> None:
-    """Let what was gathered be old at once: the collector would look through all of it when it starts again.
-
-    It becomes part of the oldest generation, which is looked through when that has grown by a quarter. Objects that
-    somebody has frozen (as one does before forking) would thaw with it: then the collector does its work.
-    """
-    if gc.get_count()[0] >= _MANY and gc.get_freeze_count() == 0:
-        gc.freeze()
-        gc.unfreeze()

@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConfigurationError,
@@ -23,8 +22,11 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance.checks import check_number
 from airflow_kafka_groups.maintenance.protocols import DeletionLease
-from airflow_kafka_groups.membership.lease import MaintenanceLease
 from airflow_kafka_groups.models import LEASE_GROUP_ID
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.cluster.config import ClientConfig
+    from airflow_kafka_groups.membership.lease import MaintenanceLease
 
 T = TypeVar("T")
 
@@ -178,6 +180,9 @@ async def deletion_lease(
     Raises ``LeaseNotAcquiredError`` naming the holder, ``ConfigurationError`` when this user may not join the group,
     and ``DeadlineExceededError`` when the group does not answer.
     """
+    # Reports name leases, too, and need no client.
+    from airflow_kafka_groups.membership.lease import MaintenanceLease
+
     seconds = check_number("lease_wait_seconds", wait_seconds)
     if seconds < 0:
         raise ConfigurationError("lease_wait_seconds", wait_seconds, "give 0 or more seconds")

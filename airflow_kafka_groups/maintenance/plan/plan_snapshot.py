@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.admin.engine.runner import collection_paused
+from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases

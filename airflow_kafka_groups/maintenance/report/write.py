@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_kafka_groups.admin.engine.runner import collection_paused
+from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
