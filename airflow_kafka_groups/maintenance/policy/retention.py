@@ -29,7 +29,7 @@ def fitting_idle_seconds(retention_minutes: int, notice_seconds: float = 0.0) ->
     """
     seconds = retention_minutes * 60 * _USED_SHARE - notice_seconds
     unit = SECONDS["days"] if seconds >= 2 * SECONDS["days"] else SECONDS["hours"]
-    return seconds // unit * unit or None if seconds > 0 else None
+    return max(seconds, 0.0) // unit * unit or None
 
 
 def remedy(idle_seconds: float, retention_minutes: int, notice_seconds: float = 0.0) -> str:

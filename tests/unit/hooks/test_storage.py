@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.storage import open_layout, open_path
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
+from airflow_kafka_groups.hooks.storage import open_layout, open_path, open_policy, policy_reader
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 
 @pytest.mark.parametrize("text", ["/data/x", "file:///data/x", " /data/x "])
@@ -41,3 +42,22 @@ def test_the_clusters_folder_is_its_name_or_the_connections_id(cluster: str | No
 def test_a_cluster_that_is_no_folder_name_is_refused(cluster: Any) -> None:
     with pytest.raises(ConfigurationError, match="cluster"):
         open_layout("/data", cluster, "c")
+
+
+def test_a_policy_file_is_read_when_it_is_asked_for_and_opened_before(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\nrules: [{name: all, action: keep}]\n")
+    policy = PlanPolicy().by_file(open_policy("policy_file", str(path)))
+    read = policy_reader(policy)
+    path.write_text("version: 1\nrules: [{name: later, action: keep}]\n")
+    found = read()
+    assert found is not None
+    assert [rule.name for rule in found.rules] == ["later", "default"]
+
+    path.unlink()
+    with pytest.raises(PolicyError):
+        policy_reader(policy)
+
+
+def test_without_a_policy_file_none_is_read() -> None:
+    assert policy_reader(PlanPolicy(min_idle_seconds=60))() is None

@@ -75,6 +75,8 @@ def test_quick_requests_are_not_worth_a_pause_however_much_they_vary() -> None:
     for _ in range(4):
         paced.delete(1_000, 0.01)
     assert [paced.delete(1_000, 0.3) for _ in range(5)] == [0] * 5
+    assert [paced.delete(1_000, 0.5) for _ in range(5)] == [0] * 5
+    assert paced.delete(1_000, 0.51) > 0
 
 
 @pytest.mark.parametrize("name", ["groups_per_second", "bytes_per_second"])
