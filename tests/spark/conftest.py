@@ -31,7 +31,7 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # With one compiler a JVM reserves 48 MB for compiled code, throws it out when they are full, and compiles it again.
-    "spark.driver.extraJavaOptions": f"{quick_options()} -XX:ReservedCodeCacheSize=240m",
+    "spark.driver.extraJavaOptions": f"{quick_options()} -Xms1g -XX:ReservedCodeCacheSize=240m",
 }
 
 
