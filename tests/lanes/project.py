@@ -35,11 +35,25 @@ SHARES: dict[str, tuple[str, ...]] = {
 """Each lane's files and folders. A more specific path wins: ``tests/spark`` is without ``tests/spark/clusters``."""
 
 _OLD = "kafka28 or kafka39 or test_keep_alive.py or test_lab.py or test_lost_deletion.py"
-PARTS = {"brokers": ("brokers", f"not ({_OLD})"), "old-brokers": ("brokers", _OLD)}
+_NO_SHARED_CLUSTER = " or ".join(
+    f"test_{name}.py"
+    for name in (
+        *("observation_store", "private_submit", "transforms", "source_security", "security", "fleet", "verdicts"),
+        *("roll_up", "preflight", "forecasts", "offsets_log", "snapshots", "backlog_record", "backlog"),
+    )
+)
+PARTS = {
+    "spark": ("spark", f"not ({_NO_SHARED_CLUSTER})"),
+    "spark-alone": ("spark", _NO_SHARED_CLUSTER),
+    "brokers": ("brokers", f"not ({_OLD})"),
+    "old-brokers": ("brokers", _OLD),
+}
 """The lanes that run a part of a share, each with the expression for ``-k`` that chooses its tests.
 
 The tests of ``brokers`` wait more than they work. Its two lanes start clusters of different versions, and files that
-start clusters of their own are where they make both equally long."""
+start clusters of their own are where they make both equally long.
+
+A test of ``spark-alone`` needs no shared cluster, so that a second session is all that two lanes cost more."""
 
 _OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "sensors", "triggers")), "tests/component/plugins")
 
@@ -110,7 +124,8 @@ LANES = (
     Lane(name="classes", commands=((_PYTHON, "-m", "tests.lab.class_archive"),), needs=("setup", "jars")),
     Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark_archive"),), needs=("setup",)),
     *_BROWSER,
-    _tests("spark", needs=("classes",)),
+    _tests("spark", needs=("classes", "spark-classes")),
+    _tests("spark-alone", needs=("classes", "spark-classes")),
     # They wait more than they work, and some of their tests watch session time-outs: all others give way to them.
     _tests("brokers", needs=("classes",), load=0.5, nice=0),
     _tests("old-brokers", needs=("classes",), load=0.5, nice=0),

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lab.cluster import KafkaCluster
+from tests.lab.spark_archive import quick_options
 from tests.lab.spark_jars import connector_jars
 from tests.spark.kafka import Submit, write_properties
 
@@ -30,17 +31,20 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # With one compiler a JVM reserves 48 MB for compiled code, throws it out when they are full, and compiles it again.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
+    "spark.driver.extraJavaOptions": f"{quick_options()} -Xms1g -XX:ReservedCodeCacheSize=240m",
 }
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers need this package and its libraries
     builder = SparkSession.builder.master("local[1]").appName("tests")
     jars = ",".join(str(jar) for jar in connector_jars())
-    for name, value in {**SETTINGS, "spark.jars": jars}.items():
+    # The library kio imports hypothesis wherever it is installed, for half a second in each Python of a worker.
+    hidden = tmp_path_factory.mktemp("hidden")
+    (hidden / "hypothesis.py").write_text("raise ModuleNotFoundError('hypothesis: users have none, either')\n")
+    for name, value in {**SETTINGS, "spark.jars": jars, "spark.executorEnv.PYTHONPATH": str(hidden)}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from tests.spark.histories import HOUR, seen, snapshot_id
+from tests.spark.histories import HOUR, SnapshotRow, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
 
 
@@ -31,14 +31,15 @@ def verdict_summary(base: Path, number: float) -> Path:
     return base / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id(number)}.json"
 
 
+def hour_rows(number: int) -> list[SnapshotRow]:
+    """Return the rows of an hour: a group that stands still, one that moves, and one that appears in hour 2."""
+    return [
+        *seen(number, group="stale"),
+        *seen(number, group="moving", offsets={("t", 0): 50 + number}),
+        *(seen(number, group="new") if number > 1 else []),
+    ]
+
+
 def write_hour(base: Path, number: int) -> None:
-    """Write the snapshot of an hour: a group that stands still, one that moves, and one that appears in hour 2."""
-    write_snapshot(
-        base,
-        number,
-        [
-            *seen(number, group="stale"),
-            *seen(number, group="moving", offsets={("t", 0): 50 + number}),
-            *(seen(number, group="new") if number > 1 else []),
-        ],
-    )
+    """Write the snapshot of an hour."""
+    write_snapshot(base, number, hour_rows(number))

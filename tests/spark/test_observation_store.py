@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,15 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark import preflight
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
-from airflow_kafka_groups.spark.ledger.snapshots import find_history
+from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
 from airflow_kafka_groups.spark.staleness import observation_store
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
-from tests.spark.judged import judge, verdicts, write_hour
+from tests.spark.judged import hour_rows, judge, verdicts, write_hour
 from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
 
 pytestmark = pytest.mark.spark
@@ -132,15 +133,19 @@ def test_observations_are_a_table_with_a_partition_for_each_snapshot(spark: Spar
     assert not list((judged / CLUSTER / "tables" / "observations").glob("_*"))
 
 
-def newer_manifest(base: Path) -> None:
-    path = base / CLUSTER / "manifests" / f"{snapshot_id(1)}.json"
+def newer_manifest(base: Path, number: int) -> None:
+    path = base / CLUSTER / "manifests" / f"{snapshot_id(number)}.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"failed_groups": 1}))
 
 
-def other_rows(base: Path) -> None:
-    rows = [*seen(1, group="moving", offsets={("t", 0): 51}), *seen(1, group="stale", metadata="")]
-    pq.write_table(pq.read_table(write_data(base, snapshot_id(1), rows)), base / "rows", compression="none")
-    shutil.move(base / "rows", base / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet")
+def other_bytes(base: Path, number: int) -> None:
+    part = write_data(base, snapshot_id(number), hour_rows(number)[::-1])
+    pq.write_table(pq.read_table(part), base / "rows", compression="none")
+    shutil.move(base / "rows", part)
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
 
 
 def flip_a_byte(path: Path) -> None:
@@ -149,39 +154,58 @@ def flip_a_byte(path: Path) -> None:
     path.write_bytes(content)
 
 
-def of_another_snapshot(base: Path) -> None:
-    target = without_checksum(file_of(base, 1))
-    target.write_bytes(file_of(base, 2).read_bytes())
-    change_manifest(base, 1, bytes=target.stat().st_size)
+def of_another_snapshot(base: Path, number: int) -> None:
+    target = without_checksum(file_of(base, number))
+    target.write_bytes(file_of(base, 0).read_bytes())
+    change_manifest(base, number, bytes=target.stat().st_size)
 
 
-DOUBTS: dict[str, Callable[[Path], object]] = {
+DOUBTS: dict[str, Callable[[Path, int], object]] = {
     "the snapshot's manifest changed": newer_manifest,
-    "the snapshot's rows changed": other_rows,
-    "no manifest": lambda base: manifest_of(base, 1).unlink(),
-    "a torn manifest": lambda base: without_checksum(manifest_of(base, 1)).write_text('{"snapshot_id":'),
-    "no JSON object": lambda base: without_checksum(manifest_of(base, 1)).write_text("[]"),
-    "another format": lambda base: change_manifest(base, 1, format=2),
-    "of another snapshot": lambda base: change_manifest(base, 1, snapshot_id=snapshot_id(2)),
-    "of another cluster": lambda base: change_manifest(base, 1, cluster="d"),
-    "no file": lambda base: file_of(base, 1).unlink(),
-    "no groups": lambda base: change_manifest(base, 1, file=None),
-    "cut off": lambda base: file_of(base, 1).write_bytes(file_of(base, 1).read_bytes()[:-20]),
-    "a damaged byte, found by Hadoop": lambda base: flip_a_byte(file_of(base, 1)),
-    "a damaged byte": lambda base: flip_a_byte(without_checksum(file_of(base, 1))),
+    "the snapshot's rows changed": other_bytes,
+    "no manifest": lambda base, number: manifest_of(base, number).unlink(),
+    "a torn manifest": lambda base, number: without_checksum(manifest_of(base, number)).write_text('{"snapshot_id":'),
+    "no JSON object": lambda base, number: without_checksum(manifest_of(base, number)).write_text("[]"),
+    "another format": lambda base, number: change_manifest(base, number, format=2),
+    "of another snapshot": lambda base, number: change_manifest(base, number, snapshot_id=snapshot_id(0)),
+    "of another cluster": lambda base, number: change_manifest(base, number, cluster="d"),
+    "no file": lambda base, number: file_of(base, number).unlink(),
+    "no groups": lambda base, number: change_manifest(base, number, file=None),
+    "cut off": lambda base, number: cut_off(file_of(base, number)),
+    "a damaged byte, found by Hadoop": lambda base, number: flip_a_byte(file_of(base, number)),
+    "a damaged byte": lambda base, number: flip_a_byte(without_checksum(file_of(base, number))),
     "another snapshot's file": of_another_snapshot,
 }
 
 
-@pytest.mark.parametrize("doubt", DOUBTS)
-def test_in_any_doubt_the_snapshot_is_reduced_again(spark: SparkSession, judged: Path, doubt: str) -> None:
-    before = verdicts(judged, 2)
-    DOUBTS[doubt](judged)
-    again = judge(spark, judged)
-    assert (again["snapshots_reduced"], again["verdicts"]["stale"]) == (1, 1)
-    assert verdicts(judged, 2) == before
-    assert file_of(judged, 1).stat().st_size > 0
-    assert judge(spark, judged)["snapshots_reduced"] == 0
+@pytest.mark.timeout(300)
+def test_in_any_doubt_the_snapshot_is_reduced_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubted = dict(enumerate(DOUBTS, 1))
+    hours = range(len(DOUBTS) + 2)
+    for number in hours:
+        write_hour(tmp_path, number)
+    assert judge(spark, tmp_path)["snapshots_reduced"] == len(hours)
+    before = verdicts(tmp_path, hours[-1])
+    assert {row["group_id"]: row["verdict"] for row in before} == {"moving": "moving", "new": "stale", "stale": "stale"}
+    for number, doubt in doubted.items():
+        DOUBTS[doubt](tmp_path, number)
+    reduced: list[str] = []
+    write = ObservationStore._write
+
+    def recorded(store: ObservationStore, history: History, missing: Sequence[SnapshotManifest], stage: str) -> None:
+        reduced.extend(manifest.snapshot_id for manifest in missing)
+        write(store, history, missing, stage)
+
+    monkeypatch.setattr(ObservationStore, "_write", recorded)
+    again = judge(spark, tmp_path)
+    assert [doubt for number, doubt in doubted.items() if snapshot_id(number) not in reduced] == []
+    assert sorted(reduced) == [snapshot_id(number) for number in doubted], "each once, and no other"
+    assert again["snapshots_reduced"] == len(DOUBTS)
+    assert verdicts(tmp_path, hours[-1]) == before
+    assert all(file_of(tmp_path, number).stat().st_size > 0 for number in hours)
+    assert judge(spark, tmp_path)["snapshots_reduced"] == 0
 
 
 def test_rows_that_contradict_their_manifest_stop_the_job_though_they_were_reduced_before(

@@ -21,6 +21,7 @@ import pytest
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.jars import REPOSITORY
+from tests.lab.spark_archive import quick_options
 from tests.lab.spark_cluster import ARROW, bare_python, spark_home
 from tests.lab.topics import create_topics
 
@@ -40,7 +41,7 @@ Path(sys.argv[1] + ".pages").write_text("".join(shown))
 """
 DEFAULTS = """
 spark.driver.memory 1g
-spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.driver.extraJavaOptions {options}
 spark.eventLog.enabled true
 spark.eventLog.compress false
 spark.eventLog.dir {events}
@@ -71,7 +72,8 @@ def test_the_documented_task_submits_the_documented_script_and_the_password_is_s
 
     for name in ("conf", "events", "work"):
         (tmp_path / name).mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text(DEFAULTS.format(events=(tmp_path / "events").as_uri()))
+    defaults = DEFAULTS.format(events=(tmp_path / "events").as_uri(), options=quick_options())
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(defaults)
     connection = {"conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, "login": USER, "password": SECRET}
     connection |= {"extra": json.dumps({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"})}
     environment = {
