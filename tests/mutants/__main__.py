@@ -1,7 +1,8 @@
 """Change what decides, one place at a time, and see whether the unit tests of its layer notice: ``make mutants``.
 
-Each mutant is run against the unit tests of its layer, those of its own module first. A mutant survives when all of
-them pass. build/mutants/summary.json has the result.
+Each mutant is run against the unit tests of its layer, those of its own module first: the file of its name, or the one
+that the project-structure test names for it. A mutant survives when all of them pass. build/mutants/summary.json has the
+result.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.mutants.mutate import PACKAGE, Mutant, sample_of
+from tests.unit.test_project_structure import ELSEWHERE
 
 LAYERS = ("maintenance", "admin", "operators", "hooks")
 OUT = Path("build/mutants/summary.json")
@@ -34,11 +36,16 @@ def pytest(tests: list[Path], environment: dict[str, str], *more: str) -> int:
 
 
 def tests_of(mutant: Mutant) -> list[Path]:
-    """Return the test files of a mutant's layer: the one that mirrors its module first, then those that name it."""
+    """Return the test files of a mutant's layer: the one of its module first, then those that name it."""
     module = Path(mutant.path).relative_to(PACKAGE)
+    elsewhere = Path("tests", ELSEWHERE.get(module.as_posix(), ""))
     mirror = Path("tests/unit") / module.parent / f"test_{module.name}"
+    if elsewhere.is_relative_to("tests/unit") and elsewhere.is_file():
+        mirror = elsewhere
     name = mutant.path.removesuffix(".py").replace("/", ".")
-    files = sorted((Path("tests/unit") / module.parts[0]).rglob("test_*.py"))
+    files = sorted(
+        {*(Path("tests/unit") / module.parts[0]).rglob("test_*.py"), *([mirror] if mirror.is_file() else [])}
+    )
     return sorted(files, key=lambda file: (file != mirror, name not in file.read_text(), file.parent != mirror.parent))
 
 
