@@ -1,7 +1,7 @@
 """Change what decides, one place at a time, and see whether the unit tests of its layer notice: ``make mutants``.
 
-Each mutant is run against the unit tests of its layer, those of its own module first: the file of its name, or that which
-the structure test names. A mutant survives when all of them pass. build/mutants/summary.json has the result.
+Each mutant is run against the unit tests of its layer, those of its own module first: the file of its name, or what the
+structure test names. A mutant survives when all of them pass. build/mutants/summary.json has the result.
 """
 
 from __future__ import annotations
