@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 
 from airflow_kafka_groups import admin
 
@@ -17,11 +16,6 @@ DESIGN_NAMES = (
     "alter_consumer_group_offsets",
     "list_offsets",
 )
-
-
-def test_all_is_exactly_what_the_admin_package_offers() -> None:
-    offered = {name for name, value in vars(admin).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert offered == set(admin.__all__)
 
 
 def test_the_design_names_are_methods_of_the_client() -> None:
