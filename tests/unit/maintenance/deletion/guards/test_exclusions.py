@@ -13,7 +13,8 @@ import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -219,3 +220,15 @@ async def test_a_group_that_a_keep_alive_run_left_alone_is_spared(tmp_path: Path
     admin.groups["a"] = FakeGroup({TopicPartition("t", 0): 0})
     (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
     assert (outcome.outcome, outcome.code) == ("kept", "excluded")
+
+
+@pytest.mark.parametrize(
+    ("idle", "until", "spared"),
+    [(60, 0, False), (59.9, 0, True), (600, 0.1, True), (600, -1, False)],
+    ids=["idle for just long enough", "idle for less", "to be kept for longer", "neither"],
+)
+def test_a_kept_group_is_spared_until_the_run_s_end_and_the_idle_time_are_over(
+    idle: float, until: float, spared: bool
+) -> None:
+    kept = KeptAlive(NOW - timedelta(seconds=idle), NOW + timedelta(seconds=until))
+    assert ("g" in spare({"g": kept}, NOW, NOW, {"g": 60.0, "other": 3_600.0})) is spared
