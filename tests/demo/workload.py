@@ -39,6 +39,7 @@ PRUNABLE = 3
 """The partitions of that topic; the group has offsets of all."""
 RECORDS = 1000  # in each partition at the start
 TICK_S = 1.0
+FETCH_WAIT_MS = 1000
 
 LIVE: Mapping[str, tuple[str, Protocol]] = {
     "orders-api": ("orders", "classic"),
@@ -107,11 +108,12 @@ class DemoWorkload:
     """Fill a cluster and keep it busy until ``stop()`` or the end of the ``with`` block.
 
     :param cluster: a running cluster of Kafka 4.1 or newer, for its share groups.
+    :param tick_s: seconds between two rounds of records, and of commits of the moving groups.
 
     Raises LabError when the workload cannot be set up.
     """
 
-    def __init__(self, cluster: KafkaCluster) -> None:
+    def __init__(self, cluster: KafkaCluster, *, tick_s: float = TICK_S) -> None:
         self.live = frozenset(LIVE)
         self.moving = frozenset(moving_names())
         self.stale = frozenset(stale_names())
@@ -119,6 +121,7 @@ class DemoWorkload:
         self.protected = frozenset(protected_names())
         self.share = frozenset({SHARE_GROUP})
         self._cluster = cluster
+        self._tick_s = tick_s
         self._bootstrap = cluster.bootstrap
         self._consumers: list[LiveConsumer] = []
         self._threads: list[threading.Thread] = []
@@ -186,7 +189,7 @@ class DemoWorkload:
 
     def _join(self) -> None:
         for group_id, (topic, protocol) in LIVE.items():
-            consumer = LiveConsumer(self._bootstrap, group_id, [topic], protocol=protocol)
+            consumer = LiveConsumer(self._bootstrap, group_id, [topic], protocol=protocol, fetch_wait_ms=FETCH_WAIT_MS)
             consumer.start()
             self._consumers.append(consumer)
         for consumer in self._consumers:
@@ -206,7 +209,7 @@ class DemoWorkload:
 
     def _move(self) -> None:
         last = time.monotonic()
-        while not self._stopped.wait(TICK_S):
+        while not self._stopped.wait(self._tick_s):
             for offsets in self._moving_offsets.values():
                 for partition in offsets:
                     offsets[partition] = (offsets[partition] + 1) % RECORDS  # never beyond the end
@@ -216,7 +219,7 @@ class DemoWorkload:
             last = now
 
     def _produce(self) -> None:
-        while not self._stopped.wait(TICK_S):
+        while not self._stopped.wait(self._tick_s):
             produce(self._bootstrap, {(t, p): 2 for t, count in TOPICS.items() for p in range(count)})
 
     def _guard(self, work: Callable[[], None]) -> None:

@@ -28,6 +28,7 @@ class LiveConsumer:
     :param topics: topics to subscribe to.
     :param protocol: ``classic``, or ``consumer`` for KIP-848 (brokers from 4.0 on).
     :param commit_every: seconds between commits; ``None`` never commits.
+    :param fetch_wait_ms: how long each broker holds a fetch for which there are no records; new ones end the wait.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class LiveConsumer:
         *,
         protocol: Protocol = "classic",
         commit_every: float | None = 0.5,
+        fetch_wait_ms: int = 200,
     ) -> None:
         self.group_id = group_id
         self.protocol = protocol
         self._bootstrap = bootstrap
         self._topics = list(topics)
         self._commit_every = commit_every
+        self._fetch_wait_ms = fetch_wait_ms
         self._assigned = threading.Event()
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
@@ -110,7 +113,7 @@ class LiveConsumer:
                 "group.protocol": self.protocol,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "fetch.wait.max.ms": 200,
+                "fetch.wait.max.ms": self._fetch_wait_ms,
             }
         )
         try:

@@ -25,7 +25,7 @@ USERS = {"admin": "admin", "viewer": "viewer"}
 START_TIMEOUT_S = 420.0
 RUN_TIMEOUT_S = 600.0
 _STOP_TIMEOUT_S = 40.0
-_POLL_S = 0.5
+_POLL_S, _RUN_POLL_S = 0.5, 1.0
 
 
 class AirflowServer:
@@ -130,11 +130,29 @@ class AirflowServer:
 
     def wait_for_run(self, dag_id: str, run_id: str, state: str = "success") -> None:
         """Wait until a run has ended in a state, success or failed; raises LabError when it ends in the other one."""
-        place = f"/dags/{dag_id}/dagRuns/{run_id}"
-        ended = ("success", "failed")
-        self.until(lambda: self.request("GET", place)["state"] in ended, f"did not finish {run_id}", RUN_TIMEOUT_S)
-        if self.request("GET", place)["state"] != state:
-            raise LabError(f"The run {run_id} of {dag_id} is no {state}; its logs are in {self.home / 'logs'}.")
+        self._wait_for_state(f"/dags/{dag_id}/dagRuns/{run_id}", ("success", "failed"), state)
+
+    def wait_for_question(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Wait until a task of a run asks somebody; raises LabError when it ends without."""
+        asking = "awaiting_input"
+        ended = (asking, "success", "failed", "skipped", "upstream_failed")
+        self._wait_for_state(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", ended, asking)
+        # Airflow 3.3 fails a task that is answered before its scheduler knows that the process which asked has ended.
+        task = f"TaskInstanceKey(dag_id={dag_id!r}, task_id={task_id!r}, run_id={run_id!r}, "
+        known = f"Received executor event with state success for task instance {task}"
+        self.until(lambda: known in self._log.read_text(errors="replace"), f"did not log: {known}", RUN_TIMEOUT_S)
+
+    def _wait_for_state(self, place: str, ends: tuple[str, ...], wanted: str) -> None:
+        found = ""
+
+        def has_ended() -> bool:
+            nonlocal found
+            found = self.request("GET", place)["state"]
+            return found in ends
+
+        self.until(has_ended, f"did not finish {place}", RUN_TIMEOUT_S, _RUN_POLL_S)
+        if found != wanted:
+            raise LabError(f"{place} is {found} instead of {wanted}; its logs are in {self.home / 'logs'}.")
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Ask Airflow's public API; raises LabError when it refuses."""
@@ -144,7 +162,9 @@ class AirflowServer:
         content: dict[str, Any] = answer.json()
         return content
 
-    def until(self, is_so: Callable[[], bool], otherwise: str, timeout: float = START_TIMEOUT_S) -> None:
+    def until(
+        self, is_so: Callable[[], bool], otherwise: str, timeout: float = START_TIMEOUT_S, poll_s: float = _POLL_S
+    ) -> None:
         """Wait for something; raises LabError with the end of the log when it does not come."""
         deadline = time.monotonic() + timeout
         while not self._try(is_so):
@@ -152,7 +172,7 @@ class AirflowServer:
                 raise LabError(f"Airflow ended by itself. It logged:\n{tail(self._log, 40)}")
             if time.monotonic() > deadline:
                 raise LabError(f"Airflow {otherwise} within {timeout:g} s. It logged:\n{tail(self._log, 40)}")
-            time.sleep(_POLL_S)
+            time.sleep(poll_s)
 
     @staticmethod
     def _try(is_so: Callable[[], bool]) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.demo.policy import IDLE_SECONDS
+from tests.demo.workload import FETCH_WAIT_MS
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.live import LiveConsumer
@@ -109,6 +110,6 @@ class Staging(Service):
         create_topics(self.bootstrap, {_TOPIC: 2})
         produce(self.bootstrap, {(_TOPIC, 0): 100, (_TOPIC, 1): 100})
         seed_groups(self.bootstrap, [*PREVIEWS, *PROTECTED], {(_TOPIC, 0): 50, (_TOPIC, 1): 20})
-        self._consumer = LiveConsumer(self.bootstrap, LIVE, [_TOPIC])
+        self._consumer = LiveConsumer(self.bootstrap, LIVE, [_TOPIC], fetch_wait_ms=FETCH_WAIT_MS)
         self._consumer.start()
         self._consumer.wait_assigned()

@@ -101,10 +101,15 @@ def trigger(form: Locator) -> str:
     return form.page.url
 
 
-def open_question(page: Page, run: str, timeout_ms: float) -> None:
-    """Wait until a run asks somebody, and open its question."""
+def rest(page: Page) -> None:
+    """Leave Airflow's page: as long as a run goes on, an open one is drawn, and asks for news, all the time."""
+    page.goto("about:blank")
+
+
+def open_question(page: Page, run: str) -> None:
+    """Open the question of a run that asks somebody."""
     page.goto(f"{run}/tasks/approve")
-    page.get_by_role("link", name="Required Action").click(timeout=timeout_ms)
+    page.get_by_role("link", name="Required Action").click()
     page.get_by_text(re.compile(r"\d+ (groups?|topics?)\b")).first.wait_for()
     page.get_by_text("Awaiting Input").first.wait_for()
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
 KEEP_ALIVE, PRUNE = "keep_groups_alive", "prune_abandoned_topics"
 SPARED = "search.ranking"
-RUN_TIMEOUT_MS = 600_000
 
 
 def test_a_connection_is_made_by_its_form_and_tested_by_its_button(page: Page, scene: Scene) -> None:
@@ -77,6 +76,19 @@ def test_owners_have_mail_before_anything_is_deleted_and_the_report_shows_famili
     assert all(owner in text for owner in ("analytics", "checkout", "platform", "search"))
 
 
+def finish(page: Page, scene: Scene, dag_id: str, run: str, state: str = "success") -> None:
+    """Wait until a run, of which the browser has the address, has ended in a state."""
+    pages.rest(page)
+    scene.airflow.wait_for_run(dag_id, unquote(run).rpartition("/")[2], state)
+
+
+def open_question(page: Page, scene: Scene, dag_id: str, run: str) -> None:
+    """Wait until a run asks somebody, and open its question."""
+    pages.rest(page)
+    scene.airflow.wait_for_question(dag_id, unquote(run).rpartition("/")[2], "approve")
+    pages.open_question(page, run)
+
+
 def prune_by_clicking(page: Page, scene: Scene) -> None:
     """Prune the topic that a live group has left, after an approval."""
     bootstrap = scene.cluster.bootstrap
@@ -88,13 +100,13 @@ def prune_by_clicking(page: Page, scene: Scene) -> None:
     pages.picture(page, "prune-form")
     run = pages.trigger(form)
 
-    pages.open_question(page, run, RUN_TIMEOUT_MS)
+    open_question(page, scene, PRUNE, run)
     assert f"{LEFT_BY} [{LEFT_TOPIC}]" in page.inner_text("body")
     pages.picture(page, "prune-approval")
     assert committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY].keys() == before.keys()
     pages.fill(page, "confirm_groups", "1")
     page.get_by_role("button", name="Approve", exact=True).click()
-    scene.airflow.wait_for_run(PRUNE, unquote(run).rpartition("/")[2])
+    finish(page, scene, PRUNE, run)
     page.goto(f"{run}/tasks/prune")
     page.get_by_text(f"deleted: {LEFT_BY} [{LEFT_TOPIC}]").first.wait_for()
     pages.picture(page, "prune-task")
@@ -115,7 +127,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
     run = pages.trigger(form)
 
     # The question. Nothing is deleted before it is answered, and not without the right number.
-    pages.open_question(page, run, RUN_TIMEOUT_MS)
+    open_question(page, scene, CLEANUP, run)
     pages.picture(page, "approval")
     found = re.search(r"Delete (\d+) consumer groups of demo", page.inner_text("body"))
     assert found is not None
@@ -133,7 +145,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
     approve.click()
 
     # The deletion, and the report of what became of it. Airflow's page does not look for new links by itself.
-    scene.airflow.wait_for_run(CLEANUP, unquote(run).rpartition("/")[2])
+    finish(page, scene, CLEANUP, run)
     page.goto(f"{run}/tasks/report/details")
     page.get_by_role("link", name="Clean-up report").click()
     report = pages.report_in_tab(page)
@@ -154,7 +166,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
 
 def test_groups_that_sleep_are_kept_alive_by_a_form(page: Page, scene: Scene) -> None:
     run = pages.trigger(pages.open_trigger_form(page, KEEP_ALIVE))
-    scene.airflow.wait_for_run(KEEP_ALIVE, unquote(run).rpartition("/")[2])
+    finish(page, scene, KEEP_ALIVE, run)
     page.goto(f"{run}/tasks/keep_alive")
     page.get_by_text(f"'kept_alive': {len(scene.workload.sleeping)}").first.wait_for()
     pages.picture(page, "keep-alive")
@@ -168,7 +180,7 @@ def test_a_fleet_is_cleaned_up_by_one_policy_and_a_cluster_that_is_down_holds_no
     pages.switch(form, "require_approval")
     form.locator("[name=element_policy_file]").fill(str(without_demo(scene.policy)))
     run = pages.trigger(form)
-    scene.airflow.wait_for_run(CLEANUP_FLEET, unquote(run).rpartition("/")[2], "failed")
+    finish(page, scene, CLEANUP_FLEET, run, "failed")
     page.goto(run)
     page.get_by_text("clean_up").first.wait_for()
     pages.picture(page, "fleet-run")
