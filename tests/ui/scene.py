@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.demo.airflow_orders import spark_conf
 from tests.demo.dag_folder import write_dags
 from tests.demo.mailbox import Mailbox
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
@@ -22,6 +21,7 @@ from tests.demo.workload import DemoWorkload
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.groups import list_groups
+from tests.lab.spark_archive import quick_options
 from tests.ui import fleet
 from tests.ui.airflow_server import ROOT, AirflowServer
 
@@ -120,7 +120,7 @@ def _environment(storage: Path, policy: Path, dags: Path, refresh_s: int) -> dic
         "storage_path": str(storage),
         "policy_file": str(policy),
         "max_share": 0.9,
-        "spark_conf": spark_conf(),
+        "spark_conf": {"spark.driver.extraJavaOptions": quick_options()},
     }
     return {
         "KAFKA_GROUPS_DEFAULTS": json.dumps(defaults),
