@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ def run_job(steps: Steps, groups: int, *, judge: str) -> dict[str, Taken]:
     storage.mkdir(parents=True)
     began = time.monotonic()
     seed_groups(steps.bootstrap, group_ids(groups), OFFSETS)
+    os.sync()  # what the brokers wrote for this, the system would write to the disk during the first step
     steps.say(f"    {groups:,} groups created in {time.monotonic() - began:.1f} s")
     try:
         plan_id = _clean_up(steps, storage, groups, judge)
