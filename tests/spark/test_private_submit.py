@@ -106,8 +106,12 @@ class Task:
     def secret_files(self) -> list[Path]:
         """Return the files below the temporary folder that have one of the secrets."""
         secrets = (OF_CONF.encode(), OF_KAFKA.encode())
-        files = [path for path in self.temporary.rglob("*") if path.is_file()]
-        return [path for path in files if any(secret in path.read_bytes() for secret in secrets)]
+        found = []
+        for path in (Path(folder, name) for folder, _, names in os.walk(self.temporary) for name in names):
+            with contextlib.suppress(FileNotFoundError):  # what is looked at may be removed meanwhile, as it should be
+                content = path.read_bytes() if path.is_file() else b""
+                found += [path] if any(secret in content for secret in secrets) else []
+        return found
 
     def end(self) -> None:
         for process in of_session(self.process.pid):
