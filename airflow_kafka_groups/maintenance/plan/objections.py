@@ -56,7 +56,7 @@ def keep_by_verdict(verdict: Verdict, ruling: Ruling, patterns: GroupFilter) -> 
     name = KeptName.DOUBT if by_arguments else KeptName.WAITING
     who = "the policy" if by_arguments else f"rule {rule.name!r}"
     if idle < rule.min_idle_seconds:
-        found = f"idle for {show_duration(round(idle))}; {who} requires {show_duration(rule.min_idle_seconds)}"
+        found = f"idle for {show_duration(max(int(idle), 0))}; {who} requires {show_duration(rule.min_idle_seconds)}"
     else:
         found = f"seen in {verdict.observations} snapshot(s); {who} requires {rule.min_observations}"
     return keep(verdict.group_id, name, f"{found}{_may_match(ruling)}")

@@ -112,4 +112,4 @@ def evidence_of(idle: float, topic: UnreadTopic) -> str:
     :param idle: how long it has been idle, in seconds.
     :param topic: the topic.
     """
-    return f"not subscribed to and unmoved for {show_duration(round(idle))} ({topic.observations} snapshots)"
+    return f"not subscribed to and unmoved for {show_duration(max(int(idle), 0))} ({topic.observations} snapshots)"

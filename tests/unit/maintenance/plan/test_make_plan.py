@@ -66,9 +66,9 @@ async def test_a_plan_may_be_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"idle_seconds": 3_599.9}, "the policy requires 1h"),
+        ({"idle_seconds": 3_599.9}, "idle for 59min 59s; the policy requires 1h"),
         ({"idle_since": NOW - timedelta(minutes=59)}, "the policy requires 1h"),
-        ({"idle_since": NOW + timedelta(days=1)}, "the policy requires 1h"),
+        ({"idle_since": NOW + timedelta(days=1)}, "idle for 0s; the policy requires 1h"),
         ({"idle_seconds": None}, "lacks the group's idle time"),
         ({"idle_seconds": float("nan")}, "lacks the group's idle time"),
         ({"idle_seconds": float("inf")}, "lacks the group's idle time"),
