@@ -179,7 +179,7 @@ def _jar_version(spark: SparkSession, class_name: str) -> str | None:
 
 def set_default(spark: SparkSession, name: str, value: str | int) -> None:
     """Set a property of the session, unless the user set it."""
-    if not spark.sparkContext.getConf().contains(name):
+    if not spark._jsc.getConf().contains(name):  # in Python, each property of the session would be copied
         spark.conf.set(name, value)
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -103,17 +102,15 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         )
         if name
     }
-    with ThreadPoolExecutor(1, thread_name_prefix="columns") as aside:
-        # The verdicts' columns take more than a thousand calls to the JVM: built while the state is computed.
-        decided = aside.submit(judge, policy_of(arguments), arguments.offsets_retention_minutes)
+    decided = judge(policy_of(arguments), arguments.offsets_retention_minutes)
 
-        def judge_cluster(cluster: str) -> dict[str, Any]:
-            with ExitStack() as stack:
-                return _judge_cluster(stack, spark, arguments, cluster, decided.result, tables, warnings)
+    def judge_cluster(cluster: str) -> dict[str, Any]:
+        with ExitStack() as stack:
+            return _judge_cluster(stack, spark, arguments, cluster, decided, tables, warnings)
 
-        if is_one(arguments.cluster):
-            return judge_cluster(arguments.cluster[0])
-        judged, failed = of_each_cluster(spark, arguments.base, arguments.cluster, judge_cluster)
+    if is_one(arguments.cluster):
+        return judge_cluster(arguments.cluster[0])
+    judged, failed = of_each_cluster(spark, arguments.base, arguments.cluster, judge_cluster)
     return {
         "job": JOB,
         **fleet_summary(judged, failed),
@@ -127,7 +124,7 @@ def _judge_cluster(
     spark: SparkSession,
     arguments: argparse.Namespace,
     cluster: str,
-    decided: Callable[[], Transform],
+    decided: Transform,
     tables: Mapping[str, CatalogueTable],
     warnings: Sequence[str],
 ) -> dict[str, Any]:
@@ -152,7 +149,7 @@ def _judge_cluster(
     logged(commits.warnings)
     state = judged_by.state if commits.rows is None else judged_by.state.transform(with_last_commits(commits.rows))
     few = judged_by.observations <= FEW_ROWS
-    counts = write_verdicts(state.transform(decided()), output, groups, few=few)
+    counts = write_verdicts(state.transform(decided), output, groups, few=few)
     judged = rows_on_storage(spark, output)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(

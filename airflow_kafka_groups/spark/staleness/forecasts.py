@@ -14,60 +14,41 @@ ends there is no forecast.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, TimestampType
-
-from airflow_kafka_groups.spark.frames import Transform
-
 SHORTEST_WINDOW_MICROS = 3_600_000_000
 """The shortest time for a trend: in less than an hour, a burst would look like a trend."""
 
-_DAY_MICROS = 86_400_000_000.0
+ENDS_KNOWN = "error IS NULL AND partitions > 0 AND lag_unknown = 0 AND lag IS NOT NULL AND log_start IS NOT NULL"
+"""SQL: whether an observation has committed offsets, and the log start and end of each of them."""
+
+_DAY_MICROS = 86_400_000_000
 _LONGEST_MICROS = 100 * 366 * _DAY_MICROS
 
 
-def all_ends_known() -> Column:
-    """Return whether an observation has committed offsets, and the log start and end of each of them."""
-    known = F.col("error").isNull() & (F.col("partitions") > 0) & (F.col("lag_unknown") == 0)
-    return known & F.col("lag").isNotNull() & F.col("log_start").isNotNull()
-
-
-def with_forecasts(offsets_retention_minutes: int) -> Transform:
-    """Add the four columns to a state with its idle times.
+def forecasts(offsets_retention_minutes: int) -> dict[str, str]:
+    """Return the four columns in SQL, by name, over a state with its idle times.
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 for unknown, without an expiry.
     """
-    in_idle_time = all_ends_known() & (_since("idle_lag_at") >= SHORTEST_WINDOW_MICROS)
-    in_life = all_ends_known() & (_since("life_lag_at") >= SHORTEST_WINDOW_MICROS)
-    forecasts = {
-        "lag_trend_since": F.when(in_idle_time, F.col("idle_lag_at")).when(in_life, F.col("life_lag_at")),
-        "lag_trend": F.when(in_idle_time, _a_day("idle_lag")).when(in_life, _a_day("life_lag")),
-        "offsets_expire_by": _expire_by(offsets_retention_minutes),
-        "data_loss_not_before": F.when(in_idle_time, _data_loss()),
+    in_idle_time = f"{ENDS_KNOWN} AND {_since('idle_lag_at')} >= {SHORTEST_WINDOW_MICROS}"
+    in_life = f"{ENDS_KNOWN} AND {_since('life_lag_at')} >= {SHORTEST_WINDOW_MICROS}"
+    expires = f"timestamp_micros(unix_micros(idle_since) + {offsets_retention_minutes} * 60000000L)"
+    moved = "(log_start - idle_log_start)"
+    left = f"try_divide(CAST(nearest AS double) * CAST({_since('idle_lag_at')} AS double), CAST({moved} AS double))"
+    passed = f"timestamp_micros(unix_micros(observed_at) + floor(least({left}, {_LONGEST_MICROS}D)))"
+    loses = f"{in_idle_time} AND {moved} > 0 AND nearest >= 0 AND {left} <= {_LONGEST_MICROS}D"
+    return {
+        "lag_trend_since": f"CASE WHEN {in_idle_time} THEN idle_lag_at WHEN {in_life} THEN life_lag_at END",
+        "lag_trend": f"CASE WHEN {in_idle_time} THEN {_a_day('idle_lag')} WHEN {in_life} THEN {_a_day('life_lag')} END",
+        "offsets_expire_by": (
+            f"IF(idle_since IS NOT NULL AND partitions > 0, {expires}, NULL)" if offsets_retention_minutes else "NULL"
+        ),
+        "data_loss_not_before": f"IF({loses}, {passed}, NULL)",
     }
-    return lambda state: state.withColumns(forecasts)
 
 
-def _since(column: str) -> Column:
-    return F.unix_micros("observed_at") - F.unix_micros(column)
+def _since(column: str) -> str:
+    return f"(unix_micros(observed_at) - unix_micros({column}))"
 
 
-def _a_day(column: str) -> Column:
-    change = (F.col("lag") - F.col(column)).cast(DoubleType())
-    return F.try_divide(change * F.lit(_DAY_MICROS), _since(f"{column}_at").cast(DoubleType()))
-
-
-def _expire_by(retention_minutes: int) -> Column:
-    if not retention_minutes:
-        return F.lit(None).cast(TimestampType())
-    expires = F.timestamp_micros(F.unix_micros("idle_since") + F.lit(retention_minutes * 60_000_000))
-    return F.when(F.col("idle_since").isNotNull() & (F.col("partitions") > 0), expires)
-
-
-def _data_loss() -> Column:
-    moved = F.col("log_start") - F.col("idle_log_start")
-    distance = F.col("nearest").cast(DoubleType()) * _since("idle_lag_at").cast(DoubleType())
-    left = F.try_divide(distance, moved.cast(DoubleType()))
-    passed = F.timestamp_micros(F.unix_micros("observed_at") + F.floor(F.least(left, F.lit(_LONGEST_MICROS))))
-    return F.when((moved > 0) & (F.col("nearest") >= 0), F.when(left <= F.lit(_LONGEST_MICROS), passed))
+def _a_day(column: str) -> str:
+    return f"try_divide(CAST(lag - {column} AS double) * {_DAY_MICROS}D, CAST({_since(f'{column}_at')} AS double))"

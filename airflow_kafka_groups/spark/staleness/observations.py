@@ -8,13 +8,61 @@ commits have equal digests; unequal ones differ, unless both the exclusive-or an
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.frames import Transform
+from airflow_kafka_groups.spark.frames import Transform, query
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, SNAPSHOT_SCHEMA
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
 _DIGEST_BITS_DROPPED = 24  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
+_INVALID = " OR ".join(f"{field.name} IS NULL" for field in SNAPSHOT_SCHEMA if not field.nullable)
+
+# Strings are keys, not aggregates: Spark hash-aggregates only numbers, and would sort millions of rows otherwise.
+_PARTIAL = f"""
+WITH known AS (
+    SELECT *, topic IS NOT NULL AND committed_offset >= 0 AS committed,
+        log_start IS NOT NULL AND log_end IS NOT NULL AS ends_known
+    FROM {{rows}}
+), marked AS (
+    SELECT run_id, group_id, group_type, protocol_type, state, error, observed_at, members, coordinator,
+        {_INVALID} AS invalid,
+        IF(committed, xxhash64(topic, partition, committed_offset, coalesce(leader_epoch, -1), metadata), NULL)
+            AS digest,
+        IF(committed AND log_end IS NOT NULL, greatest(log_end - committed_offset, 0), NULL) AS lag,
+        committed AND NOT ends_known AS unknown,
+        IF(committed AND ends_known, greatest(log_start - committed_offset, 0), NULL) AS lost,
+        IF(committed, log_start, NULL) AS log_start,
+        IF(committed, committed_offset - log_start, NULL) AS nearest
+    FROM known
+)
+SELECT run_id, group_id, group_type, protocol_type, state, error,
+    max(observed_at) AS observed_at, max(members) AS members, max(coordinator) AS coordinator,
+    count(digest) AS partitions,
+    coalesce(bit_xor(digest), 0) AS digest_xor,
+    coalesce(sum(shiftrightunsigned(digest, {_DIGEST_BITS_DROPPED})), 0) AS digest_sum,
+    try_sum(lag) AS lag, try_sum(lost) AS lost, try_sum(log_start) AS log_start,
+    min(nearest) AS nearest, count_if(unknown) AS lag_unknown,
+    count(*) AS rows, count_if(invalid) AS invalid
+FROM marked
+GROUP BY run_id, group_id, group_type, protocol_type, state, error
+"""
+
+_OBSERVED = f"""
+WITH observed AS (
+    SELECT run_id, group_id,
+        max(observed_at) AS observed_at, max(group_type) AS group_type, max(protocol_type) AS protocol_type,
+        max(state) AS state, max(members) AS members, max(coordinator) AS coordinator,
+        sum(partitions) AS partitions, bit_xor(digest_xor) AS digest_xor, sum(digest_sum) AS digest_sum,
+        try_sum(lag) AS lag, try_sum(lost) AS lost, try_sum(log_start) AS log_start,
+        min(nearest) AS nearest, sum(lag_unknown) AS lag_unknown, sum(rows) AS rows, sum(invalid) AS invalid,
+        coalesce(min(error), IF(
+            min(group_type) != max(group_type) OR min(protocol_type) != max(protocol_type) OR min(state) != max(state),
+            '{_CONTRADICTION}', NULL
+        )) AS error
+    FROM {{gathered}}
+    GROUP BY run_id, group_id
+)
+SELECT {", ".join(OBSERVATION_SCHEMA.names)} FROM observed
+"""
 
 
 def observations(partitions: int = 1) -> Transform:
@@ -25,59 +73,9 @@ def observations(partitions: int = 1) -> Transform:
     :param partitions: the number of partitions of the result; all observations of a snapshot are in one. 0 for rows
         that are in one already. Default 1.
     """
-    required = [field.name for field in SNAPSHOT_SCHEMA if not field.nullable]
-    invalid = F.lit(False)
-    for name in required:
-        invalid = invalid | F.col(name).isNull()
-    committed = F.col("topic").isNotNull() & (F.col("committed_offset") >= 0)
-    digest = F.xxhash64(
-        "topic", "partition", "committed_offset", F.coalesce("leader_epoch", F.lit(-1)).alias("epoch"), "metadata"
-    )
-    behind = F.greatest(F.col("log_end") - F.col("committed_offset"), F.lit(0))
-    ends_known = F.col("log_start").isNotNull() & F.col("log_end").isNotNull()
-    above_start = F.col("committed_offset") - F.col("log_start")
 
     def reduce(rows: DataFrame) -> DataFrame:
-        marked = rows.select(
-            *("run_id", "group_id", "group_type", "protocol_type", "state", "error"),
-            *("observed_at", "members", "coordinator"),
-            invalid.alias("invalid"),
-            F.when(committed, digest).alias("digest"),
-            F.when(committed & F.col("log_end").isNotNull(), behind).alias("lag"),
-            (committed & ~ends_known).alias("unknown"),
-            F.when(committed & ends_known, F.greatest(-above_start, F.lit(0))).alias("lost"),
-            F.when(committed, F.col("log_start")).alias("log_start"),
-            F.when(committed, above_start).alias("nearest"),
-        )
-        # Strings are keys, not aggregates: Spark hash-aggregates only numbers, and would sort millions of rows
-        # otherwise.
-        keys = ["run_id", "group_id", "group_type", "protocol_type", "state", "error"]
-        partial = marked.groupBy(*keys).agg(
-            F.max("observed_at").alias("observed_at"),
-            F.max("members").alias("members"),
-            F.max("coordinator").alias("coordinator"),
-            F.count("digest").alias("partitions"),
-            F.coalesce(F.bit_xor("digest"), F.lit(0)).alias("digest_xor"),
-            F.coalesce(F.sum(F.shiftrightunsigned("digest", _DIGEST_BITS_DROPPED)), F.lit(0)).alias("digest_sum"),
-            *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
-            F.min("nearest").alias("nearest"),
-            F.count_if("unknown").alias("lag_unknown"),
-            F.count("*").alias("rows"),
-            F.count_if("invalid").alias("invalid"),
-        )
-        contradiction = F.lit(False)
-        for name in ("group_type", "protocol_type", "state"):
-            contradiction = contradiction | (F.min(name) != F.max(name))
-        gathered = partial.repartition(partitions, "run_id") if partitions else partial
-        observed = gathered.groupBy("run_id", "group_id").agg(
-            *(F.max(name).alias(name) for name in ("observed_at", "group_type", "protocol_type", "state")),
-            *(F.max(name).alias(name) for name in ("members", "coordinator")),
-            *(F.sum(name).alias(name) for name in ("partitions", "digest_sum", "rows", "invalid", "lag_unknown")),
-            F.bit_xor("digest_xor").alias("digest_xor"),
-            *(F.try_sum(name).alias(name) for name in ("lag", "lost", "log_start")),
-            F.min("nearest").alias("nearest"),
-            F.coalesce(F.min("error"), F.when(contradiction, _CONTRADICTION)).alias("error"),
-        )
-        return observed.select(*OBSERVATION_SCHEMA.names)
+        partial = query(_PARTIAL, rows=rows)
+        return query(_OBSERVED, gathered=partial.repartition(partitions, "run_id") if partitions else partial)
 
     return reduce

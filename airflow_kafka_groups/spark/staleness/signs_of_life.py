@@ -12,10 +12,10 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from airflow_kafka_groups.contracts.group_states import GroupState
+from airflow_kafka_groups.spark.frames import in_list, query
 
 COMMITTED = ("partitions", "digest_xor", "digest_sum")
 """What a group had committed, over all its partitions."""
@@ -23,11 +23,7 @@ COMMITTED = ("partitions", "digest_xor", "digest_sum")
 KIND = ("group_type", "protocol_type")
 """What a group is: another value means another group of the same name."""
 
-BY_GROUP = ("group_id", "sequence")
-"""What identifies an observation; the position of an incomplete snapshot is that of the complete one after it."""
-
 _GLIMPSE = ("observed_at", "error", "state", "members", *KIND, *COMMITTED)
-_NO_SIGNS = (GroupState.EMPTY.value, GroupState.UNKNOWN.value)
 
 
 def positions(snapshot_ids: Sequence[str], incomplete_ids: Sequence[str]) -> dict[str, int]:
@@ -39,28 +35,31 @@ def with_glimpses(observed: DataFrame, glimpsed: DataFrame) -> DataFrame:
     """Add ``glimpses``: what incomplete snapshots show of each group; null for a group that none of them shows.
 
     :param observed: observations in complete snapshots.
-    :param glimpsed: observations in incomplete snapshots before them.
+    :param glimpsed: observations in incomplete snapshots before them, with the position of the complete one after it.
     """
-    shown = F.collect_list(F.struct(*_GLIMPSE))
-    return observed.join(glimpsed.groupBy(*BY_GROUP).agg(shown.alias("glimpses")), [*BY_GROUP], "left")
+    return query(
+        f"""
+        SELECT * FROM {{observed}} LEFT JOIN (
+            SELECT group_id, sequence, collect_list(struct({", ".join(_GLIMPSE)})) AS glimpses
+            FROM {{glimpsed}} GROUP BY group_id, sequence
+        ) USING (group_id, sequence)
+        """,
+        observed=observed,
+        glimpsed=glimpsed,
+    )
 
 
-def sign_at(before: str) -> Column:
-    """Return when ``glimpses`` last show the group alive, null if they never do.
+def sign_at(before: str) -> str:
+    """Return in SQL when ``glimpses`` last show the group alive, null if they never do.
 
     :param before: a struct column with what the complete snapshot before them shows: ``readable``, ``KIND`` and
         ``COMMITTED``; null for a group that it lacks.
     """
-    alive = F.filter("glimpses", lambda glimpse: _is_alive(glimpse, F.col(before)))
-    return F.array_max(F.transform(alive, lambda glimpse: glimpse["observed_at"]))
-
-
-def _is_alive(glimpse: Column, before: Column) -> Column:
-    read = glimpse["error"].isNull()
-    in_use = (F.coalesce(glimpse["members"], F.lit(0)) != 0) | ~glimpse["state"].isin(*_NO_SIGNS)
-    differs = glimpse["state"] != GroupState.EMPTY.value
-    for name in KIND:
-        differs = differs | (glimpse[name] != before[name])
-    for name in COMMITTED:
-        differs = differs | (before["readable"] & (glimpse[name] != before[name]))
-    return in_use | F.coalesce(read & differs, F.lit(False))
+    other = [f"g.{name} != {before}.{name}" for name in KIND]
+    other += [f"({before}.readable AND g.{name} != {before}.{name})" for name in COMMITTED]
+    alive = f"""
+        coalesce(g.members, 0) != 0
+        OR g.state NOT IN {in_list((GroupState.EMPTY, GroupState.UNKNOWN))}
+        OR coalesce(g.error IS NULL AND (g.state != '{GroupState.EMPTY}' OR {" OR ".join(other)}), false)
+    """
+    return f"array_max(transform(filter(glimpses, g -> {alive}), g -> g.observed_at))"

@@ -2,17 +2,18 @@
 
 Theory of operation. ``observations.py`` has reduced each snapshot to one row for each group.
 
-1. ``numbered`` adds each snapshot's position in the history.
-2. ``present_life`` keeps each group's *life*: its observations in the complete snapshots in a row up to the newest. A
+1. ``_numbered`` adds each snapshot's position in the history.
+2. ``life`` keeps each group's *life*: its observations in the complete snapshots in a row up to the newest. A
    snapshot without the group ends a life: whatever comes later is another group with the same name.
-3. ``idle_runs`` compares each observation with the one before it. A *quiet* observation is read without error,
+3. ``compared`` has each observation beside the one before it. A *quiet* observation is read without error,
    ``Empty`` and without members. A run of quiet observations is ended by every doubt: an observation that is not quiet,
    a gap longer than allowed, a clock that went backwards, another group type or protocol type, and a sign of life in an
-   incomplete snapshot (``signs_of_life.py``). What is left of a life is one row: when it began, when the present run
-   began, when something last moved, and the first observations with known log ends.
+   incomplete snapshot (``signs_of_life.py``). A *stretch* is an idle time, or a single observation outside of one; it
+   is named by its first position. What is left of a life is one row: when it began, when the present run began, when
+   something last moved, and the first observations with known log ends.
 4. ``replay`` adds these to the newest snapshot's observations: the *state* of each group.
-5. ``with_idle_times`` measures, ``forecasts.py`` adds forecasts, and ``verdicts.py`` decides, without the forecasts, in
-   the order of docs/formats.md.
+5. ``judge`` measures idle times, ``forecasts.py`` adds forecasts, and ``verdicts.py`` decides, without the forecasts,
+   in the order of docs/formats.md.
 
 Every doubt means keep. Any difference in the committed offsets of two observations is movement: offset, leader epoch or
 metadata, forwards or backwards. A commit of the same offset with other metadata is a sign of life.
@@ -26,118 +27,110 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
-from airflow_kafka_groups.spark.frames import Transform
-from airflow_kafka_groups.spark.staleness.forecasts import all_ends_known, with_forecasts
+from airflow_kafka_groups.spark.frames import Transform, query
+from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
+from airflow_kafka_groups.spark.staleness.forecasts import ENDS_KNOWN, forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.signs_of_life import (
-    BY_GROUP,
-    COMMITTED,
-    KIND,
-    positions,
-    sign_at,
-    with_glimpses,
-)
-from airflow_kafka_groups.spark.staleness.verdicts import with_verdicts, without_members
+from airflow_kafka_groups.spark.staleness.signs_of_life import COMMITTED, KIND, positions, sign_at, with_glimpses
+from airflow_kafka_groups.spark.staleness.verdicts import WITHOUT_MEMBERS, verdict_and_reason
 
 _EARLIER_STRETCH = 2**31  # more than any position: of two stretches the later one counts, within one the earlier row
+_MARKS = f"error IS NULL AS readable, error IS NULL AND {WITHOUT_MEMBERS} AS quiet, {ENDS_KNOWN} AS ends_known"
+_NARROW = ", ".join(("group_id", "sequence", "observed_at", *KIND, *COMMITTED, "lag", "log_start"))
 
+_NUMBERED = """
+SELECT /*+ BROADCAST(places) */ *
+FROM {observed} JOIN (
+    SELECT inline(from_json(:places, 'array<struct<run_id: string, sequence: int>>'))
+) AS places USING (run_id)
+"""
 
-def numbered(positions_of: Mapping[str, int]) -> Transform:
-    """Keep the observations of these snapshots and add ``sequence``, the snapshot's position."""
+_NO_SIGNS = "SELECT *, true AS no_sign FROM life"
+# Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
+_SIGNS = f"""
+SELECT *, sign_at IS NULL AND coalesce(
+    max(sign_at) OVER (PARTITION BY group_id ORDER BY sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    < lag(observed_at) OVER (PARTITION BY group_id ORDER BY sequence), true) AS no_sign
+FROM (SELECT *, {sign_at("before")} AS sign_at FROM (
+    SELECT *, lag(struct(readable, {", ".join((*KIND, *COMMITTED))}))
+        OVER (PARTITION BY group_id ORDER BY sequence) AS before
+    FROM life
+))
+"""
 
-    def number(observed: DataFrame) -> DataFrame:
-        # From JSON: rows made in Python would start Python workers on the executors, for a second or two.
-        rows = F.from_json(F.lit(json.dumps(list(map(list, positions_of.items())))), "array<array<string>>")
-        place = F.explode(rows).alias("place")
-        places = observed.sparkSession.range(1, numPartitions=1).select(place)
-        named = places.select(F.col("place")[0].alias("run_id"), F.col("place")[1].cast("int").alias("sequence"))
-        return observed.join(F.broadcast(named), "run_id")
-
-    return number
-
-
-def present_life(newest: int) -> Transform:
-    """Keep the observations of groups in the newest snapshot since they last appeared."""
-    by_group = Window.partitionBy("group_id").orderBy("sequence")
-    whole = by_group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-
-    def keep(observed: DataFrame) -> DataFrame:
-        counted = observed.withColumns({"nth": F.row_number().over(by_group), "total": F.count("*").over(whole)})
-        # As many observations follow as there are snapshots: none of these lacks the group.
-        return counted.where(F.col("total") - F.col("nth") == newest - F.col("sequence")).drop("nth", "total")
-
-    return keep
-
-
-def idle_runs(policy: StalenessPolicy) -> Transform:
-    """Reduce each life to one row, see the module's description.
-
-    :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
-    """
-    by_group = Window.partitionBy("group_id").orderBy("sequence")
-    earlier = by_group.rowsBetween(Window.unboundedPreceding, -1)
-    so_far = by_group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    elapsed = F.unix_micros("observed_at") - F.unix_micros("before_at")
-    watched = elapsed >= 0
-    if policy.max_gap_micros:
-        watched = watched & (elapsed <= policy.max_gap_micros)
-    same_kind = F.lit(True)
-    for name in KIND:
-        same_kind = same_kind & (F.col(name) == F.col(f"before_{name}"))
-    committed = F.when(F.col("readable"), F.struct(*COMMITTED))
-    before = {"before_at": "observed_at", "before_quiet": "quiet", **{f"before_{name}": name for name in KIND}}
-
-    def run(life: DataFrame) -> DataFrame:
-        no_sign = F.lit(True)
-        if "glimpses" in life.columns:
-            # Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
-            previous = F.struct("readable", *KIND, *COMMITTED)
-            life = life.withColumn("before", F.lag(previous).over(by_group)).withColumn("sign_at", sign_at("before"))
-            life = life.withColumn("alive_before", F.max("sign_at").over(earlier))
-            no_sign = F.col("sign_at").isNull() & F.coalesce(F.col("alive_before") < F.col("before_at"), F.lit(True))
-        compared = life.withColumn("committed", committed).withColumns(
-            {
-                **{name: F.lag(now).over(by_group) for name, now in before.items()},
-                "committed_before": F.last("committed", ignorenulls=True).over(earlier),
-            }
-        )
-        unbroken = F.coalesce(watched & same_kind & no_sign & F.col("before_quiet"), F.lit(False))
-        moved = F.col("committed").isNotNull() & F.col("committed_before").isNotNull()
-        marked = compared.withColumns(
-            {
-                "moved": F.when(moved & (F.col("committed") != F.col("committed_before")), F.col("sequence")),
-                "starts": F.when(F.col("quiet") & ~unbroken, F.col("sequence")),
-            }
-        )
-        # A stretch is an idle time, or a single observation outside of one; it is named by its first position.
-        begins = ~F.col("quiet") | F.col("starts").isNotNull() | F.col("moved").isNotNull()
-        stretch = F.max(F.when(begins, F.col("sequence"))).over(so_far)
-        return marked.withColumn("stretch", stretch).groupBy("group_id").agg(*_life())
-
-    return run
-
-
-def _life() -> list[Column]:
-    """Return the aggregates of a life."""
-    known = F.when(F.col("ends_known"), F.col("sequence"))
-    of_newest = F.when(
-        F.col("ends_known"), F.col("stretch").cast("bigint") * _EARLIER_STRETCH - F.col("sequence").cast("bigint")
+_STATE = f"""
+WITH counted AS (
+    SELECT *, row_number() OVER (PARTITION BY group_id ORDER BY sequence) AS nth, count(*) OVER whole AS total
+    FROM {{observed}}
+    WINDOW whole AS (
+        PARTITION BY group_id ORDER BY sequence ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
     )
-    return [
-        F.min_by("observed_at", "sequence").alias("first_seen_at"),
-        F.max_by("observed_at", "starts").alias("empty_since"),
-        F.max_by("observed_at", "moved").alias("last_moved_at"),
-        F.greatest(F.max("starts"), F.max("moved")).alias("idle_from"),
-        F.min_by("observed_at", known).alias("life_lag_at"),
-        F.min_by("lag", known).alias("life_lag"),
-        F.max_by("observed_at", of_newest).alias("idle_lag_at"),
-        F.max_by("lag", of_newest).alias("idle_lag"),
-        F.max_by("log_start", of_newest).alias("idle_log_start"),
-        (F.max(F.when(F.col("ends_known"), F.col("stretch"))) == F.max("stretch")).alias("idle_ends_known"),
-    ]
+), life AS (
+    -- As many observations follow as there are snapshots: none of these lacks the group.
+    SELECT *, IF(readable, struct({", ".join(COMMITTED)}), NULL) AS committed
+    FROM counted WHERE total - nth = :newest - sequence
+), signed AS (
+    %(signs)s
+), compared AS (
+    SELECT *,
+        unix_micros(observed_at) - unix_micros(lag(observed_at) OVER by_group) AS elapsed,
+        lag(quiet) OVER by_group AS quiet_before,
+        {" AND ".join(f"{name} = lag({name}) OVER by_group" for name in KIND)} AS same_kind,
+        last(committed, true) OVER earlier AS committed_before
+    FROM signed
+    WINDOW
+        by_group AS (PARTITION BY group_id ORDER BY sequence),
+        earlier AS (PARTITION BY group_id ORDER BY sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), marked AS (
+    SELECT *,
+        IF(committed != committed_before, sequence, NULL) AS moved,
+        IF(quiet AND NOT coalesce(%(watched)s AND same_kind AND no_sign AND quiet_before, false), sequence, NULL)
+            AS starts
+    FROM compared
+), stretches AS (
+    SELECT *, IF(ends_known, sequence, NULL) AS known,
+        max(IF(NOT quiet OR starts IS NOT NULL OR moved IS NOT NULL, sequence, NULL)) OVER so_far AS stretch
+    FROM marked
+    WINDOW so_far AS (PARTITION BY group_id ORDER BY sequence ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+), ordered AS (
+    SELECT *, IF(ends_known, stretch * {_EARLIER_STRETCH}L - sequence, NULL) AS of_newest FROM stretches
+), lives AS (
+    SELECT group_id,
+        min_by(observed_at, sequence) AS first_seen_at,
+        max_by(observed_at, starts) AS run_from,
+        max_by(observed_at, moved) AS last_moved_at,
+        greatest(max(starts), max(moved)) AS idle_from,
+        min_by(observed_at, known) AS life_lag_at,
+        min_by(lag, known) AS life_lag,
+        max_by(observed_at, of_newest) AS known_at,
+        max_by(lag, of_newest) AS known_lag,
+        max_by(log_start, of_newest) AS known_log_start,
+        max(IF(ends_known, stretch, NULL)) = max(stretch) AS idle_ends_known
+    FROM ordered
+    GROUP BY group_id
+)
+SELECT newest.*, first_seen_at, last_moved_at, life_lag_at, life_lag,
+    IF(quiet, run_from, NULL) AS empty_since,
+    IF(quiet, :newest - idle_from + 1, 0) AS observations,
+    IF(quiet AND idle_ends_known, known_at, NULL) AS idle_lag_at,
+    IF(quiet AND idle_ends_known, known_lag, NULL) AS idle_lag,
+    IF(quiet AND idle_ends_known, known_log_start, NULL) AS idle_log_start
+FROM (SELECT *, {_MARKS} FROM {{newest}}) AS newest JOIN lives USING (group_id)
+"""
+
+_VERDICTS = """
+WITH idle AS (
+    SELECT *, IF(empty_since IS NOT NULL, greatest(empty_since, last_moved_at), NULL) AS idle_since FROM {state}
+), measured AS (
+    SELECT *,
+        IF(idle_since IS NOT NULL, greatest(unix_micros(observed_at) - unix_micros(idle_since), 0), NULL)
+            AS idle_micros,
+        unix_micros(observed_at) - unix_micros(last_moved_at) AS moved_micros
+    FROM idle
+)
+"""
 
 
 def replay(
@@ -153,44 +146,20 @@ def replay(
     :param snapshot_ids: complete snapshots, oldest first.
     :param incomplete_ids: incomplete snapshots, whose signs of life count. Default: none.
     """
-    newest = len(snapshot_ids) - 1
-    observed = read(snapshot_ids).transform(numbered({name: place for place, name in enumerate(snapshot_ids)}))
-    narrow = observed.withColumns(_marks()).select(
-        *BY_GROUP, "observed_at", *KIND, *COMMITTED, "lag", "log_start", *_marks()
-    )
+    observed = _numbered(read(snapshot_ids), {name: place for place, name in enumerate(snapshot_ids)})
+    narrow = query(f"SELECT {_NARROW}, {_MARKS} FROM {{observed}}", observed=observed)
     if followed_by := positions(snapshot_ids, incomplete_ids):
-        narrow = with_glimpses(narrow, read(incomplete_ids).transform(numbered(followed_by)))
-    lives = narrow.transform(present_life(newest)).transform(idle_runs(policy))
-    state = read(snapshot_ids[-1:]).withColumns(_marks()).join(lives, "group_id")
-    quiet, idle = F.col("quiet"), F.col("quiet") & F.col("idle_ends_known")
-    return state.withColumns(
-        {
-            "empty_since": F.when(quiet, F.col("empty_since")),
-            "observations": F.when(quiet, newest - F.col("idle_from") + 1).otherwise(0),
-            **{name: F.when(idle, F.col(name)) for name in ("idle_lag_at", "idle_lag", "idle_log_start")},
-        }
-    )
+        narrow = with_glimpses(narrow, _numbered(read(incomplete_ids), followed_by))
+    gap = f" AND elapsed <= {policy.max_gap_micros}" if policy.max_gap_micros else ""
+    text = _STATE % {"signs": _SIGNS if followed_by else _NO_SIGNS, "watched": f"elapsed >= 0{gap}"}
+    return query(text, {"newest": len(snapshot_ids) - 1}, observed=narrow, newest=read(snapshot_ids[-1:]))
 
 
-def _marks() -> dict[str, Column]:
-    readable = F.col("error").isNull()
-    return {"readable": readable, "quiet": readable & without_members(), "ends_known": all_ends_known()}
-
-
-def with_idle_times() -> Transform:
-    """Add since when, and how long, each group of a state is idle."""
-    idle = F.when(F.col("empty_since").isNotNull(), F.greatest("empty_since", "last_moved_at"))
-    idle_micros = F.unix_micros("observed_at") - F.unix_micros("idle_since")
-
-    def measure(state: DataFrame) -> DataFrame:
-        return state.withColumn("idle_since", idle).withColumns(
-            {
-                "idle_micros": F.when(F.col("idle_since").isNotNull(), F.greatest(idle_micros, F.lit(0))),
-                "moved_micros": F.unix_micros("observed_at") - F.unix_micros("last_moved_at"),
-            }
-        )
-
-    return measure
+def _numbered(observed: DataFrame, positions_of: Mapping[str, int]) -> DataFrame:
+    """Keep the observations of these snapshots and add ``sequence``, the snapshot's position."""
+    # From JSON: rows made in Python would start Python workers on the executors, for a second or two.
+    places = [{"run_id": name, "sequence": place} for name, place in positions_of.items()]
+    return query(_NUMBERED, {"places": json.dumps(places)}, observed=observed)
 
 
 def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transform:
@@ -198,5 +167,12 @@ def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transf
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
     """
-    measure, forecast, decide = with_idle_times(), with_forecasts(offsets_retention_minutes), with_verdicts(policy)
-    return lambda state: state.transform(measure).transform(forecast).transform(decide)
+    made = {
+        **forecasts(offsets_retention_minutes),
+        **verdict_and_reason(policy),
+        "idle_seconds": "idle_micros / 1000000",
+    }
+    types = {field.name: field.dataType.simpleString() for field in VERDICT_SCHEMA}
+    types |= {name: "timestamp_ltz" for name, kind in types.items() if kind == "timestamp"}  # whatever the session's is
+    columns = ", ".join(f"CAST({made.get(name, name)} AS {kind}) AS {name}" for name, kind in types.items())
+    return lambda state: query(f"{_VERDICTS} SELECT {columns} FROM measured", state=state)

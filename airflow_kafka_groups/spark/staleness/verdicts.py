@@ -6,99 +6,94 @@ program or are in use are recognized before anything is measured, and only a gro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
-
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.frames import Transform
-from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
+from airflow_kafka_groups.spark.frames import in_list
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
-
-def without_members() -> Column:
-    """Return whether the group is certainly Empty: false for an unknown state or any member."""
-    return F.col("state").eqNullSafe(GroupState.EMPTY.value) & (F.coalesce("members", F.lit(0)) == 0)
+WITHOUT_MEMBERS = f"state <=> '{GroupState.EMPTY}' AND coalesce(members, 0) = 0"
+"""SQL: whether the group is certainly Empty: false for an unknown state or any member."""
 
 
-def with_verdicts(policy: StalenessPolicy) -> Transform:
-    """Add ``verdict`` and ``reason``; the columns become those of the specification."""
-    verdict, reason = F.lit(VerdictName.SETTLING.value), _idle_for(policy)
-    for condition, name, sentence in reversed(_rules(policy)):
-        verdict = F.when(condition, name.value).otherwise(verdict)
-        reason = F.when(condition, sentence).otherwise(reason)
+def verdict_and_reason(policy: StalenessPolicy) -> dict[str, str]:
+    """Return the two columns in SQL, by name, over a state with its idle times."""
+    rules = _rules(policy)
+    verdicts = " ".join(f"WHEN {condition} THEN '{name}'" for condition, name, _ in rules)
+    reasons = " ".join(f"WHEN {condition} THEN {reason}" for condition, _, reason in rules)
+    return {
+        "verdict": f"CASE {verdicts} ELSE '{VerdictName.SETTLING}' END",
+        "reason": f"CASE {reasons} ELSE {_idle_for(policy)} END",
+    }
 
-    decided = {"verdict": verdict, "reason": reason, "idle_seconds": F.col("idle_micros") / 1_000_000}
-    columns = [F.col(field.name).cast(field.dataType) for field in VERDICT_SCHEMA]
-    return lambda groups: groups.withColumns(decided).select(*columns)
 
-
-def _rules(policy: StalenessPolicy) -> list[tuple[Column, VerdictName, Column]]:
+def _rules(policy: StalenessPolicy) -> list[tuple[str, VerdictName, str]]:
     """Return (condition, verdict, reason) in the order of evaluation; if none applies: settling."""
-    state, members, protocol = F.col("state"), F.col("members"), F.col("protocol_type")
-    idle, moved, observations = F.col("idle_micros"), F.col("moved_micros"), F.col("observations")
-    foreign_type = ~_is_one_of("group_type", JUDGED_TYPES)
-    foreign_protocol = ~_is_one_of("protocol_type", ELIGIBLE_PROTOCOL_TYPES)
-    has_members = F.coalesce(members, F.lit(0)) != 0
     enough = policy.min_idle_micros
     return [
-        (F.col("error").isNotNull(), VerdictName.UNREADABLE, _sentence("not read in full: {}", F.col("error"))),
-        (foreign_type, VerdictName.UNTOUCHABLE, _sentence("a {} group keeps state of its own", F.col("group_type"))),
+        ("error IS NOT NULL", VerdictName.UNREADABLE, _sentence("not read in full: {}", "error")),
         (
-            foreign_protocol,
+            f"NOT coalesce(group_type IN {in_list(JUDGED_TYPES)}, false)",
             VerdictName.UNTOUCHABLE,
-            _sentence("protocol type {}: another program keeps its own state in this group", protocol),
+            _sentence("a {} group keeps state of its own", "group_type"),
         ),
-        (has_members, VerdictName.LIVE, _sentence("it has {} member(s), state {}", members, state)),
-        (~without_members(), VerdictName.LIVE, _sentence("its state is {}, not Empty", state)),
         (
-            F.col("partitions") == 0,
+            f"NOT coalesce(protocol_type IN {in_list(ELIGIBLE_PROTOCOL_TYPES)}, false)",
+            VerdictName.UNTOUCHABLE,
+            _sentence("protocol type {}: another program keeps its own state in this group", "protocol_type"),
+        ),
+        (
+            "coalesce(members, 0) != 0",
+            VerdictName.LIVE,
+            _sentence("it has {} member(s), state {}", "members", "state"),
+        ),
+        (f"NOT ({WITHOUT_MEMBERS})", VerdictName.LIVE, _sentence("its state is {}, not Empty", "state")),
+        (
+            "partitions = 0",
             VerdictName.NO_OFFSETS,
-            F.lit("no committed offset is visible: a broker removes such a group by itself, so some may be hidden"),
+            _sentence("no committed offset is visible: a broker removes such a group by itself, so some may be hidden"),
         ),
         (
-            moved < enough,
+            f"moved_micros < {enough}",
             VerdictName.MOVING,
             _sentence(
-                "offsets moved {} ago; the policy requires {} without", _duration(moved), _duration(F.lit(enough))
+                "offsets moved {} ago; the policy requires {} without", _duration("moved_micros"), _duration(enough)
             ),
         ),
-        ((idle >= enough) & (observations >= policy.min_observations), VerdictName.STALE, _idle_for(policy)),
+        (
+            f"idle_micros >= {enough} AND observations >= {policy.min_observations}",
+            VerdictName.STALE,
+            _idle_for(policy),
+        ),
     ]
 
 
-def _idle_for(policy: StalenessPolicy) -> Column:
-    asked = _duration(F.lit(policy.min_idle_micros))
+def _idle_for(policy: StalenessPolicy) -> str:
     return _sentence(
         f"idle for {{}} ({{}} snapshots); the policy requires {{}} and {policy.min_observations} snapshots",
-        _duration(F.col("idle_micros")),
-        F.col("observations"),
-        asked,
+        _duration("idle_micros"),
+        "observations",
+        _duration(policy.min_idle_micros),
     )
 
 
-def _is_one_of(column: str, values: Iterable[str]) -> Column:
-    return F.coalesce(F.col(column).isin(*sorted(map(str, values))), F.lit(False))
-
-
-def _sentence(template: str, *values: Column) -> Column:
+def _sentence(template: str, *values: str) -> str:
     """Replace ``{}`` by values; a null value becomes "unknown", so that a reason is never null."""
-    texts = template.split("{}")
-    parts = [F.lit(texts[0])]
-    for value, text in zip(values, texts[1:], strict=True):
-        parts += [F.coalesce(value.cast(StringType()), F.lit("unknown")), F.lit(text)]
-    return F.concat(*parts)
+    first, *texts = [f"'{text}'" for text in template.split("{}")]
+    shown = [
+        f", coalesce(CAST({value} AS string), 'unknown'), {text}" for value, text in zip(values, texts, strict=True)
+    ]
+    return f"concat({first}{''.join(shown)})"
 
 
-def _duration(micros: Column) -> Column:
+def _duration(micros: str | int) -> str:
     """Format a time, rounded down, so that it is never exaggerated."""
-    steps = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"), (None, 86_400, "days"))
-    text = F.lit("")
-    for below, unit, name in reversed(steps):
-        shown = F.format_string(f"%.1f {name}", F.floor(micros / (unit * 100_000)) / 10)
-        text = shown if below is None else F.when(micros < below * 1_000_000, shown).otherwise(text)
-    return text
+    steps = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
+    shown = " ".join(
+        f"WHEN {micros} < {below * 1_000_000}L THEN {_tenths(micros, unit, name)}" for below, unit, name in steps
+    )
+    return f"CASE {shown} ELSE {_tenths(micros, 86_400, 'days')} END"
+
+
+def _tenths(micros: str | int, unit: int, name: str) -> str:
+    return f"format_string('%.1f {name}', floor({micros} / {unit * 100_000}L) / 10)"
