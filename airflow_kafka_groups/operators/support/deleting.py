@@ -89,7 +89,6 @@ class DeletingOperator(DryRunOperator):
     def delete_with(self, context: Context, prepare: Callable[[DeletionRequest], Deletion]) -> DeletionResult:
         """Delete with one client.
 
-        :param context: the task's context.
         :param prepare: returns what to run, given the request.
 
         Raises ``AirflowSkipException`` if another run holds the lease and ``if_lease_held`` says so, or in a quiet time
@@ -123,24 +122,16 @@ class DeletingOperator(DryRunOperator):
         return self.delete(context)
 
     def execute_after_quiet_time(self, context: Context, event: Any = None) -> dict[str, Any]:
-        """Begin again when the quiet time is over.
-
-        :param context: the task's context.
-        :param event: the trigger's, which has nothing.
-        """
+        """Begin again when the quiet time is over."""
         return self.delete(context)  # Airflow refuses an execute() that another method calls
 
     def delete(self, context: Context) -> dict[str, Any]:
-        """Delete with one client, and return the summary of the record.
-
-        :param context: the task's context.
-        """
+        """Delete with one client, and return the summary of the record."""
         raise NotImplementedError
 
     def log_result(self, result: DeletionResult, what: str) -> None:
         """Log the counts and warnings of a run. Raises ``LeaseLostError`` if its lease was lost on the way.
 
-        :param result: the run's result.
         :param what: what it was, for people.
         """
         report, record = result.report, str(result.record)
@@ -174,10 +165,7 @@ class DeletingOperator(DryRunOperator):
 
 
 def verification_counts(result: DeletionResult) -> dict[str, int] | None:
-    """Return what was found afterwards, in numbers; ``None`` if nobody looked.
-
-    :param result: the run's result.
-    """
+    """Return what was found afterwards, in numbers; ``None`` if nobody looked."""
     found = result.verification
     return None if found is None else {name: len(getattr(found, name)) for name in ("gone", "present", "unclear")}
 

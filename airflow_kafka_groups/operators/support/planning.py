@@ -83,10 +83,7 @@ class PlanningOperator(StoredOperator):
         return open_policy("policy_file", self.policy_file) if self.policy_file else None
 
     def policy(self, **more: Any) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups.
-
-        :param more: further fields of the policy.
-        """
+        """Build the policy from the arguments and the connection's protected groups."""
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
         from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
@@ -109,9 +106,6 @@ class PlanningOperator(StoredOperator):
     ) -> dict[str, Any]:
         """Log a plan, emit its counts, and return what every plan's summary has.
 
-        :param context: the task's context.
-        :param plan: the plan.
-        :param path: its path.
         :param metric: the metrics' first name.
         :param facts: what events of assets have beside the counts. Default: nothing.
         """
