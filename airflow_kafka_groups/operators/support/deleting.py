@@ -36,19 +36,7 @@ _MAX_WAIT_SECONDS = 86_400.0
 
 
 class DeletingOperator(DryRunOperator):
-    """The base class of operators that delete under the lease, and record it in the journal.
-
-    :param approval_rule: ``"always"``: a human has to have approved the plan; ``"above_cap"``: when it has more than
-        ``approve_above`` entries; ``"never"`` (default) (templated).
-    :param approve_above: the most entries that ``"above_cap"`` lets pass, default 100 (templated).
-    :param lease: delete only while this run holds the cluster's lease. Default true (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
-    :param if_lease_held: ``"skip"`` the task (default) or ``"fail"`` when another run still holds it then (templated).
-    :param stop_variable: an Airflow Variable that stops the deletion; ``None`` looks at none. Default
-        ``"kafka_groups_stop"`` (templated).
-    :param wait_for_quiet_end: wait for the end of a quiet time of the policy instead of skipping the task. Default
-        false (templated).
-    """
+    """The base class of operators that delete under the lease, and record it in the journal."""
 
     ui_color = "#f0d4d4"
 
