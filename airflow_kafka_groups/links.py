@@ -52,8 +52,6 @@ def report_url_of(context: Context) -> str | None:
 def absolute_report_url_of(context: Context) -> str | None:
     """Return the URL of the current run's report tab with its host, for messages that are read outside of Airflow.
 
-    :param context: the context of a task.
-
     It is ``None`` without a tab or a run, and where Airflow does not know its own address (``[api] base_url``).
     """
     from airflow.sdk.configuration import conf

@@ -81,11 +81,7 @@ class OffsetRows:
         return self._ends[-1] if self._ends else 0
 
     def add(self, group: int, topic: TopicOffsets) -> None:
-        """Add the rows of one topic of a group.
-
-        :param group: a number for the group, from 0.
-        :param topic: its offsets.
-        """
+        """Add the rows of one topic of a group."""
         if not len(topic):  # a run has to be of one row at least
             return
         if topic.metadata is not None:
@@ -93,10 +89,7 @@ class OffsetRows:
         self._add(group, self._topics.setdefault(topic.topic, len(self._topics)), topic.packed_rows())
 
     def add_group(self, group: int) -> None:
-        """Add one row for a group without topic, partition and offset.
-
-        :param group: a number for the group, from 0.
-        """
+        """Add one row for a group without topic, partition and offset."""
         self._add(group, -1, _NOTHING)
 
     def columns(self) -> OffsetColumns:
@@ -144,7 +137,6 @@ def as_array(kind: str, numbers: Any) -> array[int]:
     """Copy an Arrow column of numbers without nulls into an array.
 
     :param kind: the array's type code; as many bytes wide as Arrow's type.
-    :param numbers: the column.
     """
     values: array[int] = array(kind)
     if len(numbers):

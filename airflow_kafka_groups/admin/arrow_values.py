@@ -17,7 +17,6 @@ def as_column(kind: Any, values: array[int]) -> Any:
     """Look at an array's own memory as an Arrow column: nothing is copied.
 
     :param kind: Arrow's type; as many bytes wide as the values are, or several of them together.
-    :param values: the numbers.
     """
     import pyarrow as pa
 

@@ -64,7 +64,6 @@ def partition_lag(committed: int | None, bounds: tuple[int, int] | None) -> Part
 class LogBounds:
     """Where logs start and end, by topic and partition number, for many groups that read them.
 
-    :param starts: the log starts.
     :param ends: the end offsets. Ask for them after the committed offsets are read: a commit that is newer than the
         end offset looks like a recreated topic.
     """
@@ -88,11 +87,7 @@ class LogBounds:
 
 
 class GroupLag:
-    """The lag of one group. Its sums are computed from columns, ``partitions`` on first use.
-
-    :param offsets: the committed offsets.
-    :param bounds: start and end of the logs.
-    """
+    """The lag of one group. Its sums are computed from columns, ``partitions`` on first use."""
 
     __slots__ = ("_bounds", "_offsets", "_partitions", "_sums")
 

@@ -74,7 +74,6 @@ class GroupReadiness:
 def judge_readiness(group: GroupDescription, oldest_broker: Release | None) -> GroupReadiness:
     """Return whether a group can move, and what blocks it.
 
-    :param group: the group.
     :param oldest_broker: the release of the cluster's oldest broker; ``None`` if it is not known.
     """
     status, blockers = _judge(group, oldest_broker)

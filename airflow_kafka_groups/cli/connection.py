@@ -61,8 +61,6 @@ def add_storage_arguments(parser: ArgumentTarget) -> None:
 class Cluster:
     """The cluster that a command's options name.
 
-    :param args: the parsed options.
-
     Raises ``ConfigurationError`` unless exactly one connection is given.
     """
 
@@ -176,8 +174,6 @@ def actor(command: str) -> dict[str, str]:
 
 def read_properties(path: Path) -> dict[str, str]:
     """Read a file of properties: ``name=value`` in each line; ``#`` begins a comment line.
-
-    :param path: the file.
 
     Raises ``ConfigurationError`` naming the line, never a value, and for a file that cannot be read.
     """

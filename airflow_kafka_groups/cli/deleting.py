@@ -63,10 +63,6 @@ def deletion_request(
     """Return the request of a command.
 
     :param args: its arguments; ``plan_id`` is the plan.
-    :param cluster: the cluster.
-    :param observer: shows what happens.
-    :param limits: its bounds.
-    :param command: its name.
     :param leased: whether it takes the cluster's lease; a dry run does not. Default true.
     """
     wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
@@ -97,7 +93,6 @@ class _Observer(DeletionObserver):
     """Shows a deletion on stderr, and stops it after an interrupt or by an Airflow Variable.
 
     :param variable: the Airflow Variable; ``None`` looks at none.
-    :param progress: draws the bars.
     """
 
     def __init__(self, variable: str | None, progress: Progress) -> None:
@@ -140,7 +135,6 @@ def stoppable(variable: str | None, progress: Progress) -> Iterator[DeletionObse
     """Provide an observer that SIGINT and SIGTERM stop.
 
     :param variable: the Airflow Variable that stops it, too; ``None`` looks at none.
-    :param progress: draws the bars.
     """
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # or Airflow does not read Variables of its database
     observer = _Observer(variable, progress)

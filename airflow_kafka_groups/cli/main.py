@@ -55,11 +55,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def run_command(name: str, args: argparse.Namespace) -> int:
-    """Run a command whose arguments are parsed, and return its exit code.
-
-    :param name: the command.
-    :param args: its arguments.
-    """
+    """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, sys.stdout)
     try:
         with redirect_stdout(sys.stderr):

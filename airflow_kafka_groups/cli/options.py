@@ -8,13 +8,7 @@ _SUFFIX = "_seconds"
 
 
 def add_value(parser: ArgumentTarget, name: str, help_text: str, default: str | None = None) -> None:
-    """Add an option. One whose name ends with ``_seconds`` takes a duration, and has a flag without that ending.
-
-    :param parser: what it is added to.
-    :param name: the name in the parsed arguments.
-    :param help_text: one line for the help.
-    :param default: its value if it is not given.
-    """
+    """Add an option. One whose name ends with ``_seconds`` takes a duration, and has a flag without that ending."""
     flags = list(dict.fromkeys((flag_of(name), f"--{name.replace('_', '-')}")))
     metavar = "TIME" if name.endswith(_SUFFIX) else "N"
     parser.add_argument(*flags, dest=name, metavar=metavar, default=default, help=help_text)

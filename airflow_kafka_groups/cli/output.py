@@ -40,7 +40,6 @@ class Output:
     """Writes a command's result.
 
     :param format: one of ``FORMATS``.
-    :param stream: stdout.
     """
 
     def __init__(self, format: str, stream: IO[str]) -> None:

@@ -32,8 +32,6 @@ _CONNECTED_TO_AT_ONCE = 3
 class Bootstrap:
     """One bootstrap. Close it afterwards, which closes the connections that were not taken.
 
-    :param config: which servers there are.
-    :param connect: opens a connection.
     :param ask: requests the metadata on a connection.
     """
 

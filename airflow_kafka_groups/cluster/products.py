@@ -15,7 +15,6 @@ from dataclasses import dataclass
 class Product:
     """A product whose groups differ from Apache Kafka's.
 
-    :param name: its name.
     :param note: what differs, in one sentence.
     :param lists_empty_groups: whether a listing has groups without members. Default true.
     """

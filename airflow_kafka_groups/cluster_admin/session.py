@@ -39,7 +39,6 @@ _logger = logging.getLogger(__name__)
 class Session:
     """A client of one call and what it has reported so far.
 
-    :param config: where and how to connect.
     :param cancelled: set when nobody waits for the call any more.
 
     Raises ``ConfigurationError`` for settings that librdkafka refuses, and the error of the token source.
@@ -69,7 +68,6 @@ class Session:
     ) -> dict[K, Any | KafkaGroupsError]:
         """Wait for futures and return what each holds: its result, or its error translated.
 
-        :param api: the name of the API.
         :param subjects: what each key is about, for its error.
         :param brokers: which broker a key was asked of, for its error.
 

@@ -39,7 +39,6 @@ class Evidence:
     def gap(self, snapshot: SnapshotManifest, idle_seconds: float) -> str:
         """Return what the log of commits does not show of the idle times of a snapshot's groups; empty: nothing.
 
-        :param snapshot: the judged snapshot.
         :param idle_seconds: the idle time that a stale group must have.
         """
         if self.commits_until is None:
@@ -53,11 +52,7 @@ class Evidence:
         return ""
 
     def sentence(self, snapshot: SnapshotManifest, idle_seconds: float) -> str:
-        """Return the evidence in words, as the object of "judged by".
-
-        :param snapshot: the judged snapshot.
-        :param idle_seconds: the idle time that a stale group must have.
-        """
+        """Return the evidence in words, as the object of "judged by"."""
         if gap := self.gap(snapshot, idle_seconds):
             return f"the history of snapshots only; {gap}"
         until = "" if self.commits_until is None else f" until {_shown(self.commits_until)}"
@@ -71,10 +66,7 @@ class Evidence:
 
     @classmethod
     def from_json(cls, data: object) -> Evidence:
-        """Parse the result of ``to_json()``; anything else, such as that of an older job, is no evidence.
-
-        :param data: the value in the file.
-        """
+        """Parse the result of ``to_json()``; anything else, such as that of an older job, is no evidence."""
         if not isinstance(data, Mapping):
             return cls(not_read=NOT_REPORTED)
         try:

@@ -12,7 +12,6 @@ def create_local(path: Path, data: bytes) -> None:
     """Create a file with this content, durably; of two writers exactly one succeeds.
 
     :param path: the file; missing folders are created.
-    :param data: its content.
 
     Raises ``FileExistsError`` if the file exists.
     """

@@ -15,10 +15,7 @@ _EXTRAS = (
 
 
 def examine_airflow(report: Report) -> None:
-    """Check Airflow's version, providers and the settings that matter here.
-
-    :param report: receives the findings.
-    """
+    """Check Airflow's version, providers and the settings that matter here."""
     try:
         found = version("apache-airflow-core")
     except PackageNotFoundError:

@@ -44,7 +44,6 @@ async def examine_cluster(
 
     :param admin: a connected client.
     :param lease_group_id: the group that represents this connection's lease.
-    :param report: receives the findings.
     :param now: the time of this machine, seconds since the epoch.
 
     Raises what connecting raises.

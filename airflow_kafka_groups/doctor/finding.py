@@ -22,7 +22,6 @@ class Finding:
     """What one check found.
 
     :param check: the name of the check, such as ``listing``.
-    :param status: how serious it is.
     :param text: one sentence on what was found.
     :param remedy: what to do about it; empty where nothing has to be done.
     """
@@ -70,7 +69,6 @@ class Report:
     def checking(self, check: str, remedy: str, *errors: type[Exception]) -> Iterator[None]:
         """Turn errors of a check into a failed finding.
 
-        :param check: the name of the check.
         :param remedy: what to do where it raises.
         :param errors: which errors are a finding; others are raised.
         """

@@ -28,8 +28,6 @@ async def examine_rights(admin: AdminClient, group_ids: Iterable[str], lease_gro
 
     :param admin: a connected client.
     :param group_ids: the groups of the cluster; the first 50 are looked at.
-    :param lease_group_id: the group that represents the lease.
-    :param report: receives the findings.
     """
     sample = sorted(group_ids)[:SAMPLE_GROUPS]
     try:
@@ -100,12 +98,7 @@ def _examine_offsets_topic(operations: frozenset[str] | None, report: Report) ->
 async def examine_retention(
     retention: Callable[[], Awaitable[OffsetsRetention]], min_idle_seconds: float, report: Report
 ) -> None:
-    """Check whether brokers keep groups for longer than the idle time, so that any can be found stale.
-
-    :param retention: asks the brokers.
-    :param min_idle_seconds: the idle time of the clean-up.
-    :param report: receives the findings.
-    """
+    """Check whether brokers keep groups for longer than the idle time, so that any can be found stale."""
     unknown = "How long brokers keep the offsets of idle groups is not known"
     remedy = "Allow DescribeConfigs on the cluster, or ask the provider for offsets.retention.minutes."
     try:

@@ -17,10 +17,7 @@ _ELSEWHERE = "Nothing, where Spark runs on other machines."
 
 
 def examine_spark(report: Report) -> None:
-    """Check Java, pyspark and the connector on this machine.
-
-    :param report: receives the findings.
-    """
+    """Check Java, pyspark and the connector on this machine."""
     _examine_java(report)
     try:
         found = version("pyspark")

@@ -26,7 +26,6 @@ def examine_storage(root: StoragePath, report: Report) -> None:
     """Try what deletions rely on: exclusive creation, reading back, listing after writing, removing, free space.
 
     :param root: the storage folder (``storage_path``). It is created if it does not exist.
-    :param report: receives the findings.
     """
     folder = root / PROBE_FOLDER
     probe = folder / secrets.token_hex(8)

@@ -83,8 +83,6 @@ def default_storage() -> str | None:
 def default_cluster(conn_id: str) -> str | None:
     """Return the cluster's folder that a site's DAGs use with a connection, ``None`` if it is the connection's id.
 
-    :param conn_id: the connection.
-
     Raises ``ConfigurationError`` for defaults that cannot be read.
     """
     defaults = site_defaults()

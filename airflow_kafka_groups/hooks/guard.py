@@ -70,10 +70,6 @@ class GuardedAdminClient(AdminClient):
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
         """Join a group without members as a consumer, and leave it at once; see ``membership.brief``.
 
-        :param group_id: the group.
-        :param topics: every topic of its committed offsets.
-        :param assignors: the assignors to offer.
-
         Raises ``ConfigurationError`` for a protected group and on a read-only connection, and ``KafkaGroupsError``.
         """
         for error in self._calls.refusals([group_id]).values():

@@ -30,10 +30,7 @@ _FORGOTTEN = (
 
 
 async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) -> str:
-    """Connect to every broker, list the groups, and return the rights for the first groups and the offsets retention.
-
-    :param lease_group_id: the group that represents the lease.
-    """
+    """Connect to every broker, list the groups, return the rights for the first groups and the offsets retention."""
     from airflow_kafka_groups.admin.client.access import describe_access
 
     cluster = await admin.describe_cluster()

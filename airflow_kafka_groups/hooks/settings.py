@@ -82,8 +82,6 @@ class ConnectionLike(Protocol):
 class ConnectionSettings:
     """The settings of a connection. The properties stay out of ``repr``: they hold secrets.
 
-    :param conn_id: the connection's id.
-    :param properties: librdkafka properties.
     :param limits: fields of ``ClientConfig`` that the connection gives: ``request_timeout`` and ``api_timeout`` in
         seconds, ``batches_in_flight``, ``singles_in_flight`` and ``commit_connections``.
     :param read_only: refuse every call that changes something.

@@ -50,7 +50,6 @@ def _open_object_store(field: str, text: str) -> StoragePath:
 def open_policy(field: str, value: Any) -> PolicyFile:
     """Read a policy file from a path or a URL.
 
-    :param field: the name of the field, for messages.
     :param value: the path, as in ``open_path``.
 
     Raises ``ConfigurationError`` for a relative path, and ``PolicyError`` that names each problem with its line.
@@ -87,9 +86,7 @@ def policy_reader(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
 def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:
     """Return the layout of one cluster's files.
 
-    :param storage_path: the folder above all clusters.
     :param cluster: the cluster's folder; ``None`` for the connection's id.
-    :param conn_id: the connection's id.
     """
     from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, cluster_folder
 

@@ -125,8 +125,6 @@ def require_writable(folder: StoragePath) -> None:
     """Raise ``StorageError`` if files cannot be created in a folder on a disk, or one that is yet to be made.
 
     Nothing is written. A call asks this before work that would be lost. What object stores allow only a write shows.
-
-    :param folder: the folder.
     """
     local = local_path(folder)
     if local is None:

@@ -141,7 +141,6 @@ def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool
     """Remove old files of one cluster.
 
     :param limits: maximum age in days by kind; kinds without an entry are kept.
-    :param now: the current time.
     :param dry_run: only report what would be removed.
 
     Raises ``StorageError``. Files removed before the error are gone, and another run continues.

@@ -122,13 +122,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         return super().execute(context)
 
     def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
-        """Return the subject and the text of the question.
-
-        :param context: the task's context.
-        :param layout: the paths of the cluster's files.
-        :param plan: the plan.
-        :param why: why somebody is asked.
-        """
+        """Return the subject and the text of the question."""
         from airflow_kafka_groups.maintenance.report.write import make_report
         from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
 
@@ -139,20 +133,13 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         return subject, question(plan, report, why, report_url_of(context), last)
 
     def exceptions(self, plan: Any, names: Any) -> Any:
-        """Return what is to be kept: the planned groups of families, too.
-
-        :param plan: the plan.
-        :param names: what somebody typed.
-        """
+        """Return what is to be kept: the planned groups of families, too."""
         from airflow_kafka_groups.maintenance.plan.rulings import with_families
 
         return with_families(plan.planned, names)
 
     def load(self, layout: Layout) -> SealedPlan:
-        """Read the plan. Raises ``PlanError``.
-
-        :param layout: the paths of the cluster's files.
-        """
+        """Read the plan. Raises ``PlanError``."""
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         return load_plan(layout, self.plan_id)
@@ -272,18 +259,13 @@ def _families(plan: DeletionPlan) -> list[str]:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    :param number: the number.
-    :param noun: one of it.
-    """
+    """Return a number with its noun."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def plain(value: str, most: int = MOST) -> str:
     """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
 
-    :param value: the string.
     :param most: that length. Default 200.
 
     Links are made of plain text, also where it was written with character references: an invisible character in

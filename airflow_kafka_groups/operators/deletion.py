@@ -112,10 +112,7 @@ class DeleteGroupsOperator(DeletingOperator):
             raise ConfigurationError("plan_digest", plan_digest, "belongs to plan_id: give both or none")
 
     def delete(self, context: Context) -> dict[str, Any]:
-        """Delete with one client, and return the summary of the record.
-
-        :param context: the task's context.
-        """
+        """Delete with one client, and return the summary of the record."""
         from airflow_kafka_groups.operators.support.telemetry import emit_deletion
 
         layout = self.layout()

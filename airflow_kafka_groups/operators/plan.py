@@ -108,10 +108,7 @@ class PlanCleanupOperator(PlanningOperator):
         }
 
     def policy(self, **more: Any) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups.
-
-        :param more: further fields of the policy.
-        """
+        """Build the policy from the arguments and the connection's protected groups."""
         return super().policy(
             allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log, **more
         )

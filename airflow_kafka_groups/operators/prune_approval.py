@@ -39,40 +39,23 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     operator_extra_links = ()  # type: ignore[assignment]  # there is no report of a pruning
 
     def load(self, layout: Layout) -> SealedPlan:
-        """Read the plan. Raises ``PlanError``.
-
-        :param layout: the paths of the cluster's files.
-        """
+        """Read the plan. Raises ``PlanError``."""
         from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
 
         return load_prune_plan(layout, self.plan_id)
 
     def exceptions(self, plan: Any, names: Any) -> Any:
-        """Return what is to be kept, as it was typed.
-
-        :param plan: the plan.
-        :param names: what somebody typed.
-        """
+        """Return what is to be kept, as it was typed."""
         return names
 
     def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
-        """Return the subject and the text of the question.
-
-        :param context: the task's context.
-        :param layout: the paths of the cluster's files.
-        :param plan: the plan.
-        :param why: why somebody is asked.
-        """
+        """Return the subject and the text of the question."""
         count = counted(len(plan.groups), "topic")
         return f"Prune {count} of live groups of {layout.cluster}?", pruning_question(plan, why)
 
 
 def pruning_question(plan: PrunePlan, why: str) -> str:
-    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup.
-
-    :param plan: the plan.
-    :param why: why somebody is asked.
-    """
+    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
     topics, partitions = counted(len(plan.groups), "topic"), counted(plan.partitions, "partition")
     lines = [
         f"The committed offsets of **{topics}** ({partitions}) of {counted(plan.group_count, 'live group')} "

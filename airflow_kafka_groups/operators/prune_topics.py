@@ -132,10 +132,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         super().__init__(dry_run=dry_run, **kwargs)
 
     def delete(self, context: Context) -> dict[str, Any]:
-        """Prune with one client, and return the summary of the record.
-
-        :param context: the task's context.
-        """
+        """Prune with one client, and return the summary of the record."""
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest

@@ -39,7 +39,6 @@ class NamedReport:
 def named_reports(dag_id: str, run_id: str | None = None) -> list[NamedReport]:
     """Return the reports named by tasks of a run, each file once (for the last task that named it).
 
-    :param dag_id: the DAG.
     :param run_id: the run. Default: the newest of any run.
     """
     from airflow.models.xcom import XComModel

@@ -55,10 +55,7 @@ def _header_around(api: Api, version: int, client_id: str) -> tuple[bytes, bytes
 
 
 def fitting(kind: Any, **fields: object) -> Message:
-    """Build one of kio's messages, or a part of one. A field that its version does not have is left out.
-
-    :param kind: kio's class.
-    """
+    """Build one of kio's messages, or a part of one. A field that its version does not have is left out."""
     return kind(**{name: value for name, value in fields.items() if name in kind.__dataclass_fields__})
 
 

@@ -13,10 +13,7 @@ _FRESH = 60.0
 
 
 class TlsContext:
-    """The TLS context of a client's connections, built in a thread when it is first needed.
-
-    :param security: the certificates.
-    """
+    """The TLS context of a client's connections, built in a thread when it is first needed."""
 
     def __init__(self, security: SecurityConfig) -> None:
         self._security = security

@@ -20,10 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class SharedClient:
-    """The client of one connection, created on first use.
-
-    :param conn_id: the connection's id.
-    """
+    """The client of one connection, created on first use."""
 
     def __init__(self, conn_id: str) -> None:
         self._conn_id = conn_id

@@ -54,10 +54,7 @@ class Condition(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorsAvailable:
-    """Every group has an available coordinator.
-
-    :param group_ids: the groups.
-    """
+    """Every group has an available coordinator."""
 
     group_ids: tuple[str, ...]
 
@@ -70,10 +67,7 @@ class CoordinatorsAvailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsGone:
-    """None of the groups exists: each is absent from a complete listing, and dead when described.
-
-    :param group_ids: the groups.
-    """
+    """None of the groups exists: each is absent from a complete listing, and dead when described."""
 
     group_ids: tuple[str, ...]
 
@@ -111,7 +105,6 @@ class OffsetsReached:
 class LagAtMost:
     """Groups have caught up.
 
-    :param group_ids: the groups.
     :param total: maximum total lag of a group, in messages; ``None`` to ignore it.
     :param partition: maximum lag of any single partition, in messages; ``None`` to ignore it.
     :param seconds: maximum age of the next unread record of any partition; ``None`` to ignore it.

@@ -26,7 +26,6 @@ _ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
 class GroupsExist:
     """Groups exist, in any state.
 
-    :param group_ids: the groups.
     :param any_group: one group is enough. Default: all of them.
     """
 
@@ -42,7 +41,6 @@ class GroupsExist:
 class GroupsEmpty:
     """Groups exist and have no members. A missing group is not empty: its name may be misspelt.
 
-    :param group_ids: the groups.
     :param any_group: one group is enough. Default: all of them.
     """
 
@@ -61,7 +59,6 @@ class EndReached:
     The end offsets of a group are those at the first poll that finds commits of it: the commits tell which partitions
     it reads.
 
-    :param group_ids: the groups.
     :param any_group: one group is enough. Default: all of them.
     :param targets: the end offsets known so far; polls add the others.
     """
@@ -104,7 +101,6 @@ class EndReached:
 class NoProgress:
     """Groups' committed offsets have not moved for some time, as observed by this object.
 
-    :param group_ids: the groups.
     :param seconds: how long no offset has moved.
     :param only_with_lag: only groups with unread records count. Default true. A group with unknown lag does not count.
     :param any_group: one group is enough. Default: all of them.

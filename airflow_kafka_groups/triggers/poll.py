@@ -43,7 +43,6 @@ def wait_before_poll(interval: float, *, polls: int, failures: int, backoff: boo
     """Return the seconds to wait before the next poll.
 
     :param interval: seconds between polls.
-    :param polls: the number of polls so far.
     :param failures: the number of latest polls that could not reach the cluster; each doubles the time.
     :param backoff: double the time after every poll.
     :param spread: a random number from 0 to 1, so that many triggers do not poll at once.

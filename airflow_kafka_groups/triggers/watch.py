@@ -39,7 +39,6 @@ class WatchResult:
 
     :param matching: the matching groups, with the reason.
     :param known: the groups that certainly match or certainly do not.
-    :param listed: the groups that exist.
     :param complete: whether every broker listed its groups. A group that a complete listing lacks is gone.
     """
 
@@ -53,8 +52,6 @@ class WatchResult:
 class GroupWatch:
     """A search for groups that are empty, stale or lagging, or for families that grow too fast.
 
-    :param event: what to look for.
-    :param groups: the groups to consider.
     :param seconds: for ``STALE``: how long a group has been empty and unmoved, as observed by this object.
     :param max_lag: for ``LAGGING``: the highest acceptable lag, in messages.
     :param growth: for ``GROWING``: what appeared so far.

@@ -29,7 +29,6 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
     A broker works on one request of a connection at a time, and waits for the replicas of each commit. So commits of
     many groups go over several connections.
 
-    :param offsets: what to commit for which group.
     :param connections: to each broker.
     :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     """
@@ -57,7 +56,6 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
 class DeleteGroupOffsetsHandler(ChangingHandler[str, None]):
     """OffsetDelete.
 
-    :param partitions: which partitions of which group.
     :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     """
 

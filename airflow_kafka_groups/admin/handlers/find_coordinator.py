@@ -19,10 +19,7 @@ from airflow_kafka_groups.protocol.group_apis import find_coordinator
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinatorHandler(AdminHandler[str, Broker]):
-    """FindCoordinator, asked of any broker.
-
-    :param key_type: what the keys are.
-    """
+    """FindCoordinator, asked of any broker."""
 
     key_type: CoordinatorType = CoordinatorType.GROUP
     api: ClassVar[Api] = FIND_COORDINATOR

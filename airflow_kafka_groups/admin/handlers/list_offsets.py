@@ -18,10 +18,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 @dataclass(frozen=True, slots=True)
 class ListOffsetsHandler(AdminHandler[TopicPartition, ListedOffset]):
-    """ListOffsets, asked of partition leaders.
-
-    :param specs: which offset of which partition.
-    """
+    """ListOffsets, asked of partition leaders."""
 
     specs: Mapping[TopicPartition, OffsetSpec]
     api: ClassVar[Api] = LIST_OFFSETS

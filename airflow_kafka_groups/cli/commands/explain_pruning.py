@@ -35,12 +35,7 @@ class Row(NamedTuple):
 
 
 def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> Iterator[Row]:
-    """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing about it.
-
-    :param layout: the paths of the cluster's files.
-    :param cluster_id: the id that the brokers report.
-    :param group_id: the group.
-    """
+    """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing of it."""
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
 

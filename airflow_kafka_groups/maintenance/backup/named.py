@@ -39,8 +39,6 @@ async def backup_named(
 
     :param group_ids: the groups; those that do not exist are in ``not_backed_up``.
     :param groups: or the patterns of the groups; ``None`` for all.
-    :param now: the clock.
-    :param progress: called with (stage, done, total).
 
     Groups that cannot be backed up are in ``not_backed_up``. Raises ``IncompleteListingError`` if a broker did not
     answer, and ``BackupError`` if the cluster has no id or the file read back differs.

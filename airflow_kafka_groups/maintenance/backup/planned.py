@@ -63,8 +63,6 @@ async def backup_groups(
     """Back up every group of the plan, or verify and return the plan's existing backup.
 
     :param approved_digest: the plan's digest as approved; another plan is refused.
-    :param now: the clock.
-    :param progress: called with (stage, done, total).
 
     Groups that cannot be backed up are in ``not_backed_up``. Raises ``PlanError`` if the plan must not be applied, and
     ``BackupError`` if the file read back differs.

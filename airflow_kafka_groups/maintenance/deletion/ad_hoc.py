@@ -71,7 +71,6 @@ async def delete_by_name(
         offsets that nobody here has seen or backed up. Default false.
     :param ignore_missing: whether groups that do not exist are fine. Default true.
     :param floors: what the site demands. Default: nothing.
-    :param sleep: waits.
 
     Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``, or
     ``SnapshotError`` for a clock that is behind the newest snapshot, before anything is deleted. Afterwards it never

@@ -20,10 +20,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 
 
 class FirstLook:
-    """The record of the first look; there is none while no group is found in use.
-
-    :param kafka_cluster_id: the id that the brokers report.
-    """
+    """The record of the first look; there is none while no group is found in use."""
 
     def __init__(self, layout: Layout, request: DeletionRequest, kafka_cluster_id: str | None) -> None:
         self._layout = layout

@@ -172,7 +172,6 @@ async def deletion_lease(
 ) -> AsyncIterator[LeaseGuard]:
     """Acquire the lease of a cluster for a deletion, and release it afterwards.
 
-    :param config: how to reach the cluster.
     :param group_id: the group that stands for the lease; all runs that are to exclude each other name the same.
     :param owner: how this run is named to the others.
     :param wait_seconds: how long a lease that another holds is waited for; 0 takes it only if it is free.

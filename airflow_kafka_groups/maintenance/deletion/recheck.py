@@ -140,8 +140,6 @@ def decide(expected: Expected, reading: Reading, backup: BackupEntry | None) -> 
 def described_group(group_id: str, reading: Reading, subject: str) -> GroupDescription | Decision:
     """Return what a group's coordinator says of it, or the decision that follows from its silence.
 
-    :param group_id: the group that was asked for.
-    :param reading: the latest reading of it.
     :param subject: the group in the reasons: ``it``, or what it is to the subject of the decision.
     """
     listed_type = _UNKNOWN if reading.listing is None else reading.listing.type
@@ -161,11 +159,7 @@ def described_group(group_id: str, reading: Reading, subject: str) -> GroupDescr
 
 
 def committed_offsets(group_id: str, reading: Reading) -> GroupOffsets | Decision:
-    """Return a group's committed offsets, or the decision where they cannot be read.
-
-    :param group_id: the group that was asked for.
-    :param reading: the latest reading of it.
-    """
+    """Return a group's committed offsets, or the decision where they cannot be read."""
     offsets = reading.offsets
     if offsets is None or (offsets.error is None and offsets.value is None):
         return keep(Reason.UNREADABLE, "the committed offsets did not come")

@@ -74,8 +74,6 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
 def settle(report: DeletionReport, verification: Verification, what: str = "group(s)") -> DeletionReport:
     """Correct a report by what was found: unknown outcomes become known, and what is back becomes a warning.
 
-    :param report: the report.
-    :param verification: what was found.
     :param what: what was deleted, for people. Default: groups.
     """
     gone = frozenset(verification.gone)

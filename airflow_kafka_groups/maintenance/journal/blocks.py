@@ -46,7 +46,6 @@ def write_blocks(
 class Blocks:
     """A body that was written by ``write_blocks``.
 
-    :param folder: where its file is.
     :param index: what ``write_blocks`` returned, from an entry that is believed.
 
     Raises ``JournalError`` for an index that is damaged.

@@ -121,7 +121,6 @@ def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
 class Chain:
     """Entries that follow one another in one folder, numbered from 1 without gaps. Not for two threads at once.
 
-    :param folder: the folder of the entries.
     :param origin: the SHA-256 of what the first entry follows; ``None`` where it follows nothing.
     :param format_number: of the entries that are appended.
     """

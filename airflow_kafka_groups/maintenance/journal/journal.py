@@ -102,7 +102,6 @@ class Journal:
         """Append the first entry of a run.
 
         :param header: what the run is about: ``run_id``, ``request_id`` and whatever else is to be known of it later.
-        :param at: the time of day.
         :param after: the history by which the run decides. It has to be current.
 
         Raises ``JournalError`` when another run has begun since that history was read, or when the clock is behind the

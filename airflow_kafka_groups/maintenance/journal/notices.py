@@ -72,8 +72,6 @@ class NoticeBook:
     def write(self, notices: Mapping[str, Notice], at: datetime, **facts: Any) -> None:
         """Append an entry with all marks, durably. ``read`` must have been called.
 
-        :param notices: all marks, by group.
-        :param at: the time of day.
         :param facts: whatever else is to be known of it later, such as the plan.
 
         Raises ``JournalError`` when somebody else has written meanwhile, and ``StorageError``.
@@ -95,10 +93,6 @@ class NoticeBook:
 def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[Rule]) -> dict[str, Notice]:
     """Return all marks of a cluster, by group; none are read where no rule demands a notice.
 
-    :param layout: the paths of the cluster's files.
-    :param kafka_cluster_id: the id that the brokers report.
-    :param rules: the rules of the policy.
-
     Raises ``JournalError`` and ``StorageError``.
     """
     if not any(rule.deletes and rule.notice_seconds for rule in rules):
@@ -109,7 +103,6 @@ def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[R
 def marked(notices: Mapping[str, Notice], plan: DeletionPlan) -> dict[str, Notice]:
     """Return the marks after a plan: its groups that wait for a notice get one, and groups that live lose theirs.
 
-    :param notices: the marks before.
     :param plan: the plan. Its snapshot's time is that of new marks, by the same clock as every later sign of life.
     """
     at = time_of(plan.snapshot_id) if is_id(plan.snapshot_id) else plan.created_at

@@ -79,7 +79,6 @@ def latest_known_time(layout: Layout, now: datetime) -> datetime:
     A clean-up compares the times of snapshots with those of keep-alive runs: a clock that is behind must not make a run
     look older than it is.
 
-    :param layout: the paths of the cluster's files.
     :param now: the time of day by this worker's clock.
 
     Raises ``StorageError``.
@@ -94,7 +93,6 @@ def latest_known_time(layout: Layout, now: datetime) -> datetime:
 class KeepAliveRecords:
     """The groups of every recorded keep-alive run, also of interrupted ones: somebody wants them to stay.
 
-    :param layout: the paths of the cluster's files.
     :param kafka_cluster_id: the id that the brokers report: runs on it that were recorded in other folders of the
         storage count, too. Default: only this folder's runs.
     """
@@ -148,7 +146,6 @@ class KeepAliveRecords:
 def meant_to_stay(layout: Layout, kafka_cluster_id: str | None = None) -> dict[str, KeptAlive]:
     """Return the groups of every recorded keep-alive run, see ``KeepAliveRecords``.
 
-    :param layout: the paths of the cluster's files.
     :param kafka_cluster_id: the id that the brokers report. Default: only this folder's runs.
 
     Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.

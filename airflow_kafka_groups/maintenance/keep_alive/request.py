@@ -64,10 +64,7 @@ class KeepAliveRequest:
             raise ConfigurationError("observe_seconds", self.observe_seconds, "must be 0 or a number of seconds")
 
     def select(self, listed: Collection[str]) -> list[str]:
-        """Return the groups that the request is about: those named, or those listed that match.
-
-        :param listed: the ids of the groups of the cluster.
-        """
+        """Return the groups that the request is about: those named, or those listed that match."""
         if self.group_ids:
             return list(self.group_ids)
         patterns = GroupFilter(self.include, self.exclude)

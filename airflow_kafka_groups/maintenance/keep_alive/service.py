@@ -86,8 +86,6 @@ async def keep_alive(
 
     :param protects: whether the connection protects a group; such a group is left alone.
     :param dry_run: only report what would be done.
-    :param progress: called with (stage, done, total).
-    :param now: the clock.
 
     Raises ``ConfigurationError`` if the retention is not known, ``MaintenanceError`` or ``StorageError`` before
     anything is committed if the previous offsets cannot be recorded, and ``KafkaGroupsError``. Groups that fail are in

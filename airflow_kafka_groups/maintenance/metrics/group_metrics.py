@@ -74,9 +74,7 @@ def metrics_of_snapshot(
 ) -> tuple[str, GroupMetrics]:
     """Return the id of a judged snapshot, and its metrics.
 
-    :param layout: the paths of the cluster's files.
     :param snapshot_id: the snapshot; ``None`` for the newest judged one.
-    :param selected: the groups to report.
     :param max_groups: the maximum number of single groups, and of families.
 
     Raises ``SnapshotError`` if there is no judged snapshot or its verdicts cannot be read, and ``StorageError``.
@@ -97,8 +95,6 @@ def _newest_judged(layout: Layout) -> str:
 def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) -> GroupMetrics:
     """Compute the metrics of a snapshot.
 
-    :param verdicts: the verdicts on its groups.
-    :param selected: the groups to report.
     :param max_groups: the maximum number of single groups, and of families.
     """
     counts = Counter(verdicts.table["verdict"].to_pylist())

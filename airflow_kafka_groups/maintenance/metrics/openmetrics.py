@@ -70,7 +70,6 @@ def openmetrics(cluster: str, metrics: GroupMetrics) -> str:
     """Return the file's text.
 
     :param cluster: the value of the label ``cluster``.
-    :param metrics: the metrics of a snapshot.
     """
     samples = _samples(metrics)
     return "".join(_lines(cluster, family, samples[family.name]) for family in METRIC_FAMILIES) + "# EOF\n"
@@ -78,10 +77,6 @@ def openmetrics(cluster: str, metrics: GroupMetrics) -> str:
 
 def write_openmetrics(path: StoragePath, cluster: str, metrics: GroupMetrics) -> StoragePath:
     """Replace the file. On a disk, a scraper sees the old or the new one, never a part.
-
-    :param path: the file.
-    :param cluster: the value of the label ``cluster``.
-    :param metrics: the metrics of a snapshot.
 
     Raises ``MaintenanceError`` and ``StorageError``.
     """

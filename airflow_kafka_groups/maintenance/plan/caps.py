@@ -43,7 +43,6 @@ def capped(
 
     :param planned: the groups that nothing speaks against.
     :param found: the number of all groups.
-    :param policy: the limits of the plan and its rules.
 
     Raises ``PlanError`` for more groups than the policy's ``refuse_share``.
     """

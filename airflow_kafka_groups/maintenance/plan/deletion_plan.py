@@ -240,9 +240,7 @@ def require_applicable(
 ) -> None:
     """Raise ``PlanError`` unless the plan may be applied to this cluster now.
 
-    :param plan: the plan.
     :param kafka_cluster_id: the id that the cluster reports now.
-    :param now: the current time.
     :param approved_digest: the approved digest, if approval was required.
     """
     if not kafka_cluster_id or plan.kafka_cluster_id != kafka_cluster_id:

@@ -66,9 +66,6 @@ def make_plan(
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
 
-    :param verdicts: the job's verdicts about this snapshot.
-    :param snapshot: the judged snapshot.
-    :param policy: the limits of the plan.
     :param now: the current time, with a zone.
     :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
     :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
@@ -185,8 +182,6 @@ def _require_judged(manifest: SnapshotManifest, policy: PlanPolicy, judged_by: J
 def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:
     """Return the time until which a snapshot may be planned from, or raise ``PlanError``.
 
-    :param manifest: the snapshot's.
-    :param policy: the limits of the plan.
     :param now: the current time, with a zone.
     """
     snapshot_id = manifest.snapshot_id

@@ -96,12 +96,9 @@ def notify_owners(
     not fail; where the clock is behind, both count from when the plan was made. Owners are independent of each other:
     one that cannot be notified does not hold the others up.
 
-    :param layout: the paths of the cluster's files.
-    :param plan: the plan.
     :param send: sends a message; an error of it is noted for the owner.
     :param dry_run: write and send nothing.
     :param report: where the report is, for the message.
-    :param now: returns the time of day.
 
     Raises ``JournalError`` and ``StorageError``.
     """

@@ -32,8 +32,6 @@ def keep(group_id: str, why: str, reason: str) -> KeptGroup:
 def keep_by_verdict(verdict: Verdict, ruling: Ruling, patterns: GroupFilter) -> KeptGroup | None:
     """Return the group as kept if its verdict, a pattern or its rule is against a deletion.
 
-    :param verdict: the job's verdict.
-    :param ruling: what the policy demands.
     :param patterns: the patterns of the plan, which no rule overrides.
     """
     if verdict.verdict != _STALE:
@@ -69,12 +67,7 @@ def _may_match(ruling: Ruling) -> str:
 
 
 def keep_alive(verdict: Verdict, rule: Rule, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
-    """Keep what somebody keeps alive on purpose; afterwards, its idle time counts from the last such run.
-
-    :param verdict: the job's verdict.
-    :param rule: the rule that decides.
-    :param kept_alive: the groups of keep-alive runs.
-    """
+    """Keep what somebody keeps alive on purpose; afterwards, its idle time counts from the last such run."""
     kept = kept_alive.get(verdict.group_id)
     if kept is None or verdict.observed_at >= max(kept.until, kept.at + timedelta(seconds=rule.min_idle_seconds)):
         return None
@@ -85,8 +78,6 @@ def keep_alive(verdict: Verdict, rule: Rule, kept_alive: Mapping[str, KeptAlive]
 def keep_reset(verdict: Verdict, rule: Rule, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
     """Keep what was deleted or found in use too short a while ago; its snapshots may not show it.
 
-    :param verdict: the job's verdict.
-    :param rule: the rule that decides.
     :param resets: when idle times restarted, by the journal.
     """
     reset = resets.get(verdict.group_id)
@@ -96,11 +87,7 @@ def keep_reset(verdict: Verdict, rule: Rule, resets: Mapping[str, IdleReset]) ->
 
 
 def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
-    """Return the objection in the snapshot to deleting the group, or ``None``.
-
-    :param group: what the snapshot says of it.
-    :param verdict: the job's verdict.
-    """
+    """Return the objection in the snapshot to deleting the group, or ``None``."""
     if group.error is not None:
         return f"could not be read: {group.error}"
     if verdict.observed_at != group.observed_at:
@@ -130,13 +117,9 @@ def keep_unnoticed(
 ) -> KeptGroup | None:
     """Keep a group whose rule demands a notice that its owner has not had for long enough.
 
-    :param group: what the snapshot says of it.
     :param verdict: the job's verdict. It must be about the time after the notice period.
-    :param rule: the rule that decides.
-    :param notices: the marks, by group.
     :param resets: when idle times restarted, by the journal.
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
-    :param owner: whose the group is.
     :param contact: where its owner is notified.
     """
     if not rule.notice_seconds:

@@ -31,7 +31,6 @@ class PolicySource:
     """The policy file that a plan was made by.
 
     :param path: where it is read again before a deletion.
-    :param sha256: its digest.
     """
 
     path: str

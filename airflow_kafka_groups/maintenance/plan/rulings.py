@@ -23,10 +23,8 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, see
 class RuledGroups:
     """The judged groups, in the order of their verdicts.
 
-    :param verdicts: the job's verdicts.
     :param snapshot: the judged snapshot. Its topics and last clients are read only if a rule asks for them.
     :param policy: the policy, within the site's floors.
-    :param owners: how owners are found.
     """
 
     def __init__(self, verdicts: Verdicts, snapshot: SnapshotReader, policy: PlanPolicy, owners: OwnerRules) -> None:
@@ -112,7 +110,6 @@ class RuledGroups:
     ) -> tuple[Mapping[str, Any], ...]:
         """Return the families in numbers, as the plan's header has them.
 
-        :param observed_at: the time of the snapshot.
         :param planned: the places of the planned groups among the verdicts.
         :param fast: the families that grow faster than their rules allow.
         """
@@ -128,7 +125,6 @@ class RuledGroups:
 def with_families(planned: PlannedGroups, names: Any) -> Any:
     """Return names of groups, with the planned groups of a family in place of its name.
 
-    :param planned: the planned groups.
     :param names: what somebody typed; anything but a list of strings is returned as it is.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -76,8 +76,6 @@ class SealedPlan(ABC):
 def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what all plans have, by the names of the fields.
 
-    :param data: the plan as JSON.
-
     Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for a damaged one.
     """
     return {

@@ -88,7 +88,6 @@ class Member(NamedTuple):
 class FamilySummary:
     """A family in numbers.
 
-    :param name: its name.
     :param groups: how many groups of it exist.
     :param planned: how many of them the plan deletes.
     :param newest: the member that was first seen last, and ``newest_at`` when; ``None`` if that is not known.

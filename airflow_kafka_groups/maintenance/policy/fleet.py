@@ -25,7 +25,6 @@ class FleetCluster:
 def read_clusters(problems: Problems, given: Mapping[str, Mapping[str, Any] | None]) -> tuple[FleetCluster, ...]:
     """Return the clusters in the order of the file, and add what cannot be meant to the problems.
 
-    :param problems: of the policy file.
     :param given: the section ``clusters``, checked by the schema.
     """
     found: dict[str, FleetCluster] = {}

@@ -23,7 +23,6 @@ class NewGroup(NamedTuple):
 class FastFamily(NamedTuple):
     """A family that grows faster than a rule allows.
 
-    :param family: its name.
     :param rule: the name of the rule; ``None`` for a limit of all families.
     :param per_day: the number of new groups a day, about which the rule decides.
     :param allowed_per_day: how many it allows.

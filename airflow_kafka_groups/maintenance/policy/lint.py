@@ -18,7 +18,6 @@ def rule_places(rules: Sequence[Rule], problems: Problems) -> list[tuple[Rule, P
     """Return the rules with their places in the file; that of the keep file has none.
 
     :param rules: all rules; the last one is the default.
-    :param problems: of the policy file.
     """
     named = len(problems.document.value["rules"])
     paths: list[Path] = [*(("rules", place) for place in range(named)), ("defaults",)]
@@ -29,8 +28,6 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protecte
     """Add what cannot be meant to the problems, and return warnings for what may not be.
 
     :param rules: all rules; the last one is the default.
-    :param owners: how owners are found.
-    :param problems: of the policy file.
     :param protected: patterns of groups that no rule may delete. Default: none.
     """
     by_client = any(rule.match.clients for rule in rules)

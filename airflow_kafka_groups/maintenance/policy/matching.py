@@ -45,8 +45,6 @@ def facts_of(
 ) -> GroupFacts:
     """Return what rules are matched against.
 
-    :param group_id: the group's id.
-    :param owners: how its owner is found.
     :param group_type: its type. Default ``classic``.
     :param topics: the topics with committed offsets. Default: not known.
     :param client: the last client id. Default: not known.
@@ -178,7 +176,6 @@ def matches_exactly(rule: Rule, group_id: str) -> bool:
     """Return whether an id matches the rule's patterns as exactly as where it deletes.
 
     :param rule: a rule that decided about the group. Rules that do not delete groups match generously.
-    :param group_id: the group's id.
     """
     matches = _ids(rule, exactly=True)
     return matches is None or matches(group_id)

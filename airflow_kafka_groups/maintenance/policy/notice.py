@@ -27,7 +27,6 @@ class Notice:
 def is_of_this_idle_time(notice: Notice, fingerprint: str, alive_at: datetime | None) -> bool:
     """Return whether a mark is about the present idle time of a group, and not one before it.
 
-    :param notice: the mark.
     :param fingerprint: of the offsets that the group has now.
     :param alive_at: the last sign of life that is known.
     """
@@ -77,10 +76,7 @@ def why_not_noticed(
 
 
 def shown_period(seconds: float) -> str:
-    """Return a time in the largest unit that it has one of, such as ``2 days``, ``12 h`` or ``4 s``.
-
-    :param seconds: the time.
-    """
+    """Return a time in the largest unit that it has one of, such as ``2 days``, ``12 h`` or ``4 s``."""
     for length, unit in ((86_400.0, "day" if seconds == 86_400 else "days"), (3_600.0, "h"), (60.0, "min")):
         if seconds >= length:
             return f"{seconds / length:.3g} {unit}"

@@ -43,7 +43,6 @@ class OwnerRules:
     def owner_of(self, group_id: str, client: str | None = None) -> str | None:
         """Return the owner of a group by the mapping, else by its name, else its last client; ``None`` for none.
 
-        :param group_id: the group's id.
         :param client: the client id that was last seen in the group; ``None`` if that is not known.
         """
         for find in self._mapping:

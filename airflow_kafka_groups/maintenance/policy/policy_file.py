@@ -36,12 +36,10 @@ _LIMITS = {"max_plan_age": "max_plan_age_seconds", "max_gap": "max_gap_seconds"}
 class PolicyFile:
     """A policy file.
 
-    :param path: where it was read.
     :param digest: the SHA-256 of its bytes; with files beside it, of one line for each, as ``sha256sum`` writes it.
     :param rules: its rules; the last one matches every group.
     :param limits: limits of a complete plan, by the names of ``PlanPolicy``.
     :param protected: patterns of groups that no rule may delete.
-    :param owners: how owners are found.
     :param warnings: what is allowed, and may not be meant.
     :param clusters: the clusters that it is for; none for any.
     :param quiet: the times in which nothing is deleted.
@@ -74,8 +72,6 @@ class PolicyFile:
 
 def load_policy(path: StoragePath) -> PolicyFile:
     """Read a policy and the files beside it.
-
-    :param path: the YAML file.
 
     Raises ``PolicyError`` that names every problem with its line, also for a test of the file that fails, and
     ``StorageError``.

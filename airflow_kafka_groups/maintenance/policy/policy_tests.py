@@ -17,9 +17,6 @@ def run_tests(
     """Add a problem for each test that fails.
 
     :param tests: the section of the file, checked by the schema.
-    :param rules: the rules.
-    :param owners: how owners are found.
-    :param problems: of the file.
     """
     if not tests:
         return

@@ -96,7 +96,6 @@ class QuietTimes:
         """Raise ``QuietTimeError`` if a moment is in a quiet time, with its end where the plan is still valid then.
 
         :param at: the moment, with a zone.
-        :param expires_at: when the plan expires.
         """
         if (why := self.why_quiet(at)) is not None:
             end = self.end_of(at)
@@ -127,7 +126,6 @@ class QuietTimes:
 def read_quiet_times(problems: Problems, zone: str, windows: Sequence[str], holidays: Sequence[str]) -> QuietTimes:
     """Parse the sections of a policy file, and add what cannot be meant to its problems.
 
-    :param problems: of the policy file.
     :param zone: the section ``timezone``.
     :param windows: the section ``quiet_hours``.
     :param holidays: the section ``holidays``.

@@ -21,7 +21,6 @@ _WEEK = float(SECONDS["weeks"])
 def fitting_idle_seconds(retention_minutes: int, notice_seconds: float = 0.0) -> float | None:
     """Return the longest idle time that leaves room before the brokers forget a group.
 
-    :param retention_minutes: how long they keep offsets.
     :param notice_seconds: the notice period, which comes after the idle time.
 
     It is three quarters of the retention, less the notice: complete days, or hours below two days; ``None`` if that is
@@ -33,12 +32,7 @@ def fitting_idle_seconds(retention_minutes: int, notice_seconds: float = 0.0) ->
 
 
 def remedy(idle_seconds: float, retention_minutes: int, notice_seconds: float = 0.0) -> str:
-    """Return what to change where an idle time does not fit the retention, as the end of a sentence.
-
-    :param idle_seconds: the idle time.
-    :param retention_minutes: how long brokers keep offsets.
-    :param notice_seconds: the notice period.
-    """
+    """Return what to change where an idle time does not fit the retention, as the end of a sentence."""
     needed = _needed_minutes(idle_seconds + notice_seconds)
     fitting = fitting_idle_seconds(retention_minutes, notice_seconds)
     if fitting is None:
@@ -52,7 +46,6 @@ def against_retention(
 ) -> tuple[list[str], list[str]]:
     """Return what the brokers' ``offsets.retention.minutes`` means for a policy: errors, and warnings.
 
-    :param rules: the rules.
     :param retention_minutes: the smallest of all brokers; ``None`` where it is not known.
     :param places: where rules are, by name, such as ``policy.yaml, line 7: rules[0]``.
     """

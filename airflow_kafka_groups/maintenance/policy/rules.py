@@ -94,7 +94,6 @@ class Match:
 class Rule:
     """One rule. Raises ``ConfigurationError`` for invalid values.
 
-    :param name: its name.
     :param action: what happens to the groups that it decides about.
     :param match: which these are. Default: all.
     :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds.

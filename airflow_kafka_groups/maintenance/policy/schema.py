@@ -20,10 +20,7 @@ def policy_schema() -> dict[str, Any]:
 
 
 def check_schema(problems: Problems) -> None:
-    """Add what the schema forbids. Each description in the schema is the remedy.
-
-    :param problems: of the document that is checked.
-    """
+    """Add what the schema forbids. Each description in the schema is the remedy."""
     from jsonschema import Draft202012Validator
 
     for error in Draft202012Validator(policy_schema()).iter_errors(problems.document.value):

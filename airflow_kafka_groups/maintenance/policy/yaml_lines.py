@@ -70,7 +70,6 @@ def read_yaml(content: bytes, name: str) -> Document:
     """Read a YAML file with one document.
 
     :param content: its bytes, UTF-8.
-    :param name: its name, for messages.
 
     Raises ``PolicyError`` for what is no YAML, has a key twice, or is larger than 4 MiB.
     """

@@ -33,7 +33,6 @@ from airflow_kafka_groups.models import GroupOffsets, GroupState, TopicOffsets
 class SavedTopics:
     """A verified backup.
 
-    :param path: its file.
     :param entries: what it has of each topic, by the names of the journal.
     """
 
@@ -46,10 +45,7 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
 
     Topics that cannot be read or have moved are left out, and are not pruned therefore.
 
-    :param admin: the client.
-    :param layout: the paths of the cluster's files.
     :param plan: the plan, which has been found applicable.
-    :param now: the clock.
 
     Raises ``BackupError`` if the file read back differs, and ``StorageError``.
     """

@@ -35,9 +35,6 @@ from airflow_kafka_groups.maintenance.storage import Layout
 def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
     """Return the topics of a plan whose idle time a later snapshot ends, with the reason to keep them.
 
-    :param layout: the paths of the cluster's files.
-    :param plan: the plan.
-
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
     found: dict[str, Decision] = {}
@@ -59,9 +56,7 @@ def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
 def kept_by_policy(plan: PrunePlan, file: PolicyFile | None, now: datetime) -> dict[str, Decision]:
     """Return the topics of a plan that its policy file keeps by now: an edit can only keep.
 
-    :param plan: the plan.
     :param file: the policy file as it is now; ``None`` if nobody read it.
-    :param now: the time of day.
 
     Raises as ``kept_by_edit`` does.
     """
@@ -107,10 +102,7 @@ def kept_by_journal(
 ) -> dict[str, Decision]:
     """Return the topics of a plan that were deleted or found in use before, or whose group somebody keeps alive.
 
-    :param plan: the plan.
     :param history: the journal, as it is when the run has begun.
-    :param kept_alive: the groups of keep-alive runs.
-    :param now: the time of day.
     :param least_idle: the least idle time of the site, in seconds.
     """
     by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}

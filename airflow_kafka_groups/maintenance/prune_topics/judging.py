@@ -84,7 +84,6 @@ class JudgedGroup:
 
         :param group: what it shows of the group; ``None`` if it lacks it.
         :param subscribed: the topics that it proves the members were subscribed to; ``None`` if it proves nothing.
-        :param manifest: the snapshot's.
         :param max_gap: the longest time between two snapshots that count. Default: any.
         """
         shown = f"snapshot {manifest.snapshot_id}"
@@ -140,7 +139,6 @@ def judge(
 ) -> Iterator[JudgedGroup]:
     """Yield each group that has committed offsets of topics to which none of its members is subscribed, sorted by id.
 
-    :param layout: the paths of the cluster's files.
     :param snapshot: the newest snapshot, a complete one.
     :param groups: the groups to judge, with the topics that it proves their members are subscribed to.
     :param enough: the longest idle time that is asked for: older snapshots are not read.
@@ -178,9 +176,7 @@ def judge(
 def sign_of_life(topic: str, fingerprint: str, group: ObservedGroup, subscribed: frozenset[str] | None) -> str | None:
     """Return what shows that somebody used a topic of a group, ``None`` if nothing does.
 
-    :param topic: the topic.
     :param fingerprint: of the offsets that it must have.
-    :param group: what a snapshot shows of the group.
     :param subscribed: the topics that the same snapshot proves its members were subscribed to; ``None``: not known.
     """
     then = group.topics.get(topic)
@@ -195,7 +191,6 @@ def what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest) -> 
     """Return why a snapshot ends the idle times of a group that it does not show, ``None`` if that means nothing.
 
     :param group: what it shows of the group; ``None`` if it lacks it.
-    :param manifest: the snapshot's.
     """
     if not manifest.complete or (group is None and is_partial(manifest)):
         return None

@@ -31,9 +31,6 @@ class Objections:
     """What may speak against a pruning.
 
     :param patterns: the patterns of the plan, which no rule overrides.
-    :param resets: what the journal says.
-    :param kept_alive: the groups of keep-alive runs.
-    :param now: the current time.
     """
 
     patterns: GroupFilter
@@ -42,11 +39,7 @@ class Objections:
     now: datetime
 
     def to_group(self, group: JudgedGroup, ruling: Ruling) -> Objection | None:
-        """Return why no topic of a group may be pruned, ``None`` if some may.
-
-        :param group: the group.
-        :param ruling: what the policy says of it.
-        """
+        """Return why no topic of a group may be pruned, ``None`` if some may."""
         newest, group_id = group.newest, group.newest.group_id
         if (reason := self.patterns.why_not(group_id)) is not None:
             return KeptTopic.PROTECTED if reason.startswith("protected") else KeptTopic.EXCLUDED, reason
@@ -66,12 +59,7 @@ class Objections:
         return None
 
     def to_topic(self, group: JudgedGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
-        """Return why a topic may not be pruned, ``None`` if it may.
-
-        :param group: its group.
-        :param topic: the topic.
-        :param rule: the rule that decides.
-        """
+        """Return why a topic may not be pruned, ``None`` if it may."""
         if not topic.offsets.exists:
             return KeptTopic.MISSING, (
                 "the topic does not exist, or its log could not be read: brokers refuse to delete the offsets of a "
@@ -91,11 +79,7 @@ class Objections:
 
 
 def why_not_ruled(ruling: Ruling, group_id: str) -> str | None:
-    """Return why a ruling does not let topics of a group be pruned, ``None`` if it does.
-
-    :param ruling: what the policy says of the group.
-    :param group_id: the group.
-    """
+    """Return why a ruling does not let topics of a group be pruned, ``None`` if it does."""
     rule = ruling.rule
     if not rule.prunes:
         return f"rule {rule.name!r} says {rule.action.value}"
@@ -110,6 +94,5 @@ def evidence_of(idle: float, topic: UnreadTopic) -> str:
     """Return what proves that a topic is abandoned, as a sentence.
 
     :param idle: how long it has been idle, in seconds.
-    :param topic: the topic.
     """
     return f"not subscribed to and unmoved for {show_duration(max(int(idle), 0))} ({topic.observations} snapshots)"

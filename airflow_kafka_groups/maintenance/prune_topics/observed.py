@@ -50,9 +50,6 @@ class ObservedGroup(NamedTuple):
 def observe(snapshot: SnapshotReader, group_ids: Collection[GroupId]) -> dict[GroupId, ObservedGroup]:
     """Return what a snapshot shows of these groups. Groups that it lacks are left out.
 
-    :param snapshot: the snapshot.
-    :param group_ids: the groups.
-
     Raises ``SnapshotError`` for rows that this package does not write.
     """
     found: dict[GroupId, ObservedGroup] = {}

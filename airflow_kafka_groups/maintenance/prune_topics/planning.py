@@ -52,7 +52,6 @@ def plan_topics(
 ) -> tuple[PrunePlan, StoragePath]:
     """Make a plan within the site's floors, and write it; return it with its path.
 
-    :param layout: the paths of the cluster's files.
     :param policy: the limits that were asked for.
     :param floors: what the site demands; it counts for a policy file, too.
     :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one.

@@ -39,9 +39,6 @@ def name_of(group_id: str, topic: str) -> str:
     """Return how a topic of a group is named in the journal, in approvals and in results.
 
     Names of topics have no brackets, so the last one of them begins the topic.
-
-    :param group_id: the group.
-    :param topic: the topic.
     """
     return f"{group_id} [{topic}]"
 

@@ -29,11 +29,7 @@ SAFE = Decision(Action.DELETE, Reason.SAFE, "nobody subscribes to it, unmoved, b
 
 
 def offsets_of_topic(offsets: GroupOffsets, topic: str) -> GroupOffsets:
-    """Return a group's committed offsets of one topic.
-
-    :param offsets: all of them.
-    :param topic: the topic.
-    """
+    """Return a group's committed offsets of one topic."""
     return GroupOffsets(offsets.group_id, tuple(part for part in offsets.topics if part.topic == topic))
 
 
@@ -43,7 +39,6 @@ def decide_topic(
     """Decide about one topic of a group; the order is that in which a person would want to hear the reasons.
 
     :param planned: what it has to look like still.
-    :param reading: the latest reading of its group.
     :param backup: what is backed up of it.
     :param needs_backup: whether it has to be in a backup.
     """

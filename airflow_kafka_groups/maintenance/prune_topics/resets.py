@@ -15,10 +15,7 @@ from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
 
 
 class Resets:
-    """When idle times of topics restarted.
-
-    :param history: the journal.
-    """
+    """When idle times of topics restarted."""
 
     def __init__(self, history: History) -> None:
         self._own = history.idle_resets()
@@ -28,10 +25,7 @@ class Resets:
     def why_reset(self, group_id: str, name: str, judged_at: datetime, min_idle_seconds: float) -> IdleReset | None:
         """Return why the idle time of a topic had not passed when it was judged, ``None`` if it had.
 
-        :param group_id: the group.
         :param name: the topic's name in the journal.
-        :param judged_at: when it was judged.
-        :param min_idle_seconds: the idle time that is asked for.
         """
         for reset in self._of(group_id, name):
             if (judged_at - reset.at).total_seconds() < min_idle_seconds:

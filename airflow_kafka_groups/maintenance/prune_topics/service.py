@@ -51,9 +51,6 @@ async def prune_by_plan(
 ) -> DeletionResult:
     """Delete the offsets of a plan's topics that still are what the plan says.
 
-    :param admin: the client.
-    :param layout: the paths of the cluster's files.
-    :param plan_id: the plan.
     :param plan_digest: the plan's digest, as it was made or approved; another plan is refused.
     :param request: who asks, and within which limits. A dry run neither backs up nor deletes.
     :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.

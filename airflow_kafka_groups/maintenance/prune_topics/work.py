@@ -42,7 +42,6 @@ class PruneAdmin(BackupAdmin, Protocol):
 class TopicWork(ChunkWork):
     """The deletion of a group's offsets of single topics.
 
-    :param admin: the client.
     :param topics: the planned topics, by their names in the journal.
     :param how: the other arguments of ``ChunkReader``.
     """
@@ -104,7 +103,6 @@ class TopicWork(ChunkWork):
 async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], names: Iterable[str]) -> Verification:
     """Look whether groups have offsets of topics that should be pruned, or read them again.
 
-    :param admin: the client.
     :param topics: the planned topics, by name.
     :param names: those that should be gone.
 

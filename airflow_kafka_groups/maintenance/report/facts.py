@@ -61,12 +61,7 @@ class ReportFacts:
 
 
 def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> ReportFacts:
-    """Read the facts of a plan, and put its entry into the trend.
-
-    :param layout: the paths of the cluster's files.
-    :param plan: the plan.
-    :param point: its entry.
-    """
+    """Read the facts of a plan, and put its entry into the trend."""
     notes: list[str] = []
 
     def read(what: str, fact: Callable[[], _Fact], otherwise: _Fact) -> _Fact:

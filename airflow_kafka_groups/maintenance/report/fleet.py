@@ -32,8 +32,6 @@ class ClusterState(StrEnum):
 class ClusterRun:
     """The clean-up of one cluster.
 
-    :param cluster: the cluster's name.
-    :param conn_id: the id of its connection.
     :param state: how it ended.
     :param failed_at: the first task that failed; ``None`` if none did.
     :param skipped_at: the first task that was skipped; ``None`` if none was.
@@ -63,10 +61,7 @@ class ClusterRun:
 
 
 def fleet_totals(runs: Sequence[ClusterRun]) -> dict[str, Any]:
-    """Return the numbers of the fleet.
-
-    :param runs: the clean-ups.
-    """
+    """Return the numbers of the fleet."""
     states, counts, outcomes = Counter[str](), Counter[str](), Counter[str]()
     for run in runs:
         states[run.state.value] += 1
@@ -87,9 +82,6 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
     """Write the roll-up as JSON and as a page, and return the page's path.
 
     :param base: the folder above all clusters.
-    :param run_id: the roll-up's id.
-    :param runs: the clean-ups.
-    :param now: the time of day.
 
     Raises ``StorageError``.
     """
@@ -100,11 +92,7 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
 
 
 def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
-    """Render the page: clusters that failed come first.
-
-    :param runs: the clean-ups.
-    :param now: the time of rendering.
-    """
+    """Render the page: clusters that failed come first."""
     totals = fleet_totals(runs)
     order = [ClusterState.FAILED, ClusterState.SKIPPED, ClusterState.DONE]
     ordered = sorted(runs, key=lambda run: (order.index(run.state), run.cluster))
@@ -142,8 +130,5 @@ def _row(run: ClusterRun) -> list[str]:
 
 
 def report_href(place: str) -> str:
-    """Return the attribute that links the roll-up to a cluster's report: relative, so that a copied storage works.
-
-    :param place: the path of the report.
-    """
+    """Return the attribute that links the roll-up to a cluster's report: relative, so that a copied storage works."""
     return f'href="../../{"/".join(quote(part) for part in place.split("/")[-3:])}"'

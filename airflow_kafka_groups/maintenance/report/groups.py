@@ -109,8 +109,6 @@ def restore_command(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, Any]
 def restore_line(plan_id: str, cluster: str, storage: str) -> str:
     """Return the command that restores what was deleted by a plan.
 
-    :param plan_id: the plan.
-    :param cluster: the cluster's folder.
     :param storage: the folder above all clusters; left out where it is not known.
     """
     words = ["airflow-kafka-groups", "restore", "--conn-id", "CONNECTION", "--cluster", cluster]

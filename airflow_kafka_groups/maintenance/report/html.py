@@ -55,12 +55,10 @@ def render_report(
 ) -> str:
     """Render the page.
 
-    :param plan: the plan.
     :param records: the audit records of its runs, oldest first. Dry runs count only if there is no other run.
     :param files: names and places of files for the reader.
     :param last: the members that groups were last seen with. Default: not known.
     :param facts: what else is known. Default: nothing.
-    :param now: the time of rendering.
     """
     known = facts or ReportFacts()
     real = [record for record in records if not record["dry_run"]]

@@ -60,12 +60,7 @@ _PILLS = {"late": "failed", "not kept alive yet": "over_cap", "due": "over_cap"}
 
 
 def forecast(plan: DeletionPlan, runs: KeepAliveRuns, now: datetime) -> list[Forecast]:
-    """Return the groups that are kept alive, those in danger first.
-
-    :param plan: the plan, which keeps all of them.
-    :param runs: the recorded runs.
-    :param now: the current time.
-    """
+    """Return the groups that are kept alive, those in danger first."""
     rules = {rule.name for rule in plan.policy.rules if rule.action is RuleAction.KEEP_ALIVE}
     found = list(_forecasts(plan, runs, rules, now))
     return sorted(found, key=lambda each: (_ORDER.index(each.status), each.until or now, each.group_id))

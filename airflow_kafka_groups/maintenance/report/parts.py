@@ -66,7 +66,6 @@ def group_name(value: str) -> str:
 def pill(value: str, kind: str | None = None) -> str:
     """Return a verdict or an outcome as a label.
 
-    :param value: its name.
     :param kind: the class of its colour. Default: the name.
     """
     return f'<span class="pill {escape(value if kind is None else kind)}">{escape(value.replace("_", " "))}</span>'

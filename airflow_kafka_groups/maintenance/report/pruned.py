@@ -25,7 +25,6 @@ _MOST_PLANS = 20
 class PrunedTopic(NamedTuple):
     """A topic that one plan pruned.
 
-    :param topic: its name.
     :param groups: how many groups lost their offsets of it.
     :param partitions: how many partitions of them.
     """
@@ -38,8 +37,6 @@ class PrunedTopic(NamedTuple):
 class Pruning(NamedTuple):
     """A plan whose run pruned something.
 
-    :param plan_id: the plan.
-    :param created_at: when it was made.
     :param topics: what was or may have been deleted.
     """
 
@@ -50,10 +47,6 @@ class Pruning(NamedTuple):
 
 def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruning]:
     """Return the newest plans of the last 30 days whose runs pruned something, at most 20.
-
-    :param layout: the paths of the cluster's files.
-    :param kafka_cluster_id: Kafka's id of the cluster.
-    :param now: the current time.
 
     Raises ``MaintenanceError`` for a file that is damaged, and ``StorageError``.
     """
@@ -83,12 +76,7 @@ def _topics(plan: PrunePlan, outcomes: Mapping[str, Mapping[str, str]]) -> list[
 
 
 def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> str:
-    """Return the topics that were pruned and the command for each plan; nothing where there are none.
-
-    :param found: the prunings.
-    :param cluster: the cluster's folder.
-    :param storage: the folder above all clusters.
-    """
+    """Return the topics that were pruned and the command for each plan; nothing where there are none."""
     if not found:
         return ""
     lines = [(pruning, topic) for pruning in found for topic in pruning.topics]

@@ -80,7 +80,6 @@ async def rehearse_restore(
     :param backup_id: the backup, i.e. its plan's id.
     :param groups: maximum number of groups to restore, those with the most partitions first. Default 20.
     :param scratch_prefix: the prefix of the scratch groups' names, followed by the backup's id and a number.
-    :param progress: called with (stage, done, total).
 
     Raises ``BackupError`` if the backup is damaged, empty or of another cluster, and ``MaintenanceError`` if a scratch
     group exists; nothing was written then. Later errors are in the report.

@@ -59,14 +59,12 @@ async def change_recorded(
     """Propose changes, record the previous offsets, apply the changes, and record the results.
 
     :param what: the kind of change, for the record: ``restore``, ``reset``, ``alter``.
-    :param propose: returns the changes.
     :param protects: whether the connection protects a group; such a group is kept.
     :param dry_run: change nothing.
     :param may_be_absent: change groups that do not exist, too.
     :param apply: applies the changes. Default: ``apply_changes`` with these arguments.
     :param tag: a part of both files' names, after the run's id, by which such a kind of change is found. Default: none.
     :param facts: further fields of both files. Default: none.
-    :param progress: called with (stage, done, total).
 
     Raises what ``propose`` raises, and ``MaintenanceError`` or ``OSError`` before anything is changed if the previous
     offsets cannot be recorded.

@@ -51,10 +51,7 @@ class ProcessedBacklog:
 def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime) -> FetchedBacklog:
     """Write the offsets of one group of a snapshot.
 
-    :param layout: the paths of the cluster's files.
-    :param snapshot_id: the snapshot.
     :param group_id: the group; it must have been Empty and readable without errors.
-    :param now: the time for the id.
 
     Raises ``SnapshotError`` if the snapshot shows the group otherwise.
     """
@@ -99,7 +96,6 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
 def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
     """Read the result of a job.
 
-    :param path: the job's result.
     :param backlog_id: the id that it must have.
 
     Raises ``MaintenanceError`` if it is missing, has another id, or the job has already committed.

@@ -67,8 +67,6 @@ async def take_snapshot(
     :param offsets_retention_minutes: the brokers' retention, for the manifest. Default: not known.
     :param view: looks at the cluster, for the manifest, given the topics that groups have committed to. Default: not
         known, and a plan is bound to the cluster's id alone.
-    :param now: the clock.
-    :param progress: called with (stage, done, total).
 
     Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails
     (``StorageError``), or a snapshot with a later time exists (``SnapshotError``); files without a manifest are not a

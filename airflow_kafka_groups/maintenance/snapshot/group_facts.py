@@ -31,13 +31,9 @@ async def gather_facts(
 ) -> tuple[dict[str, GroupFacts], list[str]]:
     """Return the facts about every group in scope, and the requested ids that do not exist.
 
-    :param admin: the client.
-    :param listings: the groups of the cluster.
     :param wanted: only these groups. Default: those that ``groups`` selects.
-    :param groups: the patterns.
     :param described: takes each group that is described.
     :param not_described: takes each group that could not be, and why.
-    :param progress: called with (stage, done, total).
     """
     ids = list(listings) if wanted is None else wanted
     selected = [group_id for group_id in ids if wanted is not None or groups.selects(group_id)]

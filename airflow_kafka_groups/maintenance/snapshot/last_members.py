@@ -121,10 +121,6 @@ def last_members(
 ) -> dict[GroupId, LastMembers]:
     """Return the members that groups were last seen with; a group that no snapshot saw with members is left out.
 
-    :param layout: the paths of the cluster's files.
-    :param group_ids: the groups.
-    :param kafka_cluster_id: their cluster.
-
     Tables that cannot be read are left out. Raises ``StorageError``.
     """
     wanted = set(group_ids)
@@ -136,9 +132,6 @@ def last_client_ids(
 ) -> dict[GroupId, str]:
     """Return the client id that all of the last members of a group had; groups of which it is not known are left out.
 
-    :param layout: the paths of the cluster's files.
-    :param quiet_since: the groups, and since when each is quiet.
-    :param kafka_cluster_id: their cluster.
     :param max_gap: the longest time between the members' snapshot and the next one, if that saw the group empty, in
         which offsets may have moved: these members, not yet gone, moved them. Other movements are those of somebody
         unseen.

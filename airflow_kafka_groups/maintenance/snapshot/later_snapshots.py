@@ -18,9 +18,7 @@ def later_snapshots(layout: Layout, snapshot_id: str, kafka_cluster_id: str) -> 
 
     Ids have the time at which a snapshot began. A slow one that began before may have seen a group later.
 
-    :param layout: the paths of the cluster's files.
     :param snapshot_id: the other one.
-    :param kafka_cluster_id: the cluster.
 
     Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known.
     """

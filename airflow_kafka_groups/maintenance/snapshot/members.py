@@ -43,10 +43,7 @@ _MANIFESTS_READ = 10
 
 
 class SeenMembers:
-    """The members that a snapshot sees, gathered as descriptions arrive.
-
-    :param snapshot_id: the snapshot.
-    """
+    """The members that a snapshot sees, gathered as descriptions arrive."""
 
     def __init__(self, snapshot_id: str) -> None:
         self.snapshot_id = snapshot_id

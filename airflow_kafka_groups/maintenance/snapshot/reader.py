@@ -111,7 +111,6 @@ def latest_manifest(layout: Layout) -> SnapshotManifest:
 def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> datetime | None:
     """Return when the newest complete snapshot of the same groups was taken that is so much older than another one.
 
-    :param layout: the paths of the cluster's files.
     :param manifest: the other one's.
     :param ago: how much older.
 
@@ -131,11 +130,7 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
 
 
 class SnapshotReader:
-    """A reader of one snapshot. Its files are checked against the manifest on construction.
-
-    :param layout: the paths of the cluster's files.
-    :param snapshot_id: the snapshot.
-    """
+    """A reader of one snapshot. Its files are checked against the manifest on construction."""
 
     def __init__(self, layout: Layout, snapshot_id: str) -> None:
         self.layout = layout
@@ -176,7 +171,6 @@ class SnapshotReader:
     def blocks(self, group_ids: Collection[str], columns: Collection[str]) -> Iterator[GroupBlock]:
         """Yield the rows of the given groups, each checked to be of this snapshot, and sorted by id.
 
-        :param group_ids: the groups.
         :param columns: the columns to read beside the group's id.
 
         Raises ``SnapshotError`` for rows that this package does not write.

@@ -27,11 +27,8 @@ def table_bytes(table: Any) -> bytes:
 def read_sealed(path: StoragePath, what: str, columns: Columns, *, sha256: str, rows: int) -> Any:
     """Return a table as a ``pyarrow.Table``.
 
-    :param path: its file.
     :param what: the content, for messages: ``"members"``.
-    :param columns: the columns that it must have.
     :param sha256: the digest of its bytes, as the manifest has it.
-    :param rows: the number of its rows.
 
     Raises ``SnapshotError`` if it is missing or not what the manifest vouches for, and ``StorageError``.
     """

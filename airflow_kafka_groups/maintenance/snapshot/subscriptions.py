@@ -20,10 +20,7 @@ from airflow_kafka_groups.models import GroupDescription, GroupId, GroupState
 
 
 def topics_read(group: GroupDescription) -> frozenset[str] | str:
-    """Return the topics that a group's members are subscribed to or were assigned, or why they are not known.
-
-    :param group: the group as its coordinator describes it.
-    """
+    """Return the topics that a group's members are subscribed to or were assigned, or why they are not known."""
     if group.state is not GroupState.STABLE:
         return f"its state is {group.state.value}, and brokers report subscriptions of Stable groups only"
     if not group.members:
@@ -44,10 +41,7 @@ def topics_read(group: GroupDescription) -> frozenset[str] | str:
 
 
 class SeenSubscriptions:
-    """The subscriptions that a snapshot sees, gathered as descriptions arrive.
-
-    :param snapshot_id: the snapshot.
-    """
+    """The subscriptions that a snapshot sees, gathered as descriptions arrive."""
 
     def __init__(self, snapshot_id: str) -> None:
         self.snapshot_id = snapshot_id

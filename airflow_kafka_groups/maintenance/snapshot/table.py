@@ -104,7 +104,6 @@ def write_parquet(
 ) -> int:
     """Write a stored table a chunk at a time, and return the number of rows.
 
-    :param columns: those of the table.
     :param chunks: Arrow arrays by name.
     :param constants: columns that have one value in all rows.
     """

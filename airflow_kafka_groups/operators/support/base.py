@@ -1,4 +1,7 @@
-"""The base classes of all operators: the connection, its hook and the storage."""
+"""The base classes of all operators: the connection, its hook and the storage.
+
+An operator's docstring describes all of its arguments, so those of base classes do not; a test compares.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,7 @@ FIRST_FAILURES = 20
 
 
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
-    """The base class of operators that access a cluster.
-
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
-    """
+    """The base class of operators that access a cluster."""
 
     ui_color = "#d4e6f0"
 
@@ -46,11 +46,7 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
 
 
 class StoredOperator(KafkaGroupsOperator):
-    """The base class of operators that store files.
-
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
-    """
+    """The base class of operators that store files."""
 
     storage_path = Argument(read_storage_path)
     cluster = Argument(optional(read_text))
@@ -82,10 +78,7 @@ class StoredOperator(KafkaGroupsOperator):
 
 
 class DryRunOperator(StoredOperator):
-    """The base class of operators that can show what they would change, without changing it.
-
-    :param dry_run: only report what would be changed. Default false (templated).
-    """
+    """The base class of operators that can show what they would change, without changing it."""
 
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]

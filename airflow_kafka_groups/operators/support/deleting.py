@@ -36,19 +36,7 @@ _MAX_WAIT_SECONDS = 86_400.0
 
 
 class DeletingOperator(DryRunOperator):
-    """The base class of operators that delete under the lease, and record it in the journal.
-
-    :param approval_rule: ``"always"``: a human has to have approved the plan; ``"above_cap"``: when it has more than
-        ``approve_above`` entries; ``"never"`` (default) (templated).
-    :param approve_above: the most entries that ``"above_cap"`` lets pass, default 100 (templated).
-    :param lease: delete only while this run holds the cluster's lease. Default true (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
-    :param if_lease_held: ``"skip"`` the task (default) or ``"fail"`` when another run still holds it then (templated).
-    :param stop_variable: an Airflow Variable that stops the deletion; ``None`` looks at none. Default
-        ``"kafka_groups_stop"`` (templated).
-    :param wait_for_quiet_end: wait for the end of a quiet time of the policy instead of skipping the task. Default
-        false (templated).
-    """
+    """The base class of operators that delete under the lease, and record it in the journal."""
 
     ui_color = "#f0d4d4"
 
@@ -89,7 +77,6 @@ class DeletingOperator(DryRunOperator):
     def delete_with(self, context: Context, prepare: Callable[[DeletionRequest], Deletion]) -> DeletionResult:
         """Delete with one client.
 
-        :param context: the task's context.
         :param prepare: returns what to run, given the request.
 
         Raises ``AirflowSkipException`` if another run holds the lease and ``if_lease_held`` says so, or in a quiet time
@@ -123,24 +110,16 @@ class DeletingOperator(DryRunOperator):
         return self.delete(context)
 
     def execute_after_quiet_time(self, context: Context, event: Any = None) -> dict[str, Any]:
-        """Begin again when the quiet time is over.
-
-        :param context: the task's context.
-        :param event: the trigger's, which has nothing.
-        """
+        """Begin again when the quiet time is over."""
         return self.delete(context)  # Airflow refuses an execute() that another method calls
 
     def delete(self, context: Context) -> dict[str, Any]:
-        """Delete with one client, and return the summary of the record.
-
-        :param context: the task's context.
-        """
+        """Delete with one client, and return the summary of the record."""
         raise NotImplementedError
 
     def log_result(self, result: DeletionResult, what: str) -> None:
         """Log the counts and warnings of a run. Raises ``LeaseLostError`` if its lease was lost on the way.
 
-        :param result: the run's result.
         :param what: what it was, for people.
         """
         report, record = result.report, str(result.record)
@@ -174,10 +153,7 @@ class DeletingOperator(DryRunOperator):
 
 
 def verification_counts(result: DeletionResult) -> dict[str, int] | None:
-    """Return what was found afterwards, in numbers; ``None`` if nobody looked.
-
-    :param result: the run's result.
-    """
+    """Return what was found afterwards, in numbers; ``None`` if nobody looked."""
     found = result.verification
     return None if found is None else {name: len(getattr(found, name)) for name in ("gone", "present", "unclear")}
 

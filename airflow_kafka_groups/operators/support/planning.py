@@ -29,21 +29,7 @@ if TYPE_CHECKING:
 
 
 class PlanningOperator(StoredOperator):
-    """The base class of operators that write a plan.
-
-    :param snapshot_id: the judged snapshot. Default: the newest complete one (templated).
-    :param include: patterns of the groups to consider. Default: all (templated).
-    :param exclude: patterns of the groups to keep. Default: none (templated).
-    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
-    :param policy_file: a policy file: an absolute path or a URL. Default: none (templated).
-    :param min_idle_seconds: how long something must have been unused, or a duration such as ``"7d"``. Default: a week
-        (templated).
-    :param min_observations: number of complete snapshots that show it so. Default and minimum 2 (templated).
-    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
-    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
-    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied. Default: a day (templated).
-    :param max_gap_seconds: the longest time between two snapshots; 0 for no limit. Default 0 (templated).
-    """
+    """The base class of operators that write a plan."""
 
     snapshot_id = Argument(optional(read_text))
     include = Argument(read_patterns)
@@ -83,10 +69,7 @@ class PlanningOperator(StoredOperator):
         return open_policy("policy_file", self.policy_file) if self.policy_file else None
 
     def policy(self, **more: Any) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups.
-
-        :param more: further fields of the policy.
-        """
+        """Build the policy from the arguments and the connection's protected groups."""
         from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
         from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
@@ -109,9 +92,6 @@ class PlanningOperator(StoredOperator):
     ) -> dict[str, Any]:
         """Log a plan, emit its counts, and return what every plan's summary has.
 
-        :param context: the task's context.
-        :param plan: the plan.
-        :param path: its path.
         :param metric: the metrics' first name.
         :param facts: what events of assets have beside the counts. Default: nothing.
         """

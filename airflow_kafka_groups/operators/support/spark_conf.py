@@ -43,7 +43,6 @@ def hide_conf(
 ) -> tuple[dict[str, Any], str | None]:
     """Write properties to a file in a private folder; return those that Airflow has to see, and the file.
 
-    :param conf: the properties of the task.
     :param properties_file: the task's own ``--properties-file``, which Spark reads instead of its defaults.
     :param spark_binary: spark-submit. Default: the one on the path.
     :param env_vars: what the task adds to its environment.

@@ -29,7 +29,6 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     Airflow's hook goes to YARN when the connection does not exist, which fails where no YARN is configured. There the
     job runs on this machine, and the log says so.
 
-    :param arguments: arguments of ``SparkSubmitHook``.
     :param application_args: the job's own arguments.
 
     Raises ``ConfigurationError`` if Airflow's Spark provider is not installed, or this machine needs Java and has none.

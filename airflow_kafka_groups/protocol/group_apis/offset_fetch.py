@@ -28,7 +28,6 @@ def build(
 ) -> Message:
     """Build a request.
 
-    :param group_ids: the groups.
     :param specs: which partitions of which group; a group that is not in it is asked for all.
 
     Raises ``NoBatchedOffsetFetchError`` for several groups below v8, and ``UnsupportedVersionError`` for

@@ -103,7 +103,6 @@ class _OffsetsReader(CompactReader):
         time. What begins a group of one topic is looked up among what others began with, as topics come again.
 
         :param most: read no more than this.
-        :param packed: where they are added.
         """
         data, position = self.data, self.position
         shapes: dict[bytes, tuple[int, int, _Unpack, tuple[int, ...]]] = {}
@@ -132,10 +131,7 @@ class _OffsetsReader(CompactReader):
         return read
 
     def end_of_plain(self, position: int) -> int:
-        """Return where such a group ends, or 0 for any other.
-
-        :param position: where its topics begin.
-        """
+        """Return where such a group ends, or 0 for any other."""
         data = self.data
         many = data[position]
         if not 0 < many < 0x80:

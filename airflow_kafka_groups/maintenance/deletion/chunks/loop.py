@@ -51,9 +51,7 @@ _READ_TRIES = 2
 class ChunkedDeletion:
     """The deletion of the groups of one run.
 
-    :param work: how groups are read and deleted.
     :param entries: what is backed up, by group id.
-    :param journal: this run's entries.
     :param lease: the lease; ``None`` where none is taken.
     :param expired: whether it has become too late to delete.
     :param why_stopped: returns why the stop switch ends the run, ``None`` while it does not; asked in a thread, before

@@ -39,7 +39,6 @@ class ChunkReading:
 class ChunkReader:
     """Reads chunks. As it is, the names of the journal are those of groups.
 
-    :param admin: the client.
     :param listings: a complete listing of all groups, made at the start of this run.
     :param entries: what is backed up, by name.
     :param excluded: names that are kept whatever is found, with the reason; others may be added to it.

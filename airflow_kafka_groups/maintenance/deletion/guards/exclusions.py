@@ -27,7 +27,6 @@ def exclusions(
 
     :param history: everything that the journal says of the cluster.
     :param request_id: the plan's id, or what the tries of a deletion by name have in common.
-    :param now: the time of day.
     :param judged_at: when the groups were judged; ``None`` for groups that were named and not judged.
     :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
     """
@@ -53,8 +52,6 @@ def spare(
 ) -> dict[str, Decision]:
     """Return the groups that a keep-alive run keeps from being forgotten: whatever was planned, somebody wants them.
 
-    :param kept_alive: the groups of keep-alive runs.
-    :param now: the time of day.
     :param judged_at: when the plan was made; a group whose idle time counts from a run after that is not old enough.
     :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
     """
@@ -67,10 +64,7 @@ def spare(
 
 
 def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
-    """Return the groups of keep-alive runs that were recorded during a deletion; no clock decides about these.
-
-    :param kept_alive: the groups of these runs.
-    """
+    """Return the groups of keep-alive runs that were recorded during a deletion; no clock decides about these."""
     why = "a keep-alive run that began during the deletion wants it to stay"
     return {group_id: Decision(Action.KEEP, Reason.EXCLUDED, why) for group_id in kept_alive}
 

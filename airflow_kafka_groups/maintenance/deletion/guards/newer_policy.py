@@ -28,9 +28,7 @@ from airflow_kafka_groups.maintenance.policy.rules import Rule
 def kept_by_newer_policy(plan: DeletionPlan, now_file: PolicyFile | None, now: datetime) -> dict[str, Decision]:
     """Return the groups of a plan that its policy file keeps by now, with the reason.
 
-    :param plan: the plan.
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
-    :param now: the time of day.
 
     Raises as ``kept_by_edit`` does.
     """
@@ -45,9 +43,7 @@ def kept_by_edit(
 ) -> dict[str, Decision]:
     """Return what an edited policy file keeps of a plan, with the reason; nothing if it was not edited.
 
-    :param plan: the plan.
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
-    :param now: the time of day.
     :param kept: returns what the edited file keeps, and why.
 
     Raises ``PlanError`` where the plan was made by a file that was not read, or that demands more of a complete plan by
@@ -72,12 +68,7 @@ def kept_by_edit(
 
 
 def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
-    """Raise ``PlanError`` where the newer file demands more of a complete plan than the older one did.
-
-    :param plan: the plan.
-    :param file: the policy file as it is now.
-    :param now: the time of day.
-    """
+    """Raise ``PlanError`` where the newer file demands more of a complete plan than the older one did."""
     old, new = plan.policy, plan.policy.by_file(file)
     for name in ("require_commit_log", "max_gap_seconds"):
         if getattr(new, name) != getattr(old, name):

@@ -25,11 +25,7 @@ def kept_unnoticed(
 ) -> dict[str, Decision]:
     """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
 
-    :param layout: the paths of the cluster's files.
-    :param plan: the plan.
-    :param history: what the journal says of the cluster.
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
-    :param now: the time of day.
 
     Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
     """

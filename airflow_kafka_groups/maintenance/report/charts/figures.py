@@ -93,10 +93,7 @@ def lag_ahead(groups: Iterable[tuple[str, int | None, float | None]]) -> str:
 
 
 def family_growth(families: Sequence[Mapping[str, Any]]) -> str:
-    """Return the families that grow fastest.
-
-    :param families: the families of a plan.
-    """
+    """Return the families that grow fastest."""
     growing = [family for family in families if (family["growth_per_day"] or 0) > 0]
     growing = sorted(growing, key=lambda family: (-family["growth_per_day"], family["name"]))[:_MOST_BARS]
     values = [float(family["growth_per_day"]) for family in growing]
@@ -108,7 +105,6 @@ def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> 
     """Return the number of groups of the newest runs, by verdict.
 
     :param points: the runs, oldest first.
-    :param most: the maximum number of runs to show.
     """
     shown = points[-most:]
     series = [

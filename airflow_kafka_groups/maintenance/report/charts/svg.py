@@ -35,7 +35,6 @@ class Series(NamedTuple):
 def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, what: str = "groups") -> str:
     """Return a figure of stacked columns, with the total above each.
 
-    :param title: the heading.
     :param labels: the names of the columns; of many, only some are shown.
     :param series: the parts of each column, from below.
     :param what: what is counted.
@@ -76,8 +75,6 @@ def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, what
 def bars(title: str, labels: Sequence[str], series: Sequence[Series], *, what: str) -> str:
     """Return a figure of stacked horizontal bars, with each label above its bar.
 
-    :param title: the heading.
-    :param labels: the names of the bars.
     :param series: the parts of each bar, from the left; negative values are not drawn.
     :param what: what is measured, e.g. ``groups a day``.
     """

@@ -51,7 +51,6 @@ def groups_json(
 ) -> str:
     """Return the groups as JSON without ``<``, those that somebody should look at first.
 
-    :param plan: the plan.
     :param outcomes: the latest outcome of each planned group.
     :param judged: what is known of each group from its verdict.
     :param restore: the command that restores the deleted groups; empty for none.

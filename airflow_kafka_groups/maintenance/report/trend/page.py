@@ -20,9 +20,7 @@ _COUNTS = ("found", "live", "moving", "settling", "stale", "planned")
 def trend_page(cluster: str, points: Sequence[TrendPoint], now: datetime) -> str:
     """Return the page.
 
-    :param cluster: the name of the cluster.
     :param points: the runs, oldest first.
-    :param now: the time of rendering.
     """
     labels = run_labels(points)
     title = f"Trend of the consumer groups of {cluster}"

@@ -78,7 +78,6 @@ class TrendPoint:
 def point_of(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> TrendPoint:
     """Return the entry of a plan.
 
-    :param plan: the plan.
     :param outcomes: the latest outcome of each group, as ``merge_outcomes`` returns it.
     """
     found = Counter(item["outcome"] for item in outcomes.values())
@@ -95,7 +94,6 @@ def point_of(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> T
 def update_trend(layout: Layout, point: TrendPoint) -> list[TrendPoint]:
     """Put an entry into the file, and return all of them, oldest first.
 
-    :param layout: the paths of the cluster's files.
     :param point: the entry; it replaces an earlier one of the same plan.
 
     Raises ``MaintenanceError`` and ``StorageError``.
