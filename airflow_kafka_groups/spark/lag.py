@@ -19,7 +19,40 @@ from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
 
 UNOWNED = "unowned"
-NO_LAG, NOT_LOOKED_UP, NO_RECORD = "no_lag", "not_looked_up", "no_record_found"
+
+_FLAG = """
+CASE WHEN error IS NOT NULL OR committed_offset IS NULL THEN 'unreadable'
+     WHEN log_start IS NULL OR log_end IS NULL THEN 'unknown'
+     WHEN committed_offset > log_end THEN 'recreated'
+     WHEN committed_offset < log_start THEN 'data_lost'
+     ELSE 'ok' END
+"""
+_LAG = (
+    "CASE WHEN flag IN ('ok', 'data_lost') THEN log_end - greatest(committed_offset, log_start) END AS lag",
+    "CASE WHEN flag = 'data_lost' THEN log_start - committed_offset ELSE 0L END AS lost",
+    "greatest(committed_offset, log_start) AS first_offset",
+)
+_AGE = "(unix_micros(observed_at) - timestamp_ms * 1000) / 1000000 AS age"
+_SECONDS = (
+    "CASE WHEN lag = 0 OR (lag > 0 AND age < 0) THEN 0D WHEN lag > 0 THEN age END AS lag_seconds",
+    """
+    CASE WHEN lag IS NULL THEN flag
+         WHEN lag = 0 THEN 'no_lag'
+         WHEN clock IS NULL THEN 'not_looked_up'
+         WHEN timestamp_ms IS NULL THEN 'no_record_found'
+         ELSE 'first_unread_record:' || clock END AS lag_seconds_method
+    """,
+)
+_SUMS = (
+    "count(DISTINCT group_id) AS groups",
+    "count(*) AS partitions",
+    "count_if(lag IS NULL) AS partitions_without_lag",
+    "count_if(lag > 0 AND lag_seconds IS NULL) AS partitions_without_seconds",
+    "coalesce(sum(lag), 0) AS lag",
+    "max(lag) AS max_partition_lag",
+    "sum(lost) AS lost",
+    "max(lag_seconds) AS max_lag_seconds",
+)
 
 TIMESTAMP_SCHEMA = "topic string, partition int, first_offset long, timestamp_ms long, clock string"
 """The timestamp of the first record at or after an offset; ``timestamp_ms`` is null if there is none."""
@@ -59,29 +92,11 @@ def parse_owners(text: str, path: str) -> tuple[OwnerRule, ...]:
 
 def partition_lag(rows: DataFrame, owners: Sequence[OwnerRule] = ()) -> DataFrame:
     """Return each committed partition of a snapshot with its lag in messages."""
-    committed, start, end = F.col("committed_offset"), F.col("log_start"), F.col("log_end")
-    unknown = committed.isNull() | start.isNull() | end.isNull()
-    flag = (
-        F.when(F.col("error").isNotNull() | committed.isNull(), "unreadable")
-        .when(unknown, "unknown")
-        .when(committed > end, "recreated")
-        .when(committed < start, "data_lost")
-        .otherwise("ok")
-    )
     owner = F.lit(UNOWNED)
     for rule in reversed(owners):
         owner = F.when(rule.matches(F.col("group_id")), rule.owner).otherwise(owner)
-    return (
-        rows.where(F.col("topic").isNotNull())
-        .withColumns({"flag": flag, "owner": owner})
-        .withColumns(
-            {
-                "lag": F.when(F.col("flag").isin("ok", "data_lost"), end - F.greatest(committed, start)),
-                "lost": F.when(F.col("flag") == "data_lost", start - committed).otherwise(F.lit(0).cast("long")),
-                "first_offset": F.greatest(committed, start),
-            }
-        )
-    )
+    flagged = rows.where("topic IS NOT NULL").select("*", owner.alias("owner"), F.expr(_FLAG).alias("flag"))
+    return flagged.selectExpr("*", *_LAG)
 
 
 def with_seconds(lags: DataFrame, timestamps: DataFrame) -> DataFrame:
@@ -90,16 +105,8 @@ def with_seconds(lags: DataFrame, timestamps: DataFrame) -> DataFrame:
     :param lags: the result of ``partition_lag``.
     :param timestamps: rows of ``TIMESTAMP_SCHEMA``.
     """
-    age = (F.unix_micros("observed_at") - F.col("timestamp_ms") * 1000) / 1_000_000
-    looked = F.when(F.col("timestamp_ms").isNotNull(), F.concat(F.lit("first_unread_record:"), "clock"))
-    method = (
-        F.when(F.col("lag").isNull(), F.col("flag"))
-        .when(F.col("lag") == 0, NO_LAG)
-        .otherwise(F.coalesce(looked, F.when(F.col("clock").isNotNull(), NO_RECORD), F.lit(NOT_LOOKED_UP)))
-    )
-    seconds = F.when(F.col("lag") == 0, 0.0).when((F.col("lag") > 0) & (age < 0), 0.0).when(F.col("lag") > 0, age)
-    joined = lags.join(timestamps, ["topic", "partition", "first_offset"], "left")
-    return joined.withColumns({"lag_seconds": seconds, "lag_seconds_method": method}).select(*LAG_SCHEMA.names)
+    aged = lags.join(timestamps, ["topic", "partition", "first_offset"], "left").selectExpr("*", _AGE)
+    return aged.selectExpr("*", *_SECONDS).select(*LAG_SCHEMA.names)
 
 
 def by(lags: DataFrame, *names: str) -> DataFrame:
@@ -108,13 +115,4 @@ def by(lags: DataFrame, *names: str) -> DataFrame:
     :param lags: rows of ``LAG_SCHEMA``.
     :param names: the columns to group by, e.g. ``"owner"``; none for one row over all.
     """
-    return lags.groupBy(*names).agg(
-        F.countDistinct("group_id").alias("groups"),
-        F.count("*").alias("partitions"),
-        F.count_if(F.col("lag").isNull()).alias("partitions_without_lag"),
-        F.count_if((F.col("lag") > 0) & F.col("lag_seconds").isNull()).alias("partitions_without_seconds"),
-        F.coalesce(F.sum("lag"), F.lit(0)).alias("lag"),
-        F.max("lag").alias("max_partition_lag"),
-        F.sum("lost").alias("lost"),
-        F.max("lag_seconds").alias("max_lag_seconds"),
-    )
+    return lags.groupBy(*names).agg(*map(F.expr, _SUMS))

@@ -8,7 +8,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from airflow_kafka_groups.spark.source.rows import SOURCE_SCHEMA
+from airflow_kafka_groups.spark.schemas import schema_of
+from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
 
 
 class IdleSource(DataSource):
@@ -19,7 +20,7 @@ class IdleSource(DataSource):
         return "idle"
 
     def schema(self) -> StructType:
-        return SOURCE_SCHEMA
+        return schema_of(SOURCE_COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _IdleReader(int(self.options["tasks"]))

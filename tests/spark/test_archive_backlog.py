@@ -234,8 +234,8 @@ def test_an_archive_that_is_not_what_was_asked_for_is_refused(spark: SparkSessio
     wanted = {"x": backlog(Range(A0, 4, 7))}
     folder = str(tmp_path / "archive")
     write_archive(of_groups(records, wanted), folder, "parquet")
-    (count,) = check_archive(spark, folder, "parquet", wanted, ())
-    assert (count.records, count.missing) == (3, 0)
+    (count,) = check_archive(spark, folder, "parquet", wanted, ())["partitions"]
+    assert (count["records"], count["without_record"]) == (3, 0)
     for other, said in (
         ({"x": backlog(Range(A0, 4, 6))}, r"3 records with 3 offsets from 4 to 6, and \[4, 6\) was asked for"),
         ({"y": backlog(Range(A0, 4, 7))}, "has rows of group 'x'"),
@@ -246,8 +246,8 @@ def test_an_archive_that_is_not_what_was_asked_for_is_refused(spark: SparkSessio
     write_archive(of_groups(records.union(records), wanted), twice, "parquet")
     with pytest.raises(JobError, match="6 records with 3 offsets"):
         check_archive(spark, twice, "parquet", wanted, ())
-    (short,) = check_archive(spark, folder, "parquet", {"x": backlog(Range(A0, 4, 9))}, {"a"})
-    assert (short.missing, short.to_json()["why"]) == (2, "compaction or transaction markers")
+    (short,) = check_archive(spark, folder, "parquet", {"x": backlog(Range(A0, 4, 9))}, {"a"})["partitions"]
+    assert (short["without_record"], short["why"]) == (2, "compaction or transaction markers")
 
 
 @pytest.mark.parametrize("extra", [[], ["--plan-id", "p", "--group", "g"]])

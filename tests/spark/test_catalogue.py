@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.schemas import table_schema
+from airflow_kafka_groups.spark.schemas import schema_of
 from tests.lab.groups import commit_offsets
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import judge, verdict_summary, write_hour
@@ -24,7 +25,7 @@ from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-SCHEMA = table_schema(group_id="string", lag="int64, null")
+SCHEMA = schema_of(columns({"group_id": "string", "lag": "int64, null"}))
 
 
 @pytest.fixture

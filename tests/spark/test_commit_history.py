@@ -20,7 +20,7 @@ from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPa
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
-from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA
+from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
@@ -145,7 +145,7 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: S
 
 
 def scanned_row(**fields: Any) -> tuple[Any, ...]:
-    return tuple(fields.get(name) for name in SCAN_SCHEMA.names)
+    return tuple(fields.get(name) for name in SCAN_TYPES)
 
 
 def test_a_group_is_quiet_since_its_last_commit_or_change_only_if_the_log_proves_it_has_no_members(
@@ -173,7 +173,7 @@ def test_a_group_is_quiet_since_its_last_commit_or_change_only_if_the_log_proves
         SCAN_SCHEMA,
     )
     expect(
-        scanned.transform(groups()).orderBy("group_id"),
+        groups(scanned).orderBy("group_id"),
         {"group_id": "late", "partitions": 1, "last_commit_at": hour(6), "quiet_since": hour(6)},
         {"group_id": "left", "partitions": 1, "last_commit_at": hour(2), "quiet_since": hour(5)},
         {"group_id": "live", "partitions": 1, "last_commit_at": hour(2), "quiet_since": None},
@@ -181,7 +181,7 @@ def test_a_group_is_quiet_since_its_last_commit_or_change_only_if_the_log_proves
         {"group_id": "old", "partitions": 0, "last_commit_at": None, "quiet_since": None},
         {"group_id": "simple", "partitions": 2, "last_commit_at": hour(3), "quiet_since": hour(3)},
     )
-    assert scanned.transform(commits()).count() == 6
+    assert commits(scanned).count() == 6
 
 
 @pytest.mark.parametrize(

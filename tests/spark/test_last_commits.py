@@ -129,7 +129,7 @@ def test_only_what_was_appended_since_is_read(spark: SparkSession, kafka41: Kafk
         assert [each.offsets for each in ranges_of(admin, partitions, since=datetime.now(UTC))] == [0] * len(partitions)
     assert 0 < sum(each.offsets for each in part) < sum(each.offsets for each in everything)
     with scanned(spark, properties, part, isolation_level="read_uncommitted") as log:
-        found = {row["group_id"] for row in log.rows.transform(last_commits.last_commits()).collect()}
+        found = {row["group_id"] for row in last_commits.last_commits(log.rows).collect()}
     assert after in found
     assert before not in found
 

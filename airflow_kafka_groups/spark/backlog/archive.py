@@ -8,8 +8,7 @@ reading the log start again afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,38 +21,13 @@ from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 
 _RANGE_SCHEMA = "group_id string, topic string, partition int, start long, end long"
+_COUNTS = """
+SELECT group_id, topic, partition,
+       count(*) AS records, count(DISTINCT offset) AS offsets, min(offset) AS first, max(offset) AS last
+FROM {written}
+GROUP BY group_id, topic, partition
+"""
 _SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionCount:
-    """The number of archived records of one group and partition, and the range of its offsets."""
-
-    group_id: str
-    range: Range
-    records: int
-    compacted: bool
-
-    @property
-    def missing(self) -> int:
-        """The number of offsets without a record."""
-        return self.range.offsets - self.records
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the count as JSON values."""
-        why = None
-        if self.missing:
-            why = "compaction or transaction markers" if self.compacted else "transaction markers or aborted records"
-        return {
-            "group_id": self.group_id,
-            "topic": self.range.partition.topic,
-            "partition": self.range.partition.partition,
-            "start": self.range.start,
-            "end": self.range.end,
-            "records": self.records,
-            "without_record": self.missing,
-            "why": why,
-        }
 
 
 def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
@@ -98,8 +72,7 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
     """Return each record once for every group whose range contains it."""
     rows = [(group_id, *each.partition, each.start, each.end) for group_id, each in _ranges(backlogs)]
     ranges = F.broadcast(records.sparkSession.createDataFrame(rows, _RANGE_SCHEMA))
-    within = (F.col("offset") >= F.col("start")) & (F.col("offset") < F.col("end"))
-    joined = records.join(ranges, ["topic", "partition"]).where(within)
+    joined = records.join(ranges, ["topic", "partition"]).where("offset >= start AND offset < end")
     return joined.withColumnRenamed("timestampType", "timestamp_type").select(*ARCHIVE_SCHEMA.names)
 
 
@@ -117,47 +90,37 @@ def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
 
 def check_archive(
     spark: SparkSession, output: str, file_format: str, backlogs: Mapping[str, Backlog], compacted: Collection[str]
-) -> list[PartitionCount]:
-    """Read the archive back and compare it with the offsets.
+) -> dict[str, Any]:
+    """Read the archive back, compare it with the offsets, and return its numbers for a summary.
 
     :param compacted: topics whose clean-up policy includes compaction.
 
     Raises ``JobError`` if it has rows of other groups or partitions, records outside their range, or duplicate records.
     """
     written = spark.read.format(file_format).schema(ARCHIVE_SCHEMA).load(output)
-    found = {
-        (row["group_id"], Partition(row["topic"], row["partition"])): row
-        for row in written.groupBy("group_id", "topic", "partition")
-        .agg(
-            F.count("*").alias("records"),
-            F.countDistinct("offset").alias("offsets"),
-            F.min("offset").alias("first"),
-            F.max("offset").alias("last"),
-        )
-        .collect()
-    }
-    counts = []
+    counted = spark.sql(_COUNTS, written=written).collect()
+    found = {(row["group_id"], Partition(row["topic"], row["partition"])): row for row in counted}
+    partitions = []
     for group_id, each in _ranges(backlogs):
         row = found.pop((group_id, each.partition), None)
         if row is not None:
             _check_range(group_id, each, row)
         records = 0 if row is None else row["records"]
-        counts.append(PartitionCount(group_id, each, records, each.partition.topic in compacted))
+        why = None
+        if missing := each.offsets - records:
+            is_compacted = each.partition.topic in compacted
+            why = "compaction or transaction markers" if is_compacted else "transaction markers or aborted records"
+        offsets = {**each.partition._asdict(), "start": each.start, "end": each.end}
+        partitions.append({"group_id": group_id, **offsets, "records": records, "without_record": missing, "why": why})
     if found:
         group_id, where = sorted(found)[0]
         raise JobError(f"{output} has rows of group {group_id!r}, {where}, which were not asked for")
-    return counts
-
-
-def counts_of(counts: Sequence[PartitionCount]) -> dict[str, Any]:
-    """Return the numbers of an archive for a summary, including every partition."""
-    gaps = [each for each in counts if each.missing]
     return {
-        "offsets": sum(each.range.offsets for each in counts),
-        "records": sum(each.records for each in counts),
-        "exact": not gaps,
-        "offsets_without_record": sum(each.missing for each in gaps),
-        "partitions": [each.to_json() for each in counts],
+        "offsets": sum(each.offsets for _, each in _ranges(backlogs)),
+        "records": sum(each["records"] for each in partitions),
+        "exact": not any(each["without_record"] for each in partitions),
+        "offsets_without_record": sum(each["without_record"] for each in partitions),
+        "partitions": partitions,
     }
 
 

@@ -40,10 +40,8 @@ def parse_fetched(text: str, path: str) -> FetchedOffsets:
             where = Partition(_text(row["topic"]), _count(row["partition"]))
             if where in committed:
                 raise ValueError(f"it names {where} twice")
-            epoch = row["leader_epoch"]
-            committed[where] = Commit(
-                _count(row["committed_offset"]), None if epoch is None else _count(epoch), row["metadata"] or ""
-            )
+            epoch = None if row["leader_epoch"] is None else _count(row["leader_epoch"])
+            committed[where] = Commit(_count(row["committed_offset"]), epoch, row["metadata"] or "")
             if row["log_end"] is not None:
                 ends[where] = _count(row["log_end"])
         return FetchedOffsets(
@@ -60,16 +58,7 @@ def parse_fetched(text: str, path: str) -> FetchedOffsets:
 
 def commit_rows(commits: Mapping[Partition, Commit]) -> list[dict[str, Any]]:
     """Return commits as JSON rows."""
-    return [
-        {
-            "topic": where.topic,
-            "partition": where.partition,
-            "offset": commit.offset,
-            "leader_epoch": commit.leader_epoch,
-            "metadata": commit.metadata,
-        }
-        for where, commit in sorted(commits.items())
-    ]
+    return [{**where._asdict(), **commit._asdict()} for where, commit in sorted(commits.items())]
 
 
 def parse_commits(rows: Iterable[Mapping[str, Any]]) -> dict[Partition, Commit]:

@@ -101,75 +101,53 @@ def plan_backlog(
 
     Raises ``JobError`` naming the partitions and the option that decides, before anything is read.
     """
-    plan = _Plan(policy, dict(until or {}))
+    ranges: list[Range] = []
+    ends: dict[Partition, int] = {}
+    lost: dict[Partition, int] = {}
+    decided: list[str] = []
+    objections: dict[str, list[str]] = {}
     for where in sorted(committed.keys() | logs.keys()):
-        if where in missing:
-            plan.decide("on_missing_topic", where, f"{where} does not exist any more")
-        elif (log := logs.get(where)) is None:
-            raise JobError(f"the ends of {where} are not known, though its topic exists: run the job again")
-        elif (commit := committed.get(where)) is None:
-            plan.add(where, log, plan.decide("on_no_commit", where, f"{where} has no commit"), None)
-        elif commit.offset < log.start:
-            what = f"{where} is committed at {commit.offset}, and its log starts at {log.start}"
-            plan.add(where, log, plan.decide("on_data_loss", where, what), commit)
-        elif commit.offset > log.end:
-            what = f"{where} is committed at {commit.offset}, beyond its end {log.end}: the topic was recreated"
-            plan.add(where, log, plan.decide("on_beyond_end", where, what), commit)
-        else:
-            plan.add(where, log, None, commit)
-    return plan.result()
-
-
-class _Plan:
-    """A collector of ranges, decisions and objections."""
-
-    def __init__(self, policy: BacklogPolicy, until: dict[Partition, int]) -> None:
-        self._policy = policy
-        self._until = until
-        self._ranges: list[Range] = []
-        self._ends: dict[Partition, int] = {}
-        self._lost: dict[Partition, int] = {}
-        self._decided: list[str] = []
-        self._objections: dict[str, list[str]] = {}
-
-    def decide(self, name: str, where: Partition, what: str) -> str:
-        """Return the policy's decision, and record it."""
-        decision: str = getattr(self._policy, name)
+        option, what = _doubt(where, committed.get(where), logs.get(where), where in missing)
+        decision = getattr(policy, option) if option else None
         if decision == FAIL:
-            self._objections.setdefault(name, []).append(what)
-        else:
-            self._decided.append(f"{what}: {decision}")
-        return decision
-
-    def add(self, where: Partition, log: LogEnds, decision: str | None, commit: Commit | None) -> None:
-        """Add the range of one partition according to the decision."""
-        if decision in (FAIL, SKIP):
-            return
-        end = min(log.end, self._until.get(where, log.end))
-        start = end if decision == FROM_END else log.start
-        if decision is None and commit is not None:
-            start = commit.offset
-        if decision == SKIP_TO_START and commit is not None:
-            self._lost[where] = log.start - commit.offset
+            objections.setdefault(option, []).append(what)
+            continue
+        if decision is not None:
+            decided.append(f"{what}: {decision}")
+        if decision == SKIP:
+            continue
+        log = logs[where]
+        end = min(log.end, (until or {}).get(where, log.end))
+        start = committed[where].offset if decision is None else end if decision == FROM_END else log.start
+        if decision == SKIP_TO_START:
+            lost[where] = log.start - committed[where].offset
         # Retention may have removed records meanwhile: an end below the start means nothing to read, and the commit
         # never moves back.
-        end = max(end, start)
-        self._ends[where] = end
+        ends[where] = max(end, start)
         if end > start:
-            self._ranges.append(Range(where, start, end))
-
-    def result(self) -> Backlog:
-        """Return the backlog, or raise all objections at once."""
-        if self._objections:
-            raise JobError("; ".join(_objection(name, found) for name, found in self._objections.items()))
-        return Backlog(
-            ranges=tuple(self._ranges), ends=self._ends, lost=self._lost, decided=tuple(dict.fromkeys(self._decided))
-        )
+            ranges.append(Range(where, start, end))
+    if objections:
+        raise JobError("; ".join(_objection(option, found) for option, found in objections.items()))
+    return Backlog(ranges=tuple(ranges), ends=ends, lost=lost, decided=tuple(decided))
 
 
-def _objection(name: str, found: list[str]) -> str:
-    option = f"--{name.replace('_', '-')}"
-    choices = " or ".join(POLICY_CHOICES[name][1:])
-    unique = list(dict.fromkeys(found))
-    more = f" (and {len(unique) - _SHOWN} more)" if len(unique) > _SHOWN else ""
-    return f"{'; '.join(unique[:_SHOWN])}{more}. Decide by {option} {choices}"
+def _doubt(where: Partition, commit: Commit | None, log: LogEnds | None, is_missing: bool) -> tuple[str, str]:
+    """Return the policy's option that decides on a partition, and why; two empty strings if the offsets decide."""
+    if is_missing:
+        return "on_missing_topic", f"{where} does not exist any more"
+    if log is None:
+        raise JobError(f"the ends of {where} are not known, though its topic exists: run the job again")
+    if commit is None:
+        return "on_no_commit", f"{where} has no commit"
+    if commit.offset < log.start:
+        return "on_data_loss", f"{where} is committed at {commit.offset}, and its log starts at {log.start}"
+    if commit.offset > log.end:
+        what = f"{where} is committed at {commit.offset}, beyond its end {log.end}: the topic was recreated"
+        return "on_beyond_end", what
+    return "", ""
+
+
+def _objection(option: str, found: list[str]) -> str:
+    more = f" (and {len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
+    choices = " or ".join(POLICY_CHOICES[option][1:])
+    return f"{'; '.join(found[:_SHOWN])}{more}. Decide by --{option.replace('_', '-')} {choices}"

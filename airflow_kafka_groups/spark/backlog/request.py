@@ -18,7 +18,6 @@ from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 class BacklogRequest:
     """The group whose backlog is processed, and how it is read.
 
-    :param group_id: the group.
     :param topics: only these topics; none (default) for all in which the group has commits.
     :param fetched: offsets fetched before: the group must be unchanged, and their log ends limit the read.
     :param policy: what to do when the offsets do not determine the range. By default the work stops.
@@ -90,15 +89,20 @@ def look(admin: KafkaAdmin, request: BacklogRequest) -> Look:
 
 def plan(admin: KafkaAdmin, request: BacklogRequest, found: Look) -> Backlog:
     """Return what the group has not read. Raises ``JobError`` if it moved since its offsets were fetched."""
-    _check_unmoved(request.fetched, found.observed)
+    fetched, observed = request.fetched, found.observed
+    if fetched is not None and (differ := moved(fetched.committed, observed.committed)):
+        raise JobError(
+            f"group {observed.group_id!r} moved since its offsets were fetched, in {len(differ)} partition(s): "
+            f"{differ[0]}. Fetch them again"
+        )
     readable = found.chosen & found.existing
     logs = admin.log_ends(readable, read_committed=False)
-    until = dict(request.fetched.ends) if request.fetched is not None else {}
+    until = dict(fetched.ends) if fetched is not None else {}
     if request.isolation_level == "read_committed":
         for where, log in admin.log_ends(readable, read_committed=True).items():
             until[where] = min(log.end, until.get(where, log.end))
     return plan_backlog(
-        {where: commit for where, commit in found.observed.committed.items() if where in found.chosen},
+        {where: commit for where, commit in observed.committed.items() if where in found.chosen},
         logs,
         request.policy,
         until=until,
@@ -112,12 +116,4 @@ def check_cluster(fetched: FetchedOffsets | None, cluster_id: str) -> None:
         raise JobError(
             f"the offsets were fetched from the cluster {fetched.kafka_cluster_id}, and the Kafka properties lead to "
             f"{cluster_id}: use the properties of the same connection"
-        )
-
-
-def _check_unmoved(fetched: FetchedOffsets | None, observed: Observed) -> None:
-    if fetched is not None and (differ := moved(fetched.committed, observed.committed)):
-        raise JobError(
-            f"group {observed.group_id!r} moved since its offsets were fetched, in {len(differ)} partition(s): "
-            f"{differ[0]}. Fetch them again"
         )

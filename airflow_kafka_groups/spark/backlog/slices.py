@@ -55,7 +55,6 @@ def cut(backlog: Backlog, size: int) -> list[Slice]:
 
     A slice takes from every partition in proportion to what is left there, so that all are read side by side.
 
-    :param backlog: the backlog.
     :param size: the most offsets of a slice; 0 for one slice.
     """
     left = {each.partition: each for each in sorted(backlog.ranges)}

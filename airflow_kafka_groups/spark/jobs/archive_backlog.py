@@ -13,6 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,7 +22,6 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
-    counts_of,
     of_groups,
     read_groups,
     shared_ranges,
@@ -31,7 +31,7 @@ from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, B
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
-from airflow_kafka_groups.spark.kafka.properties import OPTION, KafkaProperties, load_properties
+from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.plan_file import read_plan
@@ -80,8 +80,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         snapshot_id = snapshot_id or planned
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1)
     snapshot = history.judged
-    # Each attempt has its own folder, so that an incomplete one does not stop a retry; the summary names the valid
-    # folder.
+    # Each attempt has its own folder, so an incomplete one does not stop a retry; the summary names the valid one.
     name, attempt = arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids), uuid.uuid4().hex[:8]
     output = arguments.output or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{attempt}"
     summary_path = f"{output}.json" if arguments.output else f"{folder}/{paths.summary(_ARCHIVES, name)}"
@@ -102,7 +101,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         backlogs = _plan(admin, arguments, groups)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
-        _write(spark, properties, arguments, backlogs, output)
+        records = read_ranges(spark, properties, ranges, isolation_level=arguments.isolation_level)
+        write_archive(of_groups(records, backlogs), output, arguments.format)
         counts = check_archive(spark, output, arguments.format, backlogs, compacted)
         _check_nothing_expired(admin, ranges)
     summary = {
@@ -114,7 +114,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "plan_id": arguments.plan_id,
         "groups": len(groups),
         "isolation_level": arguments.isolation_level,
-        **counts_of(counts),
+        **counts,
         "offsets_lost": sum(sum(backlog.lost.values()) for backlog in backlogs.values()),
         "decided": sorted({what for backlog in backlogs.values() for what in backlog.decided}),
         "output": output,
@@ -150,12 +150,10 @@ def _plan(
     """Return what to read for each group: from its commit to the current end."""
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
     known = {where for commits in groups.values() for where in commits}
-    existing = {
-        where for found in admin.partitions(sorted({where.topic for where in known})).values() for where in found
-    }
-    readable = known & existing
+    existing = admin.partitions(sorted({where.topic for where in known}))
+    readable = known.intersection(chain.from_iterable(existing.values()))
     logs = admin.log_ends(readable, read_committed=False)
-    until = {where: log.end for where, log in logs.items()}
+    until: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":
         until = {where: log.end for where, log in admin.log_ends(readable, read_committed=True).items()}
     return {
@@ -168,17 +166,6 @@ def _plan(
         )
         for group_id, commits in groups.items()
     }
-
-
-def _write(
-    spark: SparkSession,
-    properties: KafkaProperties,
-    arguments: argparse.Namespace,
-    backlogs: Mapping[str, Backlog],
-    output: str,
-) -> None:
-    records = read_ranges(spark, properties, shared_ranges(backlogs), isolation_level=arguments.isolation_level)
-    write_archive(of_groups(records, backlogs), output, arguments.format)
 
 
 def _check_cluster(found: str, expected: str | None) -> None:

@@ -27,7 +27,6 @@ from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
-from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "commit_history"
@@ -80,7 +79,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     fit_shuffles(spark, offsets)
     with scanned(spark, properties, ranges) as log:
         written = {
-            name: _write(log.rows.transform(made()), f"{arguments.output}/{name}", schema, arguments.run_id)
+            name: _write(made(log.rows), f"{arguments.output}/{name}", schema, arguments.run_id)
             for name, (made, schema, _) in _TABLES.items()
         }
     warnings += log.doubts
@@ -112,25 +111,18 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write(rows: DataFrame, output: str, schema: StructType, run_id: str) -> DataFrame:
-    named = rows.withColumn("run_id", F.lit(run_id))  # replaces the run before it
-    with settings_of(rows.sparkSession, {"spark.sql.sources.partitionOverwriteMode": "static"}):
-        named.write.mode("overwrite").partitionBy("run_id").parquet(output)
+    writer = rows.withColumn("run_id", F.lit(run_id)).write.option("partitionOverwriteMode", "static")
+    writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
     return rows.sparkSession.read.schema(schema).parquet(output)
 
 
 def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:
-    times = [
-        F.date_format(when, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'") for when in (F.min("committed_at"), F.max("committed_at"))
-    ]
-    row = committed.agg(F.count("*"), *times).collect()[0]
-    quiet = found.agg(F.count("*"), F.count("quiet_since")).collect()[0]
-    return {
-        "commits": row[0],
-        "oldest_commit": row[1],
-        "newest_commit": row[2],
-        "groups": quiet[0],
-        "quiet_groups": quiet[1],
-    }
+    oldest, newest = (F.date_format(of("committed_at"), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'") for of in (F.min, F.max))
+    of_commits = committed.agg(
+        F.count("*").alias("commits"), oldest.alias("oldest_commit"), newest.alias("newest_commit")
+    ).collect()[0]
+    of_groups = found.selectExpr("count(*) AS groups", "count(quiet_since) AS quiet_groups").collect()[0]
+    return of_commits.asDict() | of_groups.asDict()
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, f"Nothing was written that counts. {RIGHTS}")

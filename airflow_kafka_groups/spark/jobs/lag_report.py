@@ -99,10 +99,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "snapshot_id": snapshot.snapshot_id,
         **total,
         "unreadable_groups": unreadable,
-        "flags": {row["flag"]: row["count"] for row in written.groupBy("flag").count().collect()},
-        "seconds_methods": {
-            row["lag_seconds_method"]: row["count"] for row in written.groupBy("lag_seconds_method").count().collect()
-        },
+        "flags": dict(written.groupBy("flag").count().collect()),
+        "seconds_methods": dict(written.groupBy("lag_seconds_method").count().collect()),
         **{shown: _first_rows(spark.read.parquet(places[name]), _SHOWN) for shown, name in _SUMMARY.items()},
         "lookups": len(found),
         "output": output or f"{folder}/{paths.TABLES}",
@@ -122,8 +120,7 @@ def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame
 
 
 def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:
-    ordered = table.orderBy(F.desc("lag")).limit(count)
-    return [row.asDict() for row in ordered.collect()]
+    return [row.asDict() for row in table.orderBy(F.desc("lag")).limit(count).collect()]
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was reported")

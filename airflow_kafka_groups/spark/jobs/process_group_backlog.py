@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +29,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobEr
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
-from airflow_kafka_groups.spark.program import Program
+from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "process_group_backlog"
@@ -77,7 +76,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         raise
     finally:
         if arguments.result:
-            Storage(spark, arguments.result).write_text(arguments.result, json.dumps(summary, indent=1) + "\n")
+            write_summary(spark, arguments.result, summary)
     return summary
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.verdicts import VerdictName
@@ -23,12 +24,10 @@ from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each
 from airflow_kafka_groups.spark.preflight import logged, prepare
 from airflow_kafka_groups.spark.program import Program, add_base
 from airflow_kafka_groups.spark.schemas import ROLL_UP_SCHEMA
-from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")
-_DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,16 +60,16 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     found, failed = of_each_cluster(
         spark, arguments.base, arguments.cluster, lambda cluster: _days(storage, arguments.base, cluster, since)
     )
+    rows = [(cluster, day, *row) for cluster, days in found.items() for day, of_day in days.items() for row in of_day]
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in ROLL_UP_SCHEMA)
+    made = spark.createDataFrame(rows, f"cluster string, day string, {columns}")
     for cluster, days in found.items():
         if table and days:
-            of_cluster = [(day, *row) for day, of_day in days.items() for row in of_day]
-            made = spark.createDataFrame(of_cluster, f"day string, {_columns()}")
-            table.replace(cluster, made, {day: len(of_day) for day, of_day in days.items()})
-    rows = [(cluster, day, *row) for cluster, days in found.items() for day, of_day in days.items() for row in of_day]
+            of_cluster = made.where(F.col("cluster") == cluster)
+            table.replace(cluster, of_cluster, {day: len(of_day) for day, of_day in days.items()})
     if arguments.output:
-        made = spark.createDataFrame(rows, f"cluster string, day string, {_columns()}").coalesce(1)
-        with settings_of(spark, _DYNAMIC):
-            made.write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
+        writer = made.coalesce(1).write.option("partitionOverwriteMode", "dynamic")
+        writer.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
     return {
         "job": JOB,
         "clusters": {cluster: len(days) for cluster, days in found.items()},
@@ -82,10 +81,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-
-
-def _columns() -> str:
-    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in ROLL_UP_SCHEMA)
 
 
 def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, list[tuple[str, str, int, int]]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -38,25 +37,19 @@ class KafkaAdmin:
     """An admin client in the driver's JVM, as a context manager."""
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
-        jvm = jvm_of(spark, "an access to Kafka")
-        self._jvm = jvm
-        self._kafka: Any = jvm.org.apache.kafka
+        self._jvm = jvm_of(spark, "an access to Kafka")
+        self._kafka: Any = self._jvm.org.apache.kafka
         self._admin: Any = None
         self._properties = properties
 
     def __enter__(self) -> KafkaAdmin:
-        settings = self._jvm.java.util.Properties()
-        for name, value in {**_TIMEOUTS, **self._properties.settings}.items():
-            settings.setProperty(name, value)
         try:
-            self._admin = self._kafka.clients.admin.AdminClient.create(settings)
+            self._admin = self._kafka.clients.admin.AdminClient.create({**_TIMEOUTS, **self._properties.settings})
         except Py4JJavaError as exc:
             raise JobError(f"the Kafka client cannot be made: {self._why(exc)}. Check the Kafka properties") from exc
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._admin is not None:
             self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
 
@@ -178,8 +171,7 @@ class KafkaAdmin:
 
     def _fetch(self, group_id: str, partitions: Iterable[Partition] | None) -> dict[Partition, Commit | None]:
         admin = self._kafka.clients.admin
-        # Decisions use names and stable offsets. Without names only the partitions are of interest, and none is
-        # omitted.
+        # Decisions use names and stable offsets. Without names only the partitions matter, and none is omitted.
         spec = admin.ListConsumerGroupOffsetsSpec()
         options = admin.ListConsumerGroupOffsetsOptions().requireStable(partitions is not None)
         if partitions is not None:

@@ -22,18 +22,8 @@ OPTION = "--kafka-properties"
 READ_ONLY = "kafka_groups.read_only"
 PROTECTED = "kafka_groups.protected"
 _OWN = "kafka_groups."
-_SPARKS_OWN = frozenset(
-    {
-        "group.id",
-        "auto.offset.reset",
-        "key.deserializer",
-        "value.deserializer",
-        "key.serializer",
-        "value.serializer",
-        "enable.auto.commit",
-        "interceptor.classes",
-    }
-)
+_SPARKS_OWN = {"group.id", "auto.offset.reset", "enable.auto.commit", "interceptor.classes"}
+_SPARKS_OWN |= {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}
 _REDACTED = "spark.sql.redaction.options.regex"
 _HIDDEN_OPTIONS = "(?i)url|secret|password|token|jaas|credential|[.]key|certificate"
 _HIDDEN_NAMES = "(?i)secret|password|[.]key$"

@@ -15,34 +15,22 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.spark.errors import JobError, first_line
 from airflow_kafka_groups.spark.kafka.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
-from airflow_kafka_groups.spark.schemas import table_schema
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
-_TUNING = {"kafka.fetch.max.wait.ms": "20"}
 _POLL = "kafkaConsumer.pollTimeoutMs"
 _NETWORK_TIMEOUT = "spark.network.timeout"
-_PATIENCE_MS = (
-    30_000  # for a record; Spark's default of two minutes with four attempts is too long for unreachable brokers
-)
+# For a record. Spark's default of two minutes with four attempts is too long for unreachable brokers.
+_PATIENCE_MS = 30_000
 _SHOWN = 10
 
-RECORD_SCHEMA = table_schema(
-    key="binary, null",
-    value="binary, null",
-    topic="string, null",
-    partition="int32, null",
-    offset="int64, null",
-    timestamp="timestamp, null",
-    timestampType="int32, null",
-    headers="headers, null",
+RECORD_SCHEMA = (
+    "key binary, value binary, topic string, partition int, `offset` long, timestamp timestamp_ltz, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
 )
 """The columns of Spark's Kafka source, with headers."""
 
 _CAUSES = (
-    (
-        ("Some data may have been lost", "OffsetOutOfRange"),
-        "retention removed records during the read: run it again",
-    ),
+    (("Some data may have been lost", "OffsetOutOfRange"), "retention removed records during the read: run it again"),
     (("AuthorizationException",), "the user lacks Read on a topic: give it that right"),
     (("AuthenticationException",), "the brokers refuse the credentials: check the Kafka properties"),
     (("UnknownTopicOrPartition",), "a topic was deleted while it was read: run it again"),
@@ -79,18 +67,13 @@ def source_options(ranges: Sequence[Range]) -> dict[str, str]:
         raise JobError("two ranges name the same partition: read them one after the other")
     if any(each.start < 0 for each in chosen):
         raise JobError("a range starts below offset 0")
-    assigned: dict[str, list[int]] = defaultdict(list)
-    starts: dict[str, dict[str, int]] = defaultdict(dict)
-    ends: dict[str, dict[str, int]] = defaultdict(dict)
+    starts: dict[str, dict[int, int]] = defaultdict(dict)
+    ends: dict[str, dict[int, int]] = defaultdict(dict)
     for (topic, partition), start, end in chosen:
-        assigned[topic].append(partition)
-        starts[topic][str(partition)] = start
-        ends[topic][str(partition)] = end
-    return {
-        "assign": json.dumps(assigned),
-        "startingOffsets": json.dumps(starts),
-        "endingOffsets": json.dumps(ends),
-    }
+        starts[topic][partition], ends[topic][partition] = start, end
+    assigned = {topic: list(partitions) for topic, partitions in starts.items()}
+    given = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
+    return {option: json.dumps(value) for option, value in given.items()}
 
 
 def read_ranges(
@@ -113,10 +96,10 @@ def read_ranges(
     wanted = list(ranges)
     if not any(each.offsets > 0 for each in wanted):
         return spark.createDataFrame([], RECORD_SCHEMA)
-    reader = spark.read.format("kafka").option("includeHeaders", "true")
     patience = {} if spark.sparkContext.getConf().contains(_NETWORK_TIMEOUT) else {_POLL: str(_PATIENCE_MS)}
     settings = {
-        **_TUNING,
+        "includeHeaders": "true",
+        "kafka.fetch.max.wait.ms": "20",
         **patience,
         **properties.spark_options(),
         "kafka.isolation.level": isolation_level,
@@ -124,4 +107,4 @@ def read_ranges(
         **source_options(wanted),
         "failOnDataLoss": "true",
     }
-    return reader.options(**settings).load()
+    return spark.read.format("kafka").options(**settings).load()

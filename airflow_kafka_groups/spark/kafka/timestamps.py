@@ -8,6 +8,7 @@ round per offset.
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -53,12 +54,9 @@ def look_up(
     if not rounds:
         return []
     jvm: Any = spark._jvm
-    settings = jvm.java.util.Properties()
-    for name, value in {**properties.settings, **_SETTINGS}.items():
-        settings.setProperty(name, value)
     found: list[Timestamp] = []
     try:
-        consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
+        consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer({**properties.settings, **_SETTINGS})
         try:
             for batch in rounds:
                 found += _one_round(jvm, consumer, batch, timeout_seconds)
@@ -71,18 +69,12 @@ def look_up(
 
 def _rounds(wanted: Iterable[tuple[Partition, int]]) -> list[dict[Partition, int]]:
     """Split the offsets so that no round has a partition twice or is too large."""
-    rounds: list[dict[Partition, int]] = []
-    nth: dict[Partition, int] = {}
-    levels: list[dict[Partition, int]] = []
+    of_partition: Counter[Partition] = Counter()
+    levels: dict[int, list[tuple[Partition, int]]] = defaultdict(list)
     for where, offset in sorted(set(wanted)):
-        level = nth[where] = nth.get(where, -1) + 1
-        if level == len(levels):
-            levels.append({})
-        levels[level][where] = offset
-    for of_level in levels:
-        items = list(of_level.items())
-        rounds += [dict(items[start : start + _AT_ONCE]) for start in range(0, len(items), _AT_ONCE)]
-    return rounds
+        levels[of_partition[where]].append((where, offset))
+        of_partition[where] += 1
+    return [dict(each[start : start + _AT_ONCE]) for each in levels.values() for start in range(0, len(each), _AT_ONCE)]
 
 
 def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeout_seconds: float) -> list[Timestamp]:
@@ -97,25 +89,19 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeou
     deadline = time.monotonic() + timeout_seconds
     while waiting and time.monotonic() < deadline:
         records = consumer.poll(jvm.java.time.Duration.ofMillis(500))
-        done = [_first(records, named[where], where, waiting[where]) for where in _partitions(records)]
+        done = {Partition(str(of.topic()), int(of.partition())): _time(records, of) for of in records.partitions()}
         # Only markers or aborted records may remain; the position then reaches the end without a record.
-        came = {Partition(row[0], row[1]) for row in done}
-        for where in waiting.keys() - came:
+        for where in waiting.keys() - done.keys():
             if consumer.position(named[where]) >= ends.get(named[where]):
-                done.append((*where, waiting[where], None, _NO_RECORD))
+                done[where] = None, _NO_RECORD
         if done:
-            consumer.pause([named[Partition(row[0], row[1])] for row in done])
-        for row in done:
-            del waiting[Partition(row[0], row[1])]
-        found += done
+            consumer.pause([named[where] for where in done])
+        found += [(*where, waiting.pop(where), *time_of) for where, time_of in done.items()]
     return found + [(*where, offset, None, _NO_RECORD) for where, offset in waiting.items()]
 
 
-def _first(records: Any, named: Any, where: Partition, offset: int) -> Timestamp:
-    record = records.records(named).get(0)
+def _time(records: Any, of: Any) -> tuple[int | None, str]:
+    """Return the timestamp of the first record of a partition, and whose clock it is."""
+    record = records.records(of).get(0)
     timestamp = int(record.timestamp())
-    return (*where, offset, timestamp if timestamp >= 0 else None, str(record.timestampType().toString()))
-
-
-def _partitions(records: Any) -> list[Partition]:
-    return [Partition(str(each.topic()), int(each.partition())) for each in records.partitions()]
+    return timestamp if timestamp >= 0 else None, str(record.timestampType().toString())

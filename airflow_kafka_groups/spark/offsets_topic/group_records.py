@@ -15,30 +15,24 @@ EPOCH_TYPES = {3: "consumer", 11: "share", 17: "streams"}
 """The key types of records with a group's epoch, and the group's type."""
 
 RECORD_NAMES = {
-    0: "offset commit",
-    1: "offset commit",
-    2: "classic group",
-    3: "consumer group",
     4: "consumer group partition metadata",
     5: "consumer group member",
     6: "consumer group target assignment",
     7: "consumer group target assignment of a member",
     8: "consumer group assignment of a member",
     10: "share group member",
-    11: "share group",
     12: "share group target assignment",
     13: "share group target assignment of a member",
     14: "share group assignment of a member",
     15: "share group state",
     16: "consumer group regular expression",
-    17: "streams group",
     19: "streams group member",
     20: "streams group target assignment",
     21: "streams group target assignment of a member",
     22: "streams group assignment of a member",
     23: "streams group topology",
 }
-"""Every key type of Kafka 4.3."""
+"""The key types of Kafka 4.3 that are counted only."""
 
 
 class CorruptRecordError(ValueError):

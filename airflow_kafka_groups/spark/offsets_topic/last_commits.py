@@ -121,7 +121,7 @@ def _read_log(
         raise
     whole = not log.doubts
     return LastCommits(
-        rows=log.rows.transform(last_commits()),
+        rows=last_commits(log.rows),
         evidence=Evidence(
             commits_until=until if whole else None,
             commits_since=since if whole else None,
@@ -136,10 +136,10 @@ def _read_log(
     )
 
 
-def last_commits() -> Transform:
+def last_commits(scan: DataFrame) -> DataFrame:
     """Reduce a scan to the last commit of each group, by its own time or the log's, whichever is later."""
-    at = F.max(F.greatest("committed_at", "recorded_at")).alias("last_commit_at")
-    return lambda scan: scan.where("kind = 'commit'").groupBy("group_id").agg(at)
+    at = F.expr("max(greatest(committed_at, recorded_at)) AS last_commit_at")
+    return scan.where("kind = 'commit'").groupBy("group_id").agg(at)
 
 
 def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) -> LastCommits:

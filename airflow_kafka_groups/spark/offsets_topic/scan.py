@@ -17,12 +17,6 @@ from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampType,
-)
 
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.offsets_topic import commit_records, group_records
@@ -37,33 +31,18 @@ from airflow_kafka_groups.spark.offsets_topic.group_records import (
     decode_group,
 )
 from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
-from airflow_kafka_groups.spark.schemas import table_schema
 
 OUTDATED, TOMBSTONES, COMMITS, GROUPS = "outdated", "tombstones", "commits", "groups"
 
-SCAN_SCHEMA = table_schema(
-    kind="string, null",
-    name="string, null",
-    number="int64, null",
-    group_id="string, null",
-    topic="string, null",
-    partition="int32, null",
-    committed_offset="int64, null",
-    leader_epoch="int32, null",
-    metadata="string, null",
-    committed_at="timestamp, null",
-    expires_at="timestamp, null",
-    value_version="int32, null",
-    group_type="string, null",
-    protocol_type="string, null",
-    protocol="string, null",
-    generation="int32, null",
-    leader="string, null",
-    state_changed_at="timestamp, null",
-    members="int32, null",
-    recorded_at="timestamp, null",
+SCAN_SCHEMA = (
+    "kind string, name string, number long, group_id string, topic string, partition int, committed_offset long, "
+    "leader_epoch int, metadata string, committed_at timestamp_ltz, expires_at timestamp_ltz, value_version int, "
+    "group_type string, protocol_type string, protocol string, generation int, leader string, "
+    "state_changed_at timestamp_ltz, members int, recorded_at timestamp_ltz"
 )
 """Rows of every kind; columns of other kinds are null."""
+
+SCAN_TYPES: dict[str, str] = dict(column.split() for column in SCAN_SCHEMA.split(", "))
 
 _COMPACT_AT = 500_000  # the number of records that a task keeps before it drops outdated ones
 _COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
@@ -118,7 +97,7 @@ def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
         table = newest(pa.concat_tables(held))
         counts[OUTDATED] = counts[RECORDS] - table.num_rows
         yield from _decode(table, counts)
-    yield _batch({"kind": "count", "name": list(counts), "number": list(counts.values())}, len(counts))
+    yield _batch("count", {"name": list(counts), "number": list(counts.values())}, len(counts))
 
 
 def newest(table: Any) -> Any:
@@ -162,7 +141,7 @@ def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
         counts[FUTURE] += int(found.future.sum())
         counts[CORRUPT] += int((~found.good & ~found.future).sum())
         recorded = commits.column(4) if good == commits.num_rows else commits.column(4).filter(pa.array(found.good))
-        yield _batch({"kind": "commit", **found.columns, "recorded_at": recorded}, good)
+        yield _batch("commit", {**found.columns, "recorded_at": recorded}, good)
     if not is_commit.all():
         yield from _decode_groups(batch.filter(pa.array(~is_commit)), types[~is_commit], counts)
 
@@ -184,7 +163,7 @@ def _decode_groups(batch: Any, types: Any, counts: Counter[str]) -> Iterator[Any
             counts[GROUPS] += 1
             rows.append((record, recorded[place]))
     if rows:
-        yield _batch(_group_columns(rows), len(rows))
+        yield _batch("group", _group_columns(rows), len(rows))
 
 
 def _other(kind: int) -> str:
@@ -198,35 +177,17 @@ def _group_columns(rows: list[tuple[GroupRecord, Any]]) -> dict[str, Any]:
 
     names = ("group_id", "group_type", "protocol_type", "protocol", "generation", "leader", "members")
     columns: dict[str, Any] = {name: [getattr(record, name) for record, _ in rows] for name in names}
-    millis = [record.state_changed for record, _ in rows]
-    instant = pa.timestamp("us", tz="UTC")
-    columns["state_changed_at"] = pa.array([None if at is None else at * 1000 for at in millis], pa.int64()).cast(
-        instant
-    )
+    columns["state_changed_at"] = pa.array([record.state_changed for record, _ in rows], pa.timestamp("ms", tz="UTC"))
     columns["recorded_at"] = [at for _, at in rows]
-    return {"kind": "group", **columns}
+    return columns
 
 
-def _batch(columns: dict[str, Any], rows: int) -> Any:
-    """Build a batch of the scan's columns; missing ones are null, and one string fills a complete column."""
+def _batch(kind: str, columns: dict[str, Any], rows: int) -> Any:
+    """Build a batch of the scan's columns; missing ones are null."""
     import pyarrow as pa
 
-    kinds = {
-        StringType: pa.string(),
-        IntegerType: pa.int32(),
-        LongType: pa.int64(),
-        TimestampType: pa.timestamp("us", tz="UTC"),
-    }
-    schema = pa.schema([pa.field(field.name, kinds[type(field.dataType)]) for field in SCAN_SCHEMA])
-    arrays = []
-    for field in schema:
-        given = columns.get(field.name)
-        if given is None:
-            arrays.append(pa.nulls(rows, field.type))
-        elif isinstance(given, str):
-            arrays.append(pa.repeat(pa.scalar(given), rows))
-        elif isinstance(given, list):
-            arrays.append(pa.array(given, field.type))
-        else:
-            arrays.append(given if given.type == field.type else given.cast(field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    instant = pa.timestamp("us", tz="UTC")
+    types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "timestamp_ltz": instant}
+    schema = pa.schema([(name, types[kind_of]) for name, kind_of in SCAN_TYPES.items()])
+    given = {**dict.fromkeys(SCAN_TYPES, pa.nulls(rows)), "kind": pa.repeat(kind, rows), **columns}
+    return pa.record_batch(given, schema=schema)

@@ -5,50 +5,32 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 
-_METADATA = ("group_type", "protocol_type", "protocol", "generation", "leader", "members", "state_changed_at")
+_METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"
+_OF_GROUP = (
+    "count_if(kind = 'commit') AS partitions",
+    "min(committed_at) AS first_commit_at",
+    "max(committed_at) AS last_commit_at",
+    # A group may have changed its protocol: the record written last counts.
+    f"max(struct(recorded_at, {_METADATA})) FILTER (WHERE kind = 'group') AS own",
+)
+_QUIET = """
+CASE WHEN group_type IS NULL OR (group_type = 'classic' AND members = 0)
+     THEN greatest(last_commit_at, state_changed_at) END AS quiet_since
+"""
 
 
-def commits() -> Transform:
+def commits(scanned: DataFrame) -> DataFrame:
     """Keep the commits of a scan."""
-
-    def keep(scanned: DataFrame) -> DataFrame:
-        return scanned.where("kind = 'commit'").select(*COMMIT_SCHEMA.names)
-
-    return keep
+    return scanned.where("kind = 'commit'").select(*COMMIT_SCHEMA.names)
 
 
-def groups() -> Transform:
+def groups(scanned: DataFrame) -> DataFrame:
     """Build one row for each group in a scan, from its own record and its commits.
 
     ``quiet_since`` is the later of the last commit and the last state change; null unless the log proves that the group
     has no members: a classic group without members, or one that never had any.
     """
-
-    def combine(scanned: DataFrame) -> DataFrame:
-        committed = (
-            scanned.where("kind = 'commit'")
-            .groupBy("group_id")
-            .agg(
-                F.count("*").alias("partitions"),
-                F.min("committed_at").alias("first_commit_at"),
-                F.max("committed_at").alias("last_commit_at"),
-            )
-        )
-        # A group may have changed its protocol: the record written last counts.
-        own = (
-            scanned.where("kind = 'group'")
-            .groupBy("group_id")
-            .agg(F.max(F.struct("recorded_at", *_METADATA)).alias("own"))
-            .select("group_id", *(F.col(f"own.{name}").alias(name) for name in _METADATA))
-        )
-        without_members = F.col("group_type").isNull() | ((F.col("group_type") == "classic") & (F.col("members") == 0))
-        quiet = F.when(without_members, F.greatest("last_commit_at", "state_changed_at"))
-        joined = committed.join(own, "group_id", "full_outer").withColumns(
-            {"partitions": F.coalesce("partitions", F.lit(0)), "quiet_since": quiet}
-        )
-        return joined.select(*(F.col(field.name).cast(field.dataType) for field in COMMIT_GROUP_SCHEMA))
-
-    return combine
+    by_group = scanned.where("kind IN ('commit', 'group')").groupBy("group_id").agg(*map(F.expr, _OF_GROUP))
+    return by_group.selectExpr("*", "own.*").selectExpr("*", _QUIET).select(*COMMIT_GROUP_SCHEMA.names)

@@ -7,7 +7,6 @@ from typing import Any
 
 from airflow_kafka_groups.contracts.columns import Columns, columns
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
-from airflow_kafka_groups.spark.schemas import schema_of
 
 SOURCE_COLUMNS = columns(
     {
@@ -34,8 +33,6 @@ SOURCE_COLUMNS = columns(
 SOURCE_NAMES = tuple(column.name for column in SOURCE_COLUMNS)
 LOG_END_NAMES = frozenset({"log_start", "log_end", "lag"})
 """The columns for which the ends of the logs are requested."""
-
-SOURCE_SCHEMA = schema_of(SOURCE_COLUMNS)
 
 
 def chosen(names: Sequence[str]) -> Columns:
