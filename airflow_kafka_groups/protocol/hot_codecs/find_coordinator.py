@@ -10,6 +10,7 @@ from kio.serial.readers import (
     read_timedelta_i32,
 )
 
+from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import Broker
 from airflow_kafka_groups.protocol.answers import FailedLookup, FindCoordinatorAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -17,7 +18,10 @@ from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReade
 
 
 def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
-    """Decode a response frame."""
+    """Decode a response frame.
+
+    Raises ``RemoteProtocolError`` also for an answer that names two coordinators of one group.
+    """
     reader = CompactReader(frame)
     read = reader.read
 
@@ -32,8 +36,11 @@ def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
     reader.skip_tags()
     reader.end()
     none = ErrorCode.none
+    found = {key: broker for keys, (broker, code, _) in rows if code is none for key in keys}
+    if len(found) < sum(len(set(keys)) for keys, (_, code, _) in rows if code is none):
+        raise RemoteProtocolError("a FindCoordinator response names two coordinators of one group")
     return FindCoordinatorAnswer(
         throttle,
-        {key: broker for keys, (broker, code, _) in rows if code is none for key in keys},
+        found,
         [FailedLookup(key, code, message) for keys, (_, code, message) in rows if code is not none for key in keys],
     )

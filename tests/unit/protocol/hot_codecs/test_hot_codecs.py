@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.models import Broker, GroupState, TopicPartition
 from airflow_kafka_groups.protocol.answers import DescribeGroupsAnswer, MetadataAnswer, OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import (
     DELETE_GROUPS,
@@ -119,7 +119,8 @@ def found(version: int) -> st.SearchStrategy[Any]:
         error_code=CODES,
         error_message=st.none() | TEXTS,
     )
-    return st.builds(schema.FindCoordinatorResponse, throttle_time=THROTTLES, coordinators=runs(coordinators))
+    each_once = runs(coordinators).map(lambda rows: tuple({row.key: row for row in rows}.values()))
+    return st.builds(schema.FindCoordinatorResponse, throttle_time=THROTTLES, coordinators=each_once)
 
 
 @cache
@@ -236,6 +237,23 @@ def test_fields_that_came_later_are_passed_over() -> None:
     groups = b"\x03\x02g\x00\x45" + tags + b"\x02h\x00\x00" + tags
     answer = decode_response(DELETE_GROUPS, 2, b"\x00\x00\x00\x07" + tags + b"\x00" * 4 + groups + tags)
     assert (answer.deleted, answer.failed) == (["h"], [("g", ErrorCode.group_id_not_found)])
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_two_coordinators_of_one_group_are_refused_and_one_named_twice_is_not(version: int) -> None:
+    schema = response_schema(FIND_COORDINATOR, version)
+
+    def answer(*ports: int) -> bytes:
+        named = tuple(
+            schema.Coordinator(key="g", node_id=1, host="b", port=port, error_code=ErrorCode.none, error_message=None)
+            for port in ports
+        )
+        response = schema.FindCoordinatorResponse(throttle_time=timedelta(0), coordinators=named)
+        return b"\x00\x00\x00\x07\x00" + encode_body(response)
+
+    assert decode_response(FIND_COORDINATOR, version, answer(1, 1)).found == {"g": Broker(broker_id=1, host="b", port=1)}
+    with pytest.raises(RemoteProtocolError, match="two coordinators"):
+        decode_response(FIND_COORDINATOR, version, answer(1, 2, 1))
 
 
 def test_a_yes_or_no_that_is_neither_is_refused() -> None:
