@@ -35,8 +35,10 @@ def open_transaction(
             consumer.consumer_group_metadata(),
             _TIMEOUT_S,
         )
-        yield commit
-        if is_open:
-            producer.abort_transaction(_TIMEOUT_S)
+        try:
+            yield commit
+        finally:
+            if is_open:
+                producer.abort_transaction(_TIMEOUT_S)
     finally:
         consumer.close()

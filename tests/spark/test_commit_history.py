@@ -134,6 +134,19 @@ def test_nothing_is_claimed_of_what_an_open_transaction_hides(
     assert group_id in {row["group_id"] for row in rows_of(tmp_path / "out" / "groups", HIDDEN)}
 
 
+def test_a_log_without_any_group_is_read_as_such(spark: SparkSession, tmp_path: Path) -> None:
+    """Where no group is there, Spark writes no file; where files are lost, it is not the same."""
+    (tmp_path / "groups").mkdir()
+    summary = {"kafka_cluster_id": "k", "groups": 0, "read_until": "2026-01-01T00:00:00+00:00"}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    found = read_folder(spark, str(tmp_path), "k")
+    assert found.rows is not None
+    assert (found.rows.columns, found.rows.count()) == (["group_id", "last_commit_at"], 0)
+    (tmp_path / "summary.json").write_text(json.dumps({**summary, "groups": 1}))
+    with pytest.raises(JobError, match="cannot be read"):
+        read_folder(spark, str(tmp_path), "k")
+
+
 def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "kafka.properties"
     file.write_text("bootstrap.servers=127.0.0.1:1\ndefault.api.timeout.ms=2000\nrequest.timeout.ms=1000\n")

@@ -38,6 +38,7 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     scanned,
 )
 from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 
 _CLOCK_SLACK = timedelta(hours=1)
@@ -154,7 +155,11 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         summary = json.loads(Storage(spark, folder).read_text(f"{folder}/summary.json"))
         found = summary["kafka_cluster_id"]
         counts = summary.get("records") or {}
-        rows = spark.read.parquet(f"{folder}/groups").select("group_id", "last_commit_at")
+        if summary.get("groups") == 0:  # Spark writes no file then, and cannot tell the columns
+            stored = spark.createDataFrame([], COMMIT_GROUP_SCHEMA)
+        else:
+            stored = spark.read.parquet(f"{folder}/groups")
+        rows = stored.select("group_id", "last_commit_at")
     except StorageError as exc:
         raise JobError(
             f"{folder} has no summary of commit_history, so it is incomplete or not there: {remedy}"

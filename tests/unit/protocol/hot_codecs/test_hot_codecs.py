@@ -251,7 +251,9 @@ def test_two_coordinators_of_one_group_are_refused_and_one_named_twice_is_not(ve
         response = schema.FindCoordinatorResponse(throttle_time=timedelta(0), coordinators=named)
         return b"\x00\x00\x00\x07\x00" + encode_body(response)
 
-    assert decode_response(FIND_COORDINATOR, version, answer(1, 1)).found == {"g": Broker(broker_id=1, host="b", port=1)}
+    assert decode_response(FIND_COORDINATOR, version, answer(1, 1)).found == {
+        "g": Broker(broker_id=1, host="b", port=1)
+    }
     with pytest.raises(RemoteProtocolError, match="two coordinators"):
         decode_response(FIND_COORDINATOR, version, answer(1, 2, 1))
 
