@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_kafka_groups.contracts.digest import digest_of, is_digest
 from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
@@ -99,6 +99,8 @@ class PrunePlan(SealedPlan):
 
     groups: Sequence[PlannedTopic]
     kept: Sequence[TopicToKeep]
+
+    noun: ClassVar[str] = "topics"
 
     def __post_init__(self) -> None:
         names = self.group_ids
