@@ -9,6 +9,7 @@ import argparse
 import getpass
 import json
 import os
+import shlex
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PROGRAM = "airflow-kafka-groups"
 _WAYS = ("conn_id", "config", "bootstrap_servers")
 _SECRETS = ("password", "secret", "key.pem", "oauthbearer.config")
 _OTHERS_MAY_READ = 0o077
@@ -155,6 +157,21 @@ class Cluster:
 
         return site_floors(self.settings, self.storage_path)
 
+    def command(self, *words: str) -> str:
+        """Return another command on the same cluster and files, to be pasted into the same shell.
+
+        :param words: the command with its own arguments.
+        """
+        names = (*_WAYS, "storage_path", "cluster")
+        given = {name: getattr(self._args, name, None) for name in names}
+        same = [
+            word
+            for name, value in given.items()
+            if value is not None
+            for word in (f"--{name.replace('_', '-')}", str(value))
+        ]
+        return shlex.join([PROGRAM, *words, *same])
+
     def _client_config(self) -> Any:
         from airflow_kafka_groups.cluster.config import ClientConfig
         from airflow_kafka_groups.hooks.tokens import airflow_token_source
@@ -169,7 +186,7 @@ def actor(command: str) -> dict[str, str]:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
         user = str(os.getuid())
-    return {"command": f"airflow-kafka-groups {command}", "user": user, "host": socket.gethostname()}
+    return {"command": f"{PROGRAM} {command}", "user": user, "host": socket.gethostname()}
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ from airflow_kafka_groups.cli.deleting import (
     exit_code,
     require_allowed,
     stoppable,
+    to_delete,
 )
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
@@ -76,10 +77,10 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
                 admin, layout, args.plan_id, digest, request, approval=terms, floors=floors, policy=policy
             )
         )
-    return _show(out, layout, plan, result)
+    return _show(out, layout, plan, result, cluster.command("restore", plan.plan_id))
 
 
-def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResult) -> ExitCode:
+def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResult, undo: str) -> ExitCode:
     from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
     from airflow_kafka_groups.maintenance.report.write import make_report
 
@@ -94,7 +95,7 @@ def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResul
     except (KafkaGroupsError, OSError) as error:
         say(f"warning: the report could not be written: {error}")
     if report.dry_run:
-        say(f"Nothing was deleted. To delete: apply {plan.plan_id} --digest {plan.digest} --yes")
+        say(to_delete(plan.digest))
     elif report.ids(Outcome.DELETED):
-        say(f"To undo it: restore {plan.plan_id}")
+        say(f"To undo it, begin with the dry run: {undo}")
     return exit_code(report)

@@ -69,6 +69,15 @@ def test_an_airflow_connection_is_read_by_the_hook(monkeypatch: pytest.MonkeyPat
         cluster("--conn-id", "no_such").client()
 
 
+def test_another_command_on_the_same_cluster_can_be_pasted() -> None:
+    words = ("--conn-id", "prod", "--storage-path", "/my data")
+    assert (
+        cluster(*words).command("apply", "P") == "airflow-kafka-groups apply P --conn-id prod --storage-path '/my data'"
+    )
+    words = ("--config", "c.properties", "--cluster", "prod")
+    assert cluster(*words).command("restore", "P").endswith("restore P --config c.properties --cluster prod")
+
+
 @pytest.mark.parametrize("words", [(), ("--conn-id", "a", "--bootstrap-servers", "b")])
 def test_exactly_one_way_is_given(words: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError, match="exactly one of --conn-id, --config or --bootstrap-servers"):
