@@ -92,8 +92,13 @@ class Cluster:
 
         if args.config is not None:
             name, properties = str(args.config), read_properties(Path(args.config))
+            if not properties.get("bootstrap.servers"):
+                remedy = "has no brokers: add the line bootstrap.servers=broker1:9092,broker2:9092"
+                raise ConfigurationError("--config", name, remedy)
         else:
             name, properties = "--bootstrap-servers", {"bootstrap.servers": args.bootstrap_servers}
+            if not args.bootstrap_servers.strip():
+                raise ConfigurationError(name, "", "name the brokers, such as broker1:9092,broker2:9092")
         fields: Any = {"conn_id": name, "conn_type": OFFICIAL_CONN_TYPE, "extra": json.dumps(properties)}
         return read_connection(SimpleNamespace(**fields, host=None, login=None, password=None, port=None))
 

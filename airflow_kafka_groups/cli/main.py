@@ -20,7 +20,10 @@ from airflow_kafka_groups.cli.output import Output, add_output_argument
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 
-_EPILOG = "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out."
+_EPILOG = (
+    "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out; "
+    "130 interrupted."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -132,7 +132,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
     """
     from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.exceptions import SnapshotError
-    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
+    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
     if args.snapshot_id is None and not layout.judged(snapshot_id):
@@ -141,6 +141,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
             say(f"Snapshot {snapshot_id} is not judged: planning from {older}, the newest that is.")
             return older
     if not layout.judged(snapshot_id):
+        load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
             f"python -m airflow_kafka_groups.spark judge_staleness --base {base} --cluster {layout.cluster} "

@@ -183,7 +183,7 @@ def load_prune_plan(layout: Layout, plan_id: str) -> PrunePlan:
     path = layout.prune_plan(plan_id)
     content = read_file(path)
     if content is None:
-        raise PlanError(f"the plan is missing: there is no {path}")
+        raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
     data = parse_json(content, path, "the plan", PlanError, formats=(PRUNE_PLAN_FORMAT,))
     plan = PrunePlan.from_json(data)
     if plan.plan_id != plan_id or plan.cluster != layout.cluster:

@@ -84,6 +84,15 @@ def test_exactly_one_way_is_given(words: tuple[str, ...]) -> None:
         cluster(*words)
 
 
+def test_brokers_that_are_not_named_are_asked_for_where_they_belong(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"--bootstrap-servers .*name the brokers"):
+        _ = cluster("--bootstrap-servers", " ").settings
+    empty = tmp_path / "client.properties"
+    empty.touch()
+    with pytest.raises(ConfigurationError, match=r"--config .*add the line bootstrap.servers=broker1:9092"):
+        _ = cluster("--config", str(empty)).settings
+
+
 def test_files_need_a_folder_and_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS", raising=False)
     with pytest.raises(ConfigurationError, match="--cluster"):

@@ -35,6 +35,16 @@ def test_without_yes_nothing_is_deleted(admin: FakeAdmin, backed_up: dict[str, A
     assert f"run the same command with: --digest {backed_up['digest']} --yes" in said
 
 
+def test_a_dry_run_calls_nothing_backed_up_that_is_not(planned: dict[str, Any], stored: Cli) -> None:
+    _, found, _ = stored("apply", planned["plan_id"])
+    assert found["backup"] is None
+    reasons = {item["reason"] for item in found["outcomes"]}
+    assert reasons == {"empty, without members, unmoved, not backed up yet"}
+    stored("backup", "--plan-id", planned["plan_id"], "--digest", planned["digest"])
+    _, found, _ = stored("apply", planned["plan_id"])
+    assert {item["reason"] for item in found["outcomes"]} == {"empty, without members, unmoved, backed up"}
+
+
 def test_yes_deletes_with_lease_journal_and_report(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, leases: FakeLease, tmp_path: Path
 ) -> None:

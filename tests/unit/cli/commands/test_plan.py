@@ -178,6 +178,9 @@ def test_a_newer_snapshot_that_nobody_judged_is_in_nobodys_way(judged: str, stor
     code, found, said = stored("plan", "--snapshot-id", newer)
     assert (code, found) == (1, None)
     assert f"snapshot {newer} is not judged" in said
+    code, found, said = stored("plan", "--snapshot-id", "20260101T000000Z-1a2b3c4d")
+    assert (code, found) == (1, None)
+    assert "the snapshot's manifest is missing" in said
 
 
 @pytest.mark.parametrize(

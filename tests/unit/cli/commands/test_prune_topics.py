@@ -33,6 +33,7 @@ def test_a_plan_is_shown_then_tried_and_then_applied(admin: FakeAdmin, stored: C
     of = ("prune-topics", "--plan-id", made["plan_id"])
     code, tried, said = stored(*of)
     assert (code, tried["dry_run"], tried["outcomes"][0]["outcome"]) == (0, True, "would_delete")
+    assert tried["outcomes"][0]["reason"] == "nobody subscribes to it, unmoved, not backed up yet"
     assert f"--digest {made['digest']} --yes" in said
     assert stored(*of, "--yes")[0] == 2, "the digest is required"
     assert admin.asked("delete offsets") == []
