@@ -93,6 +93,12 @@ def test_brokers_that_are_not_named_are_asked_for_where_they_belong(tmp_path: Pa
         _ = cluster("--config", str(empty)).settings
 
 
+def test_a_uri_of_which_airflow_reads_nothing_is_to_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", "kafka_groups://b1:9092,b2:9092")
+    with pytest.raises(ConfigurationError, match="in an environment variable, write it as JSON"):
+        _ = cluster("--conn-id", "prod").settings
+
+
 def test_files_need_a_folder_and_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS", raising=False)
     with pytest.raises(ConfigurationError, match="--cluster"):

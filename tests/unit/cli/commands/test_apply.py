@@ -36,8 +36,10 @@ def test_without_yes_nothing_is_deleted(admin: FakeAdmin, backed_up: dict[str, A
 
 
 def test_a_dry_run_calls_nothing_backed_up_that_is_not(planned: dict[str, Any], stored: Cli) -> None:
-    _, found, _ = stored("apply", planned["plan_id"])
+    _, found, said = stored("apply", planned["plan_id"])
     assert found["backup"] is None
+    assert f"back the plan up: airflow-kafka-groups backup --plan-id {planned['plan_id']} --digest" in said
+    assert "--yes" not in said
     reasons = {item["reason"] for item in found["outcomes"]}
     assert reasons == {"empty, without members, unmoved, not backed up yet"}
     stored("backup", "--plan-id", planned["plan_id"], "--digest", planned["digest"])
