@@ -136,6 +136,8 @@ class Cluster:
         """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
         from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
 
+        if self._args.storage_path is None:
+            _check_defaults()
         found: str | None = self._args.storage_path or default_storage()
         if found is None:
             raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
@@ -150,6 +152,7 @@ class Cluster:
         if cluster is None and conn_id is None:
             raise ConfigurationError("--cluster", None, "name the cluster's folder: with --conn-id, it is that id")
         if cluster is None:
+            _check_defaults()
             cluster = default_cluster(str(conn_id))
         return open_layout(self.storage_path, cluster, str(conn_id))
 
@@ -183,6 +186,14 @@ class Cluster:
 
         settings = self.settings
         return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
+
+
+def _check_defaults() -> None:
+    """Raise for a misspelt name in the site's defaults, as the DAG files do: other files would be read."""
+    from airflow_kafka_groups.hooks.floors import site_defaults
+    from airflow_kafka_groups.operators.dag_form import check_default_names
+
+    check_default_names(site_defaults())
 
 
 def actor(command: str) -> dict[str, str]:

@@ -99,6 +99,15 @@ def test_a_uri_of_which_airflow_reads_nothing_is_to_be_json(monkeypatch: pytest.
         _ = cluster("--conn-id", "prod").settings
 
 
+@pytest.mark.parametrize("words", [(), ("--storage-path", "/data")])
+def test_a_misspelt_default_is_no_other_folder(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", '{"storage_pth": "/data", "clustr": "prod"}')
+    with pytest.raises(ConfigurationError, match="KAFKA_GROUPS_DEFAULTS, name 'storage_pth': is unknown"):
+        cluster("--conn-id", "kafka_groups_default", *words).layout()
+    given = cluster("--conn-id", "kafka_groups_default", "--storage-path", "/data", "--cluster", "mine")
+    assert given.layout().cluster == "mine"
+
+
 def test_files_need_a_folder_and_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS", raising=False)
     with pytest.raises(ConfigurationError, match="--cluster"):
