@@ -12,13 +12,8 @@ from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.maintenance.restore.changes import (
-    Change,
-    ChangeResult,
-    CommitAdmin,
-    apply_changes,
-    counts_of,
-)
+from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.storage import (
     Layout,
     Progress,
