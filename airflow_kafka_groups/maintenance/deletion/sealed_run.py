@@ -228,7 +228,7 @@ class SealedRun(ABC):
         return file.quiet
 
     def _why_stopped(self, ready: _Ready) -> str | None:
-        """Return why the run ends: switch, quiet time, other approval; exclude what somebody began to keep alive."""
+        """Return why the run ends: switch, quiet time, other approval; exclude what was used or kept alive since."""
         now = self.request.now()
         leaves_by = now + timedelta(seconds=self.request.limits.max_read_age_seconds)
         why = why_stopped(self.layout) or ready.quiet.why_quiet(now) or ready.quiet.why_quiet(leaves_by)
