@@ -38,6 +38,7 @@ from airflow_kafka_groups.exceptions import (
     NoBatchedRequestError,
     NotSentError,
     OutcomeUnknownError,
+    RemoteProtocolError,
     RequestTimeoutError,
 )
 from airflow_kafka_groups.models import Broker, BrokerId
@@ -154,12 +155,12 @@ class AdminDriver(Generic[K, V]):
             return
         asked = set(spec.keys)
         result.completed.update(result.packed)
-        self._fail_missing(spec, result)
+        self._fail_unclear(spec, result)
         for key, error in result.failed.items():
             if key in asked:
                 self._finish(key, None, error)
         for key, value in result.completed.items():
-            if key in asked:  # and if the same answer did not say that it failed: then it did
+            if key in asked and key in self._open:  # not if the same answer said that it failed: then it did
                 self._complete(spec, key, value)
         for part in result.split:
             open_keys = tuple(key for key in part if key in asked and key in self._open)
@@ -167,7 +168,8 @@ class AdminDriver(Generic[K, V]):
             self._asked_before.update(open_keys)
         if spec.scope.stage is Stage.FULFILLMENT:  # brokers also answer so when a change was written and not replicated
             self._asked_before.update(result.unmapped)
-        self._apply_unmapped(now, spec, {key: error for key, error in result.unmapped.items() if key in asked})
+        still = asked & self._open
+        self._apply_unmapped(now, spec, {key: error for key, error in result.unmapped.items() if key in still})
         self._pause(now, spec, {key: error for key, error in result.retry.items() if key in asked}, spec.scope)
 
     def on_failure(self, now: float, spec: RequestSpec[K], error: KafkaGroupsError, *, sent: bool = False) -> None:
@@ -207,13 +209,16 @@ class AdminDriver(Generic[K, V]):
         """Return where keys wait whose broker is the wrong one: for a lookup, where there is one."""
         return LOOKUPS if self._lookup else scope
 
-    def _fail_missing(self, spec: RequestSpec[K], result: HandlerResult[K, Any]) -> None:
-        answered = {*result.completed, *result.failed, *result.unmapped, *result.retry}.union(*result.split)
+    def _fail_unclear(self, spec: RequestSpec[K], result: HandlerResult[K, Any]) -> None:
+        """Fail the keys that the answer lacks, and those that it completes and wants to be asked again."""
+        again = {*result.unmapped, *result.retry}.union(*result.split)
+        answered = again.union(result.completed, result.failed)
+        broker, answer = f"broker {spec.scope.broker_id}", f"its answer to {spec.handler.api.name}"
         for key in spec.keys:
             if key not in answered:
-                result.failed[key] = MissingAnswerError(
-                    f"broker {spec.scope.broker_id} left {key!r} out of its answer to {spec.handler.api.name}"
-                )
+                result.failed[key] = MissingAnswerError(f"{broker} left {key!r} out of {answer}")
+            elif key in again and key in result.completed:
+                result.failed[key] = RemoteProtocolError(f"{broker} said two things of {key!r} in {answer}")
 
     def _complete(self, spec: RequestSpec[K], key: K, value: Any) -> None:
         if spec.scope.stage is Stage.FULFILLMENT:
