@@ -117,6 +117,12 @@ class Verdicts:
         """The ids of the judged groups."""
         return cast("list[str]", self.table["group_id"].to_pylist())
 
+    def counts(self) -> dict[str, int]:
+        """Count the groups by verdict."""
+        import pyarrow.compute as pc
+
+        return {each["values"]: each["counts"] for each in pc.value_counts(self.table["verdict"]).to_pylist()}
+
     def twice(self) -> str | None:
         """Return a group that is judged twice."""
         import pyarrow.compute as pc
@@ -161,6 +167,11 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     if len(verdicts) != summary.get("groups"):
         raise SnapshotError(
             f"{path} has {summary.get('groups')} groups, but there are verdicts of {len(verdicts)}: run the job again"
+        )
+    said = summary.get("verdicts")
+    if isinstance(said, Mapping) and (counts := verdicts.counts()) != {name: n for name, n in said.items() if n}:
+        raise SnapshotError(
+            f"{path} counts {dict(said)}, but {folder} has {counts}: two jobs judged at once. Run one again"
         )
     return verdicts
 

@@ -119,6 +119,8 @@ async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
         ([verdict_row(), verdict_row()], {}, "judged twice"),
         ([{"group_id": "g"}], {}, "lacks a column"),
         ([verdict_row(verdict=None)], {}, "has no verdict"),
+        ([verdict_row()], {"verdicts": {"stale": 0, "settling": 1}}, "two jobs judged at once"),
+        ([verdict_row()], {"verdicts": {}}, "two jobs judged at once"),
     ],
 )
 async def test_verdicts_that_are_not_whole_are_refused(
