@@ -70,13 +70,13 @@ class AdminDriver(Generic[K, V]):
         throttled: dict[BrokerId, float] | None = None,
     ) -> None:
         self._lookup, self._handler = lookup, handler
-        self._deadline = deadline
-        self._limits = limits or DriverLimits()
+        self._deadline, self._limits = deadline, limits or DriverLimits()
         self._throttled = {} if throttled is None else throttled
         self._queue = RequestQueue(brokers, lookup, handler, self._limits, self._throttled)
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._asked_before: set[K] = set()
+        self._doubts: dict[K, KafkaGroupsError] = {}
         self._results: list[Outcome[K, V]] = []
         self._finished: list[Iterable[Outcome[K, V]]] = []
         self._discovered: list[Broker] = []
@@ -140,8 +140,7 @@ class AdminDriver(Generic[K, V]):
         """Take the answer to a request."""
         broker_id = spec.scope.broker_id
         result: HandlerResult[K, Any] = spec.handler.parse(broker_id, spec.keys, version, response)
-        throttle = getattr(response, "throttle_time", None)
-        if throttle:  # brokers answer first and expect the client to send nothing for this long (KIP-219)
+        if throttle := getattr(response, "throttle_time", None):  # the broker expects silence from now on (KIP-219)
             self._throttled[broker_id] = now + throttle.total_seconds()
         self._queue.complete(spec)
         others = result.failed or result.unmapped or result.retry or result.split
@@ -156,9 +155,8 @@ class AdminDriver(Generic[K, V]):
         asked = set(spec.keys)
         result.completed.update(result.packed)
         self._fail_unclear(spec, result)
-        for key, error in result.failed.items():
-            if key in asked:
-                self._finish(key, None, error)
+        for key in filter(result.failed.__contains__, spec.keys):
+            self._finish(key, None, result.failed[key])
         for key, value in result.completed.items():
             if key in asked and key in self._open:  # not if the same answer said that it failed: then it did
                 self._complete(spec, key, value)
@@ -168,6 +166,7 @@ class AdminDriver(Generic[K, V]):
             self._asked_before.update(open_keys)
         if spec.scope.stage is Stage.FULFILLMENT:  # brokers also answer so when a change was written and not replicated
             self._asked_before.update(result.unmapped)
+            self._doubts |= {key: error for key, error in result.unmapped.items() if spec.handler.may_be_done(error)}
         still = asked & self._open
         self._apply_unmapped(now, spec, {key: error for key, error in result.unmapped.items() if key in still})
         self._pause(now, spec, {key: error for key, error in result.retry.items() if key in asked}, spec.scope)
@@ -234,6 +233,8 @@ class AdminDriver(Generic[K, V]):
     def _finish(self, key: K, value: V | None, error: KafkaGroupsError | None) -> None:
         if key in self._open:  # an answer that comes after the deadline changes nothing any more
             self._open.discard(key)
+            if error is not None and key in self._doubts:  # no refusal says that nothing was done before
+                error = OutcomeUnknownError(f"it may have been done before: {self._doubts[key]}; then: {error}")
             self._results.append((key, value, error))
 
     def _finish_all(self, keys: Sequence[K], values: Iterable[V]) -> None:
