@@ -95,17 +95,19 @@ async def rehearse_restore(
         )
     logs = await current_logs(admin, backup, (where for group in chosen for where in group.offsets))
     changes = [replace(propose_group(group, {}, logs, False), group_id=name) for name, group in scratch.items()]
+    others = set[str]()
     try:
         outcomes = {
             result.group_id: result
             for result in await apply_changes(admin, changes, dry_run=False, may_be_absent=True, progress=progress)
         }
+        others = {name for name in scratch if outcomes[name].outcome is ChangeOutcome.KEPT}
         failed = {
             name: outcomes[name].reason for name in scratch if outcomes[name].outcome is not ChangeOutcome.CHANGED
         }
         failed |= await _differing(admin, [change for change in changes if change.group_id not in failed])
     finally:
-        left = await _remove(admin, changes)
+        left = await _remove(admin, [change for change in changes if change.group_id not in others])
     good = [change for change in changes if change.group_id not in failed]
     return DrillReport(
         backup_id=backup_id,
