@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
-from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing, TopicPartition
+from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing, GroupState, TopicPartition
 
 V = TypeVar("V")
 
@@ -114,7 +114,10 @@ class GroupListings(Mapping[GroupId, GroupListing]):
 
     def __init__(self, listings: Iterable[GroupListing], errors: Mapping[Any, KafkaGroupsError]) -> None:
         # A dict by name removes duplicates: after a failed delete, brokers list a group twice (measured on 4.2).
-        self._listings = {listing.group_id: listing for listing in listings}
+        every = list(listings)
+        self._listings = {listing.group_id: listing for listing in every}
+        if len(self._listings) < len(every):  # nor is one Empty that another broker lists in use, or with more doubt
+            self._listings |= {item.group_id: item for item in every if item.state is not GroupState.EMPTY}
         self.errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = dict(sorted(errors.items(), key=_place))
 
     def __getitem__(self, group_id: GroupId) -> GroupListing:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench_spark.staleness import Runs, measure, with_duckdb
+from tests.bench_spark import count_ten
+from tests.bench_spark.staleness import Runs, measure, submit, with_duckdb
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.jars import REPOSITORY
@@ -25,6 +26,15 @@ from tests.lab.topics import create_topics
 
 OUTPUT = REPOSITORY / "build" / "bench" / "spark.json"
 Results = dict[str, Any]
+
+
+def start(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure the smallest job that one can submit: what every other job takes, too."""
+    runs = [submit(Path(count_ten.__file__))[1] for _ in range(repeat)]
+    yield {
+        "start.seconds": round(statistics.median(run.wall for run in runs), 2),
+        "start.cpu_seconds": round(statistics.median(run.cpu for run in runs), 1),
+    }
 
 
 def staleness(quick: bool, repeat: int) -> Iterator[Results]:
@@ -148,6 +158,7 @@ PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "decoding": decoding,
     "growth": growth,
     "source": source,
+    "start": start,
     "staleness": staleness,
     "stream": stream,
 }

@@ -80,6 +80,14 @@ class Run(NamedTuple):
 
 def run_job(base: Path, min_idle: int, cores: int, memory: str, more: Sequence[str] = ()) -> Run:
     """Submit the job as a user would."""
+    job = ["judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(min_idle), *more]
+    output, run = submit(APPLICATION, job, cores, memory)
+    summary = [line for line in output.splitlines() if line.startswith('{"job"')][-1]  # Java may warn after it
+    return run._replace(summary=json.loads(summary))
+
+
+def submit(application: Path, arguments: Sequence[str] = (), cores: int = 2, memory: str = "2g") -> tuple[str, Run]:
+    """Run spark-submit to its end, and return what the job printed and what it took, without a summary."""
     program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert program, "spark-submit comes with pyspark"
     command = [
@@ -91,8 +99,7 @@ def run_job(base: Path, min_idle: int, cores: int, memory: str, more: Sequence[s
         "--conf",
         "spark.ui.enabled=false",
     ]
-    command += [str(APPLICATION), "judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER]
-    command += ["--min-idle-seconds", str(min_idle), *more]
+    command += [str(application), *arguments]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     peak, started, used = 0.0, time.monotonic(), children_seconds()
     with (
@@ -116,8 +123,7 @@ def run_job(base: Path, min_idle: int, cores: int, memory: str, more: Sequence[s
         if job.returncode:
             errors.seek(0)
             sys.exit(f"{errors.read()[-4000:]}\n{output}\nthe job ended with exit code {job.returncode}")
-    summary = [line for line in output.splitlines() if line.startswith('{"job"')][-1]  # Java may warn after it
-    return Run(json.loads(summary), time.monotonic() - started, children_seconds() - used, peak)
+    return output, Run({}, time.monotonic() - started, children_seconds() - used, peak)
 
 
 class Runs(NamedTuple):

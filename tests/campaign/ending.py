@@ -11,7 +11,7 @@ from airflow_kafka_groups.maintenance.backup.file import find_backup
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.restore.changes import apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from tests.campaign.actions import layout_of
 from tests.campaign.process import Process

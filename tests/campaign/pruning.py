@@ -23,7 +23,7 @@ from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics import service, work
 from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, name_of
-from airflow_kafka_groups.maintenance.restore.changes import apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition

@@ -211,7 +211,7 @@ def test_slack_is_told_of_groups_that_lag_and_of_nothing_else(
 ) -> None:
     Slack.posted = []
     server = HTTPServer(("127.0.0.1", 0), Slack)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         url = f"http://127.0.0.1:{server.server_port}/services/T0/B0/x"
         monkeypatch.setenv("AIRFLOW_CONN_SLACK_WEBHOOK", json.dumps({"conn_type": "http", "password": url}))

@@ -11,17 +11,22 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
+from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.models import TopicPartition
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
+from tests.lab.groups import commit_offsets, seed_groups
 from tests.lab.topics import create_topics
+from tests.unit.maintenance.scene import POLICY, judge
 
 pytestmark = pytest.mark.safety
 
@@ -75,6 +80,28 @@ async def test_what_is_hidden_is_noticed_and_nothing_is_deleted_by_half_a_pictur
         assert "g" in await admin.list_groups()
     topics = await asyncio.to_thread(_topics, guarded)
     assert not any("no-such-topic" in topic for topic in topics), "asking made none"
+
+
+async def test_a_plan_of_a_user_who_sees_all_topics_is_not_carried_out_by_one_who_does_not(
+    guarded: KafkaCluster, tmp_path: Path
+) -> None:
+    """A client without membership commits to a topic that the deletion's user may not see: nothing shows that."""
+    await asyncio.to_thread(commit_offsets, guarded.bootstrap, {"later": {("open", 0): 1}})
+    layout = Layout(tmp_path, "c")
+    async with connection_client(as_user(guarded, "whole")) as whole:
+        summary = await take_snapshot(whole, layout, include=["later"])
+        reader = SnapshotReader(layout, summary.snapshot_id)
+        plan = make_plan(judge(reader), reader, POLICY, utc_now())
+        save_plan(layout, plan)
+        await backup_groups(whole, layout, plan)
+    await asyncio.to_thread(commit_offsets, guarded.bootstrap, {"later": {("secret", 0): 2}})
+    async with connection_client(as_user(guarded, "half")) as half:
+        assert set(await half.list_consumer_group_offsets("later")) == {TopicPartition("open", 0)}, "as in the plan"
+        request = DeletionRequest(request_id="a task", dry_run=False)
+        with pytest.raises(PlanError, match="Describe on all topics"):
+            await delete_by_plan(half, layout, plan.plan_id, plan.digest, request)
+    async with AdminClient(config_of(guarded)) as admin:
+        assert len(await admin.list_consumer_group_offsets("later")) == 2
 
 
 def _topics(cluster: KafkaCluster) -> list[str]:

@@ -21,7 +21,8 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
-from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, ChangeResult, apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, ChangeResult
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout

@@ -147,6 +147,22 @@ def test_a_log_without_any_group_is_read_as_such(spark: SparkSession, tmp_path: 
         read_folder(spark, str(tmp_path), "k")
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("written", [0, 1, 3])
+def test_groups_that_are_not_those_of_the_summary_are_no_evidence(
+    spark: SparkSession, tmp_path: Path, written: int
+) -> None:
+    """A run with its summary elsewhere was killed when it had replaced some files: the summary before it is there."""
+    last = spark.createDataFrame([("a", None), ("b", None)], "group_id string, last_commit_at timestamp")
+    last.selectExpr("*", "'x' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
+    summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
+    (tmp_path / "summary.json").write_text(json.dumps({**summary, "groups": 2}))
+    assert read_folder(spark, str(tmp_path), "k").evidence.commits_until is not None
+    (tmp_path / "summary.json").write_text(json.dumps({**summary, "groups": written}))
+    with pytest.raises(JobError, match=f"has 2 groups, and its summary says {written}"):
+        read_folder(spark, str(tmp_path), "k")
+
+
 def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "kafka.properties"
     file.write_text("bootstrap.servers=127.0.0.1:1\ndefault.api.timeout.ms=2000\nrequest.timeout.ms=1000\n")

@@ -56,6 +56,7 @@ ELSEWHERE = {
     "maintenance/report/": "unit/maintenance/report/test_html.py",
     "maintenance/report/trend/page.py": "unit/maintenance/report/trend/test_points.py",
     "maintenance/report/write.py": "unit/operators/test_report.py",
+    "maintenance/restore/changes.py": "unit/maintenance/restore/test_apply.py",
     "maintenance/restore/drill.py": "unit/operators/test_drill.py",
     "maintenance/restore/recorded.py": "unit/operators/test_restore.py",
     "maintenance/snapshot/": "unit/maintenance/snapshot/test_collect.py",
@@ -170,6 +171,12 @@ def test_all_is_what_a_module_offers(file: Path) -> None:
         assert set(said) == offered
     else:
         assert {name for name in made_here if not name.startswith("_")} <= set(said) <= offered
+
+
+def test_no_module_is_long() -> None:
+    lines = {module: len((PACKAGE / module).read_text().splitlines()) for module in modules()}
+    too_long = {module: count for module, count in lines.items() if count > 300}
+    assert too_long == {}, "move a concept of its own to a file of its own"
 
 
 def test_quick_tests_start_no_program() -> None:

@@ -38,6 +38,7 @@ from airflow_kafka_groups.exceptions import (
     NoBatchedRequestError,
     NotSentError,
     OutcomeUnknownError,
+    RemoteProtocolError,
     RequestTimeoutError,
 )
 from airflow_kafka_groups.models import Broker, BrokerId
@@ -69,13 +70,13 @@ class AdminDriver(Generic[K, V]):
         throttled: dict[BrokerId, float] | None = None,
     ) -> None:
         self._lookup, self._handler = lookup, handler
-        self._deadline = deadline
-        self._limits = limits or DriverLimits()
+        self._deadline, self._limits = deadline, limits or DriverLimits()
         self._throttled = {} if throttled is None else throttled
         self._queue = RequestQueue(brokers, lookup, handler, self._limits, self._throttled)
         self._failures: Counter[K] = Counter()
         self._last_error: dict[K, KafkaGroupsError] = {}
         self._asked_before: set[K] = set()
+        self._doubts: dict[K, KafkaGroupsError] = {}
         self._results: list[Outcome[K, V]] = []
         self._finished: list[Iterable[Outcome[K, V]]] = []
         self._discovered: list[Broker] = []
@@ -139,8 +140,7 @@ class AdminDriver(Generic[K, V]):
         """Take the answer to a request."""
         broker_id = spec.scope.broker_id
         result: HandlerResult[K, Any] = spec.handler.parse(broker_id, spec.keys, version, response)
-        throttle = getattr(response, "throttle_time", None)
-        if throttle:  # brokers answer first and expect the client to send nothing for this long (KIP-219)
+        if throttle := getattr(response, "throttle_time", None):  # the broker expects silence from now on (KIP-219)
             self._throttled[broker_id] = now + throttle.total_seconds()
         self._queue.complete(spec)
         others = result.failed or result.unmapped or result.retry or result.split
@@ -154,12 +154,11 @@ class AdminDriver(Generic[K, V]):
             return
         asked = set(spec.keys)
         result.completed.update(result.packed)
-        self._fail_missing(spec, result)
-        for key, error in result.failed.items():
-            if key in asked:
-                self._finish(key, None, error)
+        self._fail_unclear(spec, result)
+        for key in filter(result.failed.__contains__, spec.keys):
+            self._finish(key, None, result.failed[key])
         for key, value in result.completed.items():
-            if key in asked:  # and if the same answer did not say that it failed: then it did
+            if key in asked and key in self._open:  # not if the same answer said that it failed: then it did
                 self._complete(spec, key, value)
         for part in result.split:
             open_keys = tuple(key for key in part if key in asked and key in self._open)
@@ -167,7 +166,9 @@ class AdminDriver(Generic[K, V]):
             self._asked_before.update(open_keys)
         if spec.scope.stage is Stage.FULFILLMENT:  # brokers also answer so when a change was written and not replicated
             self._asked_before.update(result.unmapped)
-        self._apply_unmapped(now, spec, {key: error for key, error in result.unmapped.items() if key in asked})
+            self._doubts |= {key: error for key, error in result.unmapped.items() if spec.handler.may_be_done(error)}
+        still = asked & self._open
+        self._apply_unmapped(now, spec, {key: error for key, error in result.unmapped.items() if key in still})
         self._pause(now, spec, {key: error for key, error in result.retry.items() if key in asked}, spec.scope)
 
     def on_failure(self, now: float, spec: RequestSpec[K], error: KafkaGroupsError, *, sent: bool = False) -> None:
@@ -207,13 +208,16 @@ class AdminDriver(Generic[K, V]):
         """Return where keys wait whose broker is the wrong one: for a lookup, where there is one."""
         return LOOKUPS if self._lookup else scope
 
-    def _fail_missing(self, spec: RequestSpec[K], result: HandlerResult[K, Any]) -> None:
-        answered = {*result.completed, *result.failed, *result.unmapped, *result.retry}.union(*result.split)
+    def _fail_unclear(self, spec: RequestSpec[K], result: HandlerResult[K, Any]) -> None:
+        """Fail the keys that the answer lacks, and those that it completes and wants to be asked again."""
+        again = {*result.unmapped, *result.retry}.union(*result.split)
+        answered = again.union(result.completed, result.failed)
+        broker, answer = f"broker {spec.scope.broker_id}", f"its answer to {spec.handler.api.name}"
         for key in spec.keys:
             if key not in answered:
-                result.failed[key] = MissingAnswerError(
-                    f"broker {spec.scope.broker_id} left {key!r} out of its answer to {spec.handler.api.name}"
-                )
+                result.failed[key] = MissingAnswerError(f"{broker} left {key!r} out of {answer}")
+            elif key in again and key in result.completed:
+                result.failed[key] = RemoteProtocolError(f"{broker} said two things of {key!r} in {answer}")
 
     def _complete(self, spec: RequestSpec[K], key: K, value: Any) -> None:
         if spec.scope.stage is Stage.FULFILLMENT:
@@ -229,6 +233,8 @@ class AdminDriver(Generic[K, V]):
     def _finish(self, key: K, value: V | None, error: KafkaGroupsError | None) -> None:
         if key in self._open:  # an answer that comes after the deadline changes nothing any more
             self._open.discard(key)
+            if error is not None and key in self._doubts:  # no refusal says that nothing was done before
+                error = OutcomeUnknownError(f"it may have been done before: {self._doubts[key]}; then: {error}")
             self._results.append((key, value, error))
 
     def _finish_all(self, keys: Sequence[K], values: Iterable[V]) -> None:

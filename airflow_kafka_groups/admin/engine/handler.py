@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, K, V
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 K_contra = TypeVar("K_contra", contravariant=True)
 
@@ -58,6 +59,10 @@ class AdminHandler(ABC, Generic[K, V]):
         """Return after how many failures a key fails with this error; ``None`` to go on until the deadline."""
         return None
 
+    def may_be_done(self, error: KafkaGroupsError) -> bool:
+        """Return whether a broker may have done what it answers with this error to, and will be asked again."""
+        return False
+
     @abstractmethod
     def build(self, keys: Sequence[K], version: int) -> Message:
         """Build one request for all the keys.
@@ -77,3 +82,7 @@ class ChangingHandler(AdminHandler[K, V]):
     __slots__ = ()
     changes_groups = True
     resend_after_loss = False
+
+    def may_be_done(self, error: KafkaGroupsError) -> bool:
+        """Return whether it may be made: a broker says so of a change that was written and not replicated in time."""
+        return isinstance(error, BrokerError) and error.code == ErrorCode.coordinator_not_available

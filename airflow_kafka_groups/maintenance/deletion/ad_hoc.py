@@ -96,7 +96,7 @@ async def delete_by_name(
         if expected:
             await sleep(seconds)
             if not request.dry_run:
-                plan = await _back_up(admin, layout, expected, listings, request)
+                plan = await _back_up(admin, layout, expected, listings, request, allow_hidden_topics)
         run = DeletionRun(
             admin=admin,
             layout=layout,
@@ -152,20 +152,31 @@ async def _observe(
 
 
 async def _back_up(
-    admin: BackupAdmin, layout: Layout, expected: Sequence[Expected], listings: GroupListings, request: DeletionRequest
+    admin: BackupAdmin,
+    layout: Layout,
+    expected: Sequence[Expected],
+    listings: GroupListings,
+    request: DeletionRequest,
+    allow_hidden_topics: bool,
 ) -> DeletionPlan:
     now = request.now()
     cluster_id = await admin.cluster_id()
     if not cluster_id:
         raise PlanError("the cluster reports no id, so a backup could not be distinguished from another cluster's")
-    plan = replace(_plan(layout.cluster, cluster_id, expected, listings, now), view=await read_view(admin, ()))
+    plan = _plan(layout.cluster, cluster_id, expected, listings, now, allow_hidden_topics)
+    plan = replace(plan, view=await read_view(admin, ()))
     await asyncio.to_thread(save_plan, layout, plan)
     await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
     return plan
 
 
 def _plan(
-    cluster: str, kafka_cluster_id: str, expected: Sequence[Expected], listings: GroupListings, now: datetime
+    cluster: str,
+    kafka_cluster_id: str,
+    expected: Sequence[Expected],
+    listings: GroupListings,
+    now: datetime,
+    allow_hidden_topics: bool,
 ) -> DeletionPlan:
     groups = tuple(
         PlannedGroup(
@@ -189,7 +200,7 @@ def _plan(
         snapshot_id=NAMED_BY_HAND,
         created_at=now,
         expires_at=now + timedelta(seconds=DAY_SECONDS),
-        policy=PlanPolicy(max_groups=max(len(groups), 1), max_share=1.0),
+        policy=PlanPolicy(max_groups=max(len(groups), 1), max_share=1.0, allow_hidden_topics=allow_hidden_topics),
         counts={"found": len(listings), "planned": len(groups)},
         warnings=(),
         groups=groups,

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, PlanError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
@@ -42,6 +42,7 @@ from airflow_kafka_groups.maintenance.deletion.verify import Verification, settl
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import require_applicable
+from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes
@@ -173,7 +174,11 @@ class SealedRun(ABC):
         if self.plan is None:
             return ()
         require_applicable(self.plan, kafka_cluster_id=cluster_id, now=self.request.now())
-        return await check_view(self.admin, self.plan.plan_id, self.plan.view)
+        warnings = await check_view(self.admin, self.plan.plan_id, self.plan.view)
+        # The snapshot's user saw them. Commits to topics that this one may not see are missing in every reading.
+        if not (self.plan.policy.allow_hidden_topics or await self.admin.sees_all_topics()):
+            raise PlanError(f"plan {self.plan.plan_id}: {HIDDEN_TOPICS}")
+        return warnings
 
     def _prepare(self, cluster_id: str | None, started_at: datetime, lease: LeaseGuard | None) -> _Ready:
         """Read approval, journal and backup as they are now, and begin the run in the journal."""
@@ -223,7 +228,7 @@ class SealedRun(ABC):
         return file.quiet
 
     def _why_stopped(self, ready: _Ready) -> str | None:
-        """Return why the run ends: switch, quiet time, other approval; exclude what somebody began to keep alive."""
+        """Return why the run ends: switch, quiet time, other approval; exclude what was used or kept alive since."""
         now = self.request.now()
         leaves_by = now + timedelta(seconds=self.request.limits.max_read_age_seconds)
         why = why_stopped(self.layout) or ready.quiet.why_quiet(now) or ready.quiet.why_quiet(leaves_by)

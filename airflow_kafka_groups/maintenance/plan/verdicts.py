@@ -117,6 +117,12 @@ class Verdicts:
         """The ids of the judged groups."""
         return cast("list[str]", self.table["group_id"].to_pylist())
 
+    def counts(self) -> dict[str, int]:
+        """Count the groups by verdict."""
+        import pyarrow.compute as pc
+
+        return {each["values"]: each["counts"] for each in pc.value_counts(self.table["verdict"]).to_pylist()}
+
     def twice(self) -> str | None:
         """Return a group that is judged twice."""
         import pyarrow.compute as pc
@@ -129,8 +135,9 @@ class Verdicts:
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     """Read all verdicts about a snapshot.
 
-    Raises ``SnapshotError`` if the job has not finished (no summary), an earlier version of it judged too, its summary
-    is about another snapshot, a file cannot be read, or a group is judged twice; and ``StorageError``.
+    Raises ``SnapshotError`` if the job has not finished (no summary), or judges again meanwhile, an earlier version of
+    it judged too, its summary is about another snapshot, a file cannot be read, or a group is judged twice; and
+    ``StorageError``.
     """
     import pyarrow as pa
 
@@ -145,12 +152,15 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
             "the newer one again"
         )
     ((path, folder),) = judged
-    summary = read_json(path, "the summary of the Spark job", SnapshotError, formats=None)
+    summary = _summary(path)
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
     with storage_errors("read", folder):
         table = pa.concat_tables([_read(file) for file in _parquet_files(folder)])
+    # A job deletes it first and writes it last. Verdicts of another run may rest on less than this summary says.
+    if _summary(path) != summary:
+        raise SnapshotError(f"snapshot {snapshot_id} was judged again while its verdicts were read: plan again")
     verdicts = Verdicts(table, JudgedBy.from_summary(summary))
     if (group_id := verdicts.twice()) is not None:
         raise SnapshotError(f"group {group_id!r} is judged twice in {folder}")
@@ -158,7 +168,16 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
         raise SnapshotError(
             f"{path} has {summary.get('groups')} groups, but there are verdicts of {len(verdicts)}: run the job again"
         )
+    said = summary.get("verdicts")
+    if isinstance(said, Mapping) and (counts := verdicts.counts()) != {name: n for name, n in said.items() if n}:
+        raise SnapshotError(
+            f"{path} counts {dict(said)}, but {folder} has {counts}: two jobs judged at once. Run one again"
+        )
     return verdicts
+
+
+def _summary(path: StoragePath) -> Mapping[str, Any]:
+    return read_json(path, "the summary of the Spark job", SnapshotError, formats=None)
 
 
 def _parquet_files(folder: StoragePath) -> list[StoragePath]:

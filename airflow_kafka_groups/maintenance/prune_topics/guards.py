@@ -32,14 +32,16 @@ from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscri
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
-def used_since(layout: Layout, plan: PrunePlan) -> dict[str, Decision]:
+def used_since(layout: Layout, plan: PrunePlan, known: set[str] | None = None) -> dict[str, Decision]:
     """Return the topics of a plan whose idle time a later snapshot ends, with the reason to keep them.
+
+    :param known: the snapshots that were read before; those that are read are added. Default: none.
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
-    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id):
+    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
         shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or {}
         for item in plan.groups:
             group = shown.get(item.group_id)

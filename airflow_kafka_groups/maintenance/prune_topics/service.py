@@ -121,6 +121,7 @@ class PruneRun(SealedRun):
     plan: PrunePlan
     least_idle: float
     _kept_alive: KeepAliveRecords = field(init=False)
+    _snapshots: set[str] = field(init=False, default_factory=set)
 
     @cached_property
     def _topics(self) -> Mapping[str, PlannedTopic]:
@@ -129,7 +130,7 @@ class PruneRun(SealedRun):
     def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
         """Read newer snapshots, and the journal; judge by the policy as it is now."""
         self._kept_alive = records = KeepAliveRecords(self.layout, cluster_id)
-        used = used_since(self.layout, self.plan)
+        used = used_since(self.layout, self.plan, self._snapshots)
         ruled_out = kept_by_policy(self.plan, file, started_at)
 
         def excluded(newest: History) -> dict[str, Decision]:
@@ -139,9 +140,10 @@ class PruneRun(SealedRun):
         return excluded
 
     def excluded_since(self) -> dict[str, Decision]:
-        """Return the topics of groups that somebody began to keep alive during the run."""
+        """Return the topics that a snapshot shows in use since, or whose groups somebody began to keep alive."""
         groups = spare_new(self._kept_alive.read_new())
-        return {item.name: groups[item.group_id] for item in self.plan.groups if item.group_id in groups}
+        used = used_since(self.layout, self.plan, self._snapshots)
+        return used | {item.name: groups[item.group_id] for item in self.plan.groups if item.group_id in groups}
 
     def verified_backup(self) -> SavedTopics | None:
         """Read and verify the plan's backup; a dry run may come before there is one."""

@@ -1,47 +1,16 @@
-"""Changes of committed offsets of groups without members, with verification. Shared by reset and restore.
-
-A change is a proposal: the offsets of a group when it was made, and the new ones. Each chunk of groups is described and
-read just before it is written: a group that has members, is of another kind, or has moved since the proposal is kept.
-Afterwards the offsets are read back and compared.
-"""
+"""A proposed change of a group's committed offsets, and its result."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.cluster import clock
-from airflow_kafka_groups.contracts.group_types import has_eligible_kind
-from airflow_kafka_groups.exceptions import MissingAnswerError, OutcomeUnknownError
-from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
-from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
-from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
-_CHUNK_GROUPS = 1_000
-_CHUNKS_AT_ONCE = 2
-"""While brokers write one chunk, the next is read and judged."""
-
-
-class CommitAdmin(GroupAdmin, Protocol):
-    """The part of ``AdminClient`` that this module uses."""
-
-    async def alter_consumer_group_offsets(
-        self,
-        offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
-        /,
-        *,
-        send_within: float | None = None,
-    ) -> GroupResults[None]:
-        """Set committed offsets. Past ``send_within`` seconds no request leaves."""
 
 
 class ChangeOutcome(StrEnum):
@@ -109,52 +78,6 @@ def counts_of(results: Iterable[ChangeResult]) -> dict[str, int]:
     return {outcome.value: found.get(outcome, 0) for outcome in ChangeOutcome}
 
 
-async def apply_changes(
-    admin: CommitAdmin,
-    changes: Sequence[Change],
-    *,
-    dry_run: bool,
-    may_be_absent: bool = False,
-    rewrite: bool = False,
-    chunk_groups: int | None = None,
-    max_read_age_seconds: float | None = None,
-    progress: Progress = ignore_progress,
-) -> list[ChangeResult]:
-    """Apply the changes in chunks, and return one result each, in order.
-
-    :param dry_run: run all checks but write nothing.
-    :param may_be_absent: also write groups that do not exist, which creates them. Default false: such a group is kept.
-    :param rewrite: also commit offsets that are committed already: the commit's time is what changes. Then the brokers
-        must confirm each offset, since reading it back shows no difference. Default false.
-    :param chunk_groups: the number of groups that are read, and then written, at once. Default 1,000.
-    :param max_read_age_seconds: the seconds after the reading of a chunk began, after which no commit of it leaves: who
-        commits without membership may have moved its groups meanwhile. Default: no limit.
-    """
-    size = chunk_groups or _CHUNK_GROUPS
-    one = partial(_apply_chunk, admin, dry_run, may_be_absent, rewrite, max_read_age_seconds)
-    results: list[ChangeResult] = []
-    under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
-    try:
-        for start in range(0, len(changes), size):
-            chunk = changes[start : start + size]
-            under_way.append(asyncio.create_task(one(chunk)))
-            last = start + size >= len(changes)
-            while under_way and (last or len(under_way) == _CHUNKS_AT_ONCE):
-                results += await under_way[0]
-                under_way.popleft()
-                progress("commit", len(results), len(changes))
-    finally:
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
-    return results
-
-
-async def committed_of(admin: GroupAdmin, group_ids: Sequence[str]) -> dict[str, GroupResult[GroupOffsets]]:
-    """Read the committed offsets of groups, each with exactly one result."""
-    return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}
-
-
 def commits_in(offsets: GroupOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the partitions that have a commit."""
     if not offsets.topics:  # as nearly always before a restore
@@ -165,131 +88,6 @@ def commits_in(offsets: GroupOffsets) -> dict[TopicPartition, OffsetAndMetadata]
 def name_of(where: TopicPartition) -> str:
     """Format a partition for messages."""
     return f"{where.topic}[{where.partition}]"
-
-
-async def _apply_chunk(
-    admin: CommitAdmin,
-    dry_run: bool,
-    may_be_absent: bool,
-    rewrite: bool,
-    max_age: float | None,
-    chunk: Sequence[Change],
-) -> list[ChangeResult]:
-    read_at = clock.now()
-    candidates = [change.group_id for change in chunk if change.kept is None]
-    described, now = await read_groups(admin, candidates) if candidates else (GroupResults[GroupDescription](()), {})
-    results: dict[str, ChangeResult] = {}
-    ready: dict[str, Change] = {}
-    for change in chunk:
-        reason = change.kept or why_kept(
-            change, described.get(change.group_id), now.get(change.group_id), may_be_absent
-        )
-        if reason is not None:
-            results[change.group_id] = _result(change, ChangeOutcome.KEPT, reason, 0)
-        elif not rewrite and _is_committed(change):
-            results[change.group_id] = _result(change, ChangeOutcome.UNCHANGED, "nothing to change", 0)
-        elif dry_run:
-            results[change.group_id] = _result(change, ChangeOutcome.WOULD_CHANGE, "it can be changed")
-        else:
-            ready[change.group_id] = change
-    if ready:
-        send_within = None if max_age is None else max(read_at + max_age - clock.now(), 0.0)
-        results |= await _write(admin, ready, rewrite, send_within)
-    return [results[change.group_id] for change in chunk]
-
-
-def _is_committed(change: Change) -> bool:
-    if not change.before:  # no look at each of the new offsets
-        return not change.after
-    return all(change.before.get(where) == value for where, value in change.after.items())
-
-
-async def _write(
-    admin: CommitAdmin, ready: Mapping[str, Change], rewrite: bool, send_within: float | None
-) -> dict[str, ChangeResult]:
-    after = {group_id: change.after for group_id, change in ready.items()}
-    done = await admin.alter_consumer_group_offsets(after, send_within=send_within)
-    now = await committed_of(admin, list(ready))
-    results = {}
-    for group_id, change in ready.items():
-        answer = done.get(group_id)
-        error = MissingAnswerError("there is no result") if answer is None else answer.error
-        read = now[group_id]
-        if read.error is not None or read.value is None:
-            outcome, reason = ChangeOutcome.UNKNOWN, f"its offsets cannot be read back: {read.error}"
-        elif differ := _differing(read.value, change.after):
-            shown = str(error) if error is not None else f"{name_of(differ[0])} differs when read back"
-            outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {shown}"
-        elif rewrite and error is not None:
-            lost = isinstance(error, OutcomeUnknownError)
-            outcome = ChangeOutcome.UNKNOWN if lost else ChangeOutcome.FAILED
-            reason = f"its offsets were not committed again: {error}"
-        else:
-            outcome, reason = ChangeOutcome.CHANGED, "committed and verified"
-        results[group_id] = _result(change, outcome, reason)
-    return results
-
-
-def why_kept(
-    change: Change,
-    described: GroupResult[GroupDescription] | None,
-    now: GroupResult[GroupOffsets] | None,
-    may_be_absent: bool = False,
-) -> str | None:
-    """Return why a group must not be changed, or ``None``: what was described and read of it matches the proposal."""
-    if described is None or now is None:
-        return "its coordinator returned no result"
-    absent = described.error is not None and is_not_found(described.error)
-    if described.error is not None and not absent:
-        return f"it cannot be described: {described.error}"
-    if now.error is not None or now.value is None:
-        return f"its offsets cannot be read: {now.error}"
-    group = described.value
-    if absent or group is None or group.state is GroupState.DEAD:
-        if not may_be_absent:
-            return "it does not exist"
-    elif group.state is not GroupState.EMPTY or group.members:
-        return f"state {group.state.value}, {len(group.members)} member(s)"
-    elif not has_eligible_kind(group.type, group.protocol_type):
-        return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
-    return None if commits_in(now.value) == change.before else "its offsets moved meanwhile"
-
-
-def _differing(read: GroupOffsets, wanted: Commits) -> list[TopicPartition]:
-    """Return the partitions that were read back with another offset or metadata."""
-    if isinstance(wanted, GroupOffsets) and _includes(read, wanted):
-        return []
-    return [where for where, value in wanted.items() if not _same(read.get(where), value)]
-
-
-def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
-    """Return whether all offsets are there, without a look at each of them; false for any with metadata."""
-    there: dict[str, dict[int, int]] = {}
-    for topic in read.topics:
-        if topic.metadata is not None or topic.topic in there:
-            return False
-        flat = topic.flat_rows()
-        there[topic.topic] = dict(zip(flat[0::3], flat[1::3], strict=True))
-    for topic in wanted.topics:
-        flat = topic.flat_rows()
-        pairs = zip(flat[0::3], flat[1::3], strict=True)
-        if topic.metadata is not None or not there.get(topic.topic, {}).items() >= set(pairs):
-            return False
-    return True
-
-
-def _same(found: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
-    return found is not None and (found.offset, found.metadata) == (wanted.offset, wanted.metadata)
-
-
-def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int | None = None) -> ChangeResult:
-    return ChangeResult(
-        group_id=change.group_id,
-        outcome=outcome,
-        reason=reason,
-        partitions=len(change.after) if partitions is None else partitions,
-        skipped={name_of(where): why for where, why in change.skipped.items()},
-    )
 
 
 def _columns(commits: Commits) -> list[dict[str, Any]]:

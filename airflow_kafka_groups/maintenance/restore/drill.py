@@ -16,14 +16,8 @@ from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
-from airflow_kafka_groups.maintenance.restore.changes import (
-    Change,
-    ChangeOutcome,
-    CommitAdmin,
-    apply_changes,
-    commits_in,
-    committed_of,
-)
+from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes, committed_of
+from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import current_logs
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
@@ -101,17 +95,19 @@ async def rehearse_restore(
         )
     logs = await current_logs(admin, backup, (where for group in chosen for where in group.offsets))
     changes = [replace(propose_group(group, {}, logs, False), group_id=name) for name, group in scratch.items()]
+    others = set[str]()
     try:
         outcomes = {
             result.group_id: result
             for result in await apply_changes(admin, changes, dry_run=False, may_be_absent=True, progress=progress)
         }
+        others = {name for name in scratch if outcomes[name].outcome is ChangeOutcome.KEPT}
         failed = {
             name: outcomes[name].reason for name in scratch if outcomes[name].outcome is not ChangeOutcome.CHANGED
         }
         failed |= await _differing(admin, [change for change in changes if change.group_id not in failed])
     finally:
-        left = await _remove(admin, changes)
+        left = await _remove(admin, [change for change in changes if change.group_id not in others])
     good = [change for change in changes if change.group_id not in failed]
     return DrillReport(
         backup_id=backup_id,

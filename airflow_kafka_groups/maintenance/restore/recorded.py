@@ -12,13 +12,9 @@ from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.maintenance.restore.changes import (
-    Change,
-    ChangeResult,
-    CommitAdmin,
-    apply_changes,
-    counts_of,
-)
+from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.storage import (
     Layout,
     Progress,
@@ -81,7 +77,14 @@ async def change_recorded(
                 write_listing, layout.root / CHANGES, f"{name}before.json", head, "groups", proposed
             )
         if apply is None:
-            apply = partial(apply_changes, admin, dry_run=dry_run, may_be_absent=may_be_absent, progress=progress)
+            apply = partial(
+                apply_changes,
+                admin,
+                dry_run=dry_run,
+                may_be_absent=may_be_absent,
+                max_read_age_seconds=MAX_READ_AGE_SECONDS,  # clients without membership may have committed since
+                progress=progress,
+            )
         results = await apply(changes)
         found = (result.to_json() for result in results)
         end = {**head, "counts": counts_of(results)}

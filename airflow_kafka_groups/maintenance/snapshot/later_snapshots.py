@@ -13,20 +13,26 @@ _BEFORE = 10
 """How many snapshots that began before are asked when they ended."""
 
 
-def later_snapshots(layout: Layout, snapshot_id: str, kafka_cluster_id: str) -> Iterator[SnapshotReader]:
+def later_snapshots(
+    layout: Layout, snapshot_id: str, kafka_cluster_id: str, known: set[str] | None = None
+) -> Iterator[SnapshotReader]:
     """Yield the snapshots of a cluster that ended after another one began, oldest first, without that one.
 
     Ids have the time at which a snapshot began. A slow one that began before may have seen a group later.
 
     :param snapshot_id: the other one.
+    :param known: ids to leave out; those that were looked at are added. Default: none.
 
     Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known.
     """
     ids = list(filter(is_id, snapshot_ids(layout)))
     place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
+    known = set() if known is None else known
     for id_ in ids[max(place - _BEFORE, 0) :]:
-        if id_ == snapshot_id or (id_ < snapshot_id and load_manifest(layout, id_).observed_at < began_at):
+        if id_ in known or id_ == snapshot_id:
             continue
-        reader = SnapshotReader(layout, id_)
-        if reader.manifest.kafka_cluster_id == kafka_cluster_id:
-            yield reader
+        if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at:
+            reader = SnapshotReader(layout, id_)
+            if reader.manifest.kafka_cluster_id == kafka_cluster_id:
+                yield reader
+        known.add(id_)

@@ -24,6 +24,7 @@ from kio.serial.readers import (
     read_timedelta_i32,
 )
 
+from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import TopicOffsets, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_ERRORS, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -58,15 +59,21 @@ def encode(group_ids: Iterable[str], require_stable: bool, version: int) -> byte
 
 
 def decode(frame: bytes, version: int) -> OffsetFetchAnswer:
-    """Decode a response frame. The response to a request for one group (v6, v7) does not name it: its id is empty."""
+    """Decode a response frame. The response to a request for one group (v6, v7) does not name it: its id is empty.
+
+    Raises ``RemoteProtocolError`` for an answer that names a group twice: its offsets would be whichever came last.
+    """
     reader = _OffsetsReader(frame)
     answer = OffsetFetchAnswer(reader.read(read_timedelta_i32), {}, [])
     if version >= FIRST_BATCHED_VERSION:
-        left = reader.array_length()
+        left = count = reader.array_length()
         while left := left - reader.plain_groups(left, answer.packed):
             answer.groups.append(reader.group())
             left -= 1
         reader.skip_tags()
+        others = {group.group_id for group in answer.groups}
+        if len(others | answer.packed.keys() if others else answer.packed) < count:
+            raise RemoteProtocolError("an OffsetFetch response names a group twice")
     elif end := reader.end_of_plain(reader.position):
         answer.packed[""] = frame[reader.position : end]
         reader.position = end

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, StorageError, first_line
 from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
@@ -148,7 +149,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
 
     :param folder: its ``--output``.
 
-    Raises ``JobError`` if it is missing, incomplete, or of another cluster.
+    Raises ``JobError`` if it is missing, incomplete, or of another cluster, or if its summary is that of another run.
     """
     remedy = "run the job commit_history first, or leave --commit-history out"
     try:
@@ -172,6 +173,9 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         raise JobError(f"the groups in {folder} cannot be read ({first_line(exc)}): {remedy}") from exc
     if found != kafka_cluster_id:
         raise JobError(f"{folder} is of the Kafka cluster {found}, the snapshots are of {kafka_cluster_id}: {remedy}")
+    written, there = summary.get("groups"), _groups_in(spark, f"{folder}/groups")
+    if written is not None and written != there:  # another run writes there, or was killed: its summary is elsewhere
+        raise JobError(f"{folder} has {there} groups, and its summary says {written}: {remedy}")
     if counts.get(CORRUPT) or counts.get(FUTURE):
         return LastCommits(rows=rows, evidence=Evidence(not_read=f"commit_history could not decode all of {folder}"))
     evidence = Evidence.from_json({"commits_until": summary.get("read_until")})
@@ -181,6 +185,18 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
             "commit_history again"
         )
     return LastCommits(rows=rows, evidence=evidence)
+
+
+def _groups_in(spark: SparkSession, folder: str) -> int:
+    """Return the number of rows in a table of ``commit_history`` from its files' footers, without a Spark job."""
+    storage = Storage(spark, folder)
+    rows = 0
+    for parent, name in storage.files_below(folder):
+        of_run = parent.startswith("run_id=")
+        if is_data_file(name) and (of_run or parent == "groups"):  # a run that writes has others, which do not count
+            with storage.parquet(f"{folder}/{parent}/{name}" if of_run else f"{folder}/{name}") as file:
+                rows += int(file.getRecordCount())
+    return rows
 
 
 def with_last_commits(commits: DataFrame) -> Transform:

@@ -40,7 +40,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan, save_
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
-from airflow_kafka_groups.maintenance.restore.changes import apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_kafka_groups.admin import GroupListings, GroupResult, GroupResults
@@ -38,6 +40,15 @@ def test_errors_are_raised_only_when_asked_for_and_name_the_first_groups() -> No
 
 def test_a_group_listed_twice_is_there_once() -> None:
     assert len(GroupListings([listing("a"), listing("b"), listing("a", 2)], {})) == 2
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.UNKNOWN])
+def test_a_group_that_one_broker_lists_as_empty_and_another_does_not_is_not_empty(state: GroupState) -> None:
+    """A coordinator that was replaced may not know it yet, and lists what it saw last."""
+    old, new = listing("a", 1), replace(listing("a", 2), state=state)
+    for both in ([old, new], [new, old], [old, new, old]):
+        assert GroupListings(iter([*both, listing("b")]), {})["a"] == new
 
 
 def test_a_listing_that_lacks_a_broker_is_not_taken_for_a_whole_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,8 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout, json_bytes
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
@@ -226,6 +229,27 @@ def test_an_approval_of_another_plan_approves_nothing(
     answer.write_text(answer.read_text().replace(planned["digest"], "0" * 64))
     with pytest.raises(PlanError, match="another version"):
         delete(tmp_path, planned)
+    assert admin.deleted == []
+
+
+@pytest.mark.safety
+def test_an_answer_approves_no_plan_that_took_the_place_of_the_one_in_the_question(
+    admin: FakeAdmin, tmp_path: Path, planned: dict[str, Any], airflow: Airflow
+) -> None:
+    """The task is resumed with arguments that are rendered again: what it reads then, nobody was asked about."""
+    ask(tmp_path, planned).execute(context())
+    layout = Layout(tmp_path, scene.CLUSTER)
+    other = replace(load_plan(layout, planned["plan_id"]), warnings=("nobody has seen this one",))
+    for path, content in (
+        (layout.plan_body(other.plan_id), other.body),
+        (layout.plan(other.plan_id), json_bytes(other.to_json())),
+    ):
+        path.write_bytes(content)
+    shown = {**planned, "digest": other.digest}
+    with pytest.raises(PlanError, match="the question was about another version of this plan"):
+        ask(tmp_path, shown).execute_complete(context(), airflow.answer)
+    with pytest.raises(PlanError, match="not answered"):
+        delete(tmp_path, shown)
     assert admin.deleted == []
 
 

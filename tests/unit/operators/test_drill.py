@@ -95,6 +95,23 @@ def test_a_scratch_group_that_is_there_already_is_not_touched(admin: FakeAdmin, 
     assert admin.deleted == []
 
 
+@pytest.mark.safety
+def test_a_scratch_group_that_another_drill_creates_meanwhile_is_not_deleted(admin: FakeAdmin, tmp_path: Path) -> None:
+    """Two drills of one backup use the same names and offsets: each would take the other's groups for its own."""
+    backup = back_up(tmp_path)
+    taken = f"airflow-kafka-groups-drill.{backup['plan_id']}.0"
+    offsets = dict(admin.groups["a"].offsets)
+
+    def create(call: str) -> None:
+        if call == "list_offsets":
+            admin.groups[taken] = FakeGroup(offsets)
+
+    admin.before = create
+    with pytest.raises(MaintenanceError, match="its offsets moved meanwhile"):
+        rehearse(tmp_path, backup["plan_id"])
+    assert (admin.groups[taken].offsets, admin.deleted) == (offsets, [f"{taken[:-1]}1"])
+
+
 def test_what_does_not_come_back_as_it_was_fails_the_drill(
     admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

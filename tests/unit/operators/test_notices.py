@@ -61,7 +61,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 def webhook() -> Iterator[tuple[type[Server], WebhookNotifier]]:
     handler = type("Handler", (Server,), {"received": [], "broken": set()})
     server = http.server.HTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}"
     yield (
         handler,

@@ -46,7 +46,7 @@ def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], dict[str,
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))
-        listener.settimeout(0.5)
+        listener.settimeout(0.05)  # to this socket, what is sent has arrived
         monkeypatch.setenv("AIRFLOW__METRICS__STATSD_ON", "True")
         monkeypatch.setenv("AIRFLOW__METRICS__STATSD_HOST", "127.0.0.1")
         monkeypatch.setenv("AIRFLOW__METRICS__STATSD_PORT", str(listener.getsockname()[1]))

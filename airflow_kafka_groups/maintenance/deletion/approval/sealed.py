@@ -73,13 +73,16 @@ def seal_answer(
     :param confirmed: the number of groups or topics that the person typed.
     :param excluded: what the person keeps of the plan; ``None`` for nothing.
 
-    Raises ``PlanError`` when the answer approves and is not clear (a wrong number, an unknown group, nobody's name, a
-    question that was withdrawn); ``StorageError`` or ``JournalError`` when it cannot be sealed.
+    Raises ``PlanError`` when the answer approves and is not clear (a wrong number, an unknown group, nobody's name), or
+    its question was withdrawn or about another version of the plan; ``StorageError`` or ``JournalError`` when it cannot
+    be sealed.
     """
     chain, entries = _entries(layout, plan.plan_id)
     question = entries[-1] if entries else None
     if question is None or question.data["kind"] != "question" or question.data["asked_by"] != dict(asked_by):
         raise refused(plan, "the question was withdrawn by a later one: answer that one")
+    if question.data.get("plan_digest") != plan.digest:
+        raise refused(plan, "the question was about another version of this plan: ask again")
     answer = {
         "kind": "answer",
         "at": responded_at,

@@ -3,7 +3,8 @@
 A plan may wait for its approval for a day, and snapshots go on meanwhile. A consumer that comes and goes may be away
 when the deletion reads its group; a snapshot that shows it is proof that the group is in use. A group that a complete
 snapshot lacks, and that exists when it is deleted, was made again meanwhile, as by a restore. Incomplete snapshots
-count, too: what they lack means nothing, and nothing else is taken from any of these.
+count, too: what they lack means nothing, and nothing else is taken from any of these. A deletion may take hours itself,
+so what is taken meanwhile is read before each intent.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
 
-def in_use_since(layout: Layout, plan: DeletionPlan) -> dict[str, Decision]:
+def in_use_since(layout: Layout, plan: DeletionPlan, known: set[str] | None = None) -> dict[str, Decision]:
     """Return the groups of a plan that a later snapshot shows in use, with the reason to keep them.
+
+    :param known: the snapshots that were read before; those that are read are added. Default: none.
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """
-    planned = {group.group_id: group for group in plan.planned.facts()}
+    planned: dict[str, PlannedFacts] = {}
     found: dict[str, Decision] = {}
-    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id):
+    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
+        planned = planned or {group.group_id: group for group in plan.planned.facts()}
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
         lacking = set(planned)
         for group in reader.summaries():

@@ -91,6 +91,25 @@ class TestSlowAndLost:
                 await task
             await until(lambda: not fake.open_connections and len(asyncio.all_tasks()) <= before)
 
+    @pytest.mark.safety
+    @pytest.mark.parametrize("first", [ErrorCode.coordinator_not_available, ErrorCode.not_coordinator])
+    async def test_a_deletion_that_was_written_and_not_replicated_is_of_unknown_outcome_when_the_group_is_back(
+        self, first: ErrorCode
+    ) -> None:
+        """The broker may have deleted the group that has members by now: that refusal is about another one."""
+        codes = iter([first])
+        async with FakeCluster({1: MODERN}, groups={"g"}) as fake, client(fake) as admin:
+            fake.control(
+                DELETE_GROUPS,
+                lambda _, version, request: answers.delete_groups(
+                    version, {"g": next(codes, ErrorCode.non_empty_group)}
+                ),
+            )
+            error = (await admin.delete_consumer_groups(["g"]))["g"].error
+        assert len(fake.requests(DELETE_GROUPS)) == 2
+        assert "NON_EMPTY_GROUP" in str(error)
+        assert isinstance(error, OutcomeUnknownError) is (first is ErrorCode.coordinator_not_available)
+
 
 class TestOutOfShape:
     async def test_noise_for_an_answer_fails_its_groups_by_name(self) -> None:

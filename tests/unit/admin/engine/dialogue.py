@@ -33,10 +33,14 @@ class ToyHandler(AdminHandler[str, Any]):
     connections: int = 1
     batch_size: int = 10
     tries: int | None = None
+    doubt: bool = False
     sizes: KeySizes[str] | None = None
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         return self.tries
+
+    def may_be_done(self, error: KafkaGroupsError) -> bool:
+        return self.doubt
 
     def build(self, keys: Sequence[str], version: int) -> Any:
         raise AssertionError("the driver must not build requests")

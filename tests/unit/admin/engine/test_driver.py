@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.exceptions import (
@@ -10,6 +14,7 @@ from airflow_kafka_groups.exceptions import (
     NoBatchedFindCoordinatorsError,
     NoBatchedOffsetFetchError,
     PartitionOffsetsError,
+    RemoteProtocolError,
 )
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
@@ -203,6 +208,28 @@ class TestFates:
         talk.asks()
         talk.answer("ab", completed={"a": 1, "b": 2}, failed={"b": MOVED})
         assert talk.results() == {"a": 1, "b": MOVED}
+
+    @pytest.mark.safety
+    @pytest.mark.parametrize("also", [{"unmapped": {"b": MOVED}}, {"retry": {"b": LOADING}}, {"split": (("b",),)}])
+    def test_a_key_that_is_said_to_be_done_and_not_done_is_not_asked_again(self, also: dict[str, Any]) -> None:
+        talk = Dialogue("abc", mapping={"a": 1, "b": 1, "c": 1})
+        talk.asks()
+        talk.answer("abc", completed={"a": 1, "b": 2}, **{"retry": {"c": LOADING}, **also})
+        asked = talk.asks()
+        talk.sleep()
+        assert not any("b" in keys for _, _, keys in [*asked, *talk.asks()])
+        results = talk.results()
+        assert results["a"] == 1
+        assert isinstance(results["b"], RemoteProtocolError)
+
+    @pytest.mark.safety
+    def test_a_key_whose_lookup_failed_and_did_not_is_not_asked_of_the_broker_found(self) -> None:
+        """It has failed by then: a deletion that leaves after that would not be on record."""
+        talk = Dialogue("ab")
+        talk.asks()
+        talk.answer("ab", completed={"a": broker(1), "b": broker(1)}, failed={"b": MOVED})
+        assert talk.results() == {"b": MOVED}
+        assert talk.asks() == [("ask", 1, "a")]
 
     def test_one_bad_key_fails_alone(self) -> None:
         talk = Dialogue("ab", mapping={"a": 1, "b": 1})

@@ -18,10 +18,11 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyHandler
+from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyHandler, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
 LOADING = KafkaGroupsError("COORDINATOR_LOAD_IN_PROGRESS")
+REFUSED = KafkaGroupsError("refused")
 LOST = ConnectionFailedError("b1:9092", "connection lost")
 
 
@@ -58,6 +59,20 @@ class TestTooMuch:
         talk.asks()
         talk.fail("a", NotSentError("too late"))
         assert isinstance(talk.results()["a"], OutcomeUnknownError)
+
+    @pytest.mark.safety
+    @pytest.mark.parametrize("doubt", [True, False])
+    def test_a_refusal_of_a_retry_does_not_say_that_nothing_was_done_at_the_first_try(self, doubt: bool) -> None:
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, handler=ToyHandler(resend_after_loss=False, doubt=doubt))
+        talk.asks()
+        talk.answer("ab", unmapped={"a": MOVED, "b": MOVED})
+        talk.asks()
+        talk.answer("ab", completed={"a": broker(1)}, failed={"b": REFUSED})
+        talk.asks()
+        talk.answer("a", failed={"a": REFUSED})
+        for error in talk.results().values():
+            assert isinstance(error, OutcomeUnknownError) is doubt
+            assert "refused" in str(error)
 
     def test_of_the_halves_only_what_was_asked_and_is_not_done_goes_again(self) -> None:
         talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))

@@ -32,10 +32,12 @@ from airflow_kafka_groups.models import (
     GroupOffsets,
     GroupState,
     ListConsumerGroupOffsetsSpec,
+    MemberDescription,
     OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
 )
+from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
@@ -132,6 +134,18 @@ def test_a_partition_the_broker_left_out_fails_its_group() -> None:
     error = handler.parse(3, ["g"], 8, response).failed["g"]
     assert isinstance(error, PartitionOffsetsError)
     assert isinstance(error.partition_errors[T1], MissingAnswerError)
+
+
+@pytest.mark.safety
+def test_a_group_that_is_described_twice_has_failed_however_it_is_described_last() -> None:
+    member = MemberDescription(member_id="m", client_id="c", host="h")
+    states = ((GroupState.STABLE, (member,)), (GroupState.EMPTY, ()))
+    stable, empty = (DescribedGroup(NONE, None, state, "consumer", "", members, None) for state, members in states)
+    answer = DescribeGroupsAnswer(NO_THROTTLE, [(["g"], stable), (["h", "g"], empty)])
+    for handler in (DescribeClassicGroupsHandler(), *(DescribeModernGroupsHandler(api) for api in GROUP_TYPES)):
+        result = handler.parse(3, ["g", "h"], 5, answer)
+        assert isinstance(result.failed["g"], RemoteProtocolError)
+        assert (set(result.failed), result.completed["h"].state) == ({"g"}, GroupState.EMPTY)
 
 
 def test_group_errors_in_one_answer_are_never_mixed() -> None:

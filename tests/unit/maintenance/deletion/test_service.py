@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     PlanError,
 )
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionObserver
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
+from tests.unit.maintenance.scene import LATER, POLICY, backed_up, layout_in, planned
 
 
 async def test_planned_groups_are_deleted_and_all_others_are_not(tmp_path: Path) -> None:
@@ -138,6 +140,29 @@ async def test_a_plan_or_backup_that_does_not_fit_deletes_nothing(tmp_path: Path
         await delete(admin, layout, plan)
     assert "a" in admin.groups
     assert admin.asked("delete") == []
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_user_who_sees_fewer_topics_than_the_plan_s_snapshot_did_deletes_nothing(
+    tmp_path: Path, dry_run: bool
+) -> None:
+    """What the group has committed since to a hidden topic would be missing in the recheck and in the backup."""
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.sees_topics = False
+    with pytest.raises(PlanError, match=f"{plan.plan_id}: this user may not describe all topics"):
+        await delete(admin, layout, plan, dry_run=dry_run)
+    assert ("a" in admin.groups, admin.asked("delete")) == (True, [])
+
+
+async def test_a_plan_that_allows_hidden_topics_needs_no_view_of_all(tmp_path: Path) -> None:
+    admin, layout = cluster("a"), layout_in(tmp_path)
+    plan = await planned(admin, layout, replace(POLICY, allow_hidden_topics=True))
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    admin.sees_topics = False
+    assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe"}
 
 
 async def test_every_chunk_is_read_a_moment_before_it_is_deleted(tmp_path: Path) -> None:

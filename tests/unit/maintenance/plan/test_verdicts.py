@@ -12,6 +12,7 @@ import pytest
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
+from airflow_kafka_groups.maintenance.plan import verdicts
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import write_json
 from tests.fakes.admin import FakeAdmin
@@ -118,6 +119,8 @@ async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
         ([verdict_row(), verdict_row()], {}, "judged twice"),
         ([{"group_id": "g"}], {}, "lacks a column"),
         ([verdict_row(verdict=None)], {}, "has no verdict"),
+        ([verdict_row()], {"verdicts": {"stale": 0, "settling": 1}}, "two jobs judged at once"),
+        ([verdict_row()], {"verdicts": {}}, "two jobs judged at once"),
     ],
 )
 async def test_verdicts_that_are_not_whole_are_refused(
@@ -125,6 +128,30 @@ async def test_verdicts_that_are_not_whole_are_refused(
 ) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, rows, summary)
     with pytest.raises(SnapshotError, match=message):
+        load_verdicts(layout, snapshot_id)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("ended", [True, False])
+async def test_verdicts_of_a_job_that_runs_meanwhile_are_not_taken_for_those_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    """The first job bridged no gap of more than an hour, the second one any gap."""
+    strict, any_gap = {"policy": {"max_gap_seconds": 3600}}, {"policy": {"max_gap_seconds": 0}}
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(verdict="settling")], strict)
+    files_of = verdicts._parquet_files
+
+    def judge_again(folder: Path) -> Any:
+        about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": 1, **any_gap}
+        place = tmp_path / "prod" / "summaries/verdicts"
+        (place / f"{snapshot_id}.json").unlink()
+        pq.write_table(pa.Table.from_pylist([verdict_row()]), folder / "part-0.snappy.parquet")
+        if ended:
+            write_json(place, f"{snapshot_id}.json", about)
+        return files_of(folder)
+
+    monkeypatch.setattr(verdicts, "_parquet_files", judge_again)
+    with pytest.raises(SnapshotError, match="judged again" if ended else "is missing"):
         load_verdicts(layout, snapshot_id)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome, apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.groups import CLUSTER_ID

@@ -181,6 +181,24 @@ async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path:
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
 
 
+async def test_a_snapshot_that_is_taken_during_a_pruning_counts_before_the_next_request(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    subscribe(admin)
+    await snapshots(admin, layout, 1, first=of.created_at)
+    admin.groups["app"]._subscribed = frozenset({"live"})
+    manifest = Path(str(layout.manifest(snapshot_ids(layout)[-1])))
+    manifest.rename(tmp_path / "not yet")  # noqa: ASYNC240  # it is fast
+
+    def publish(call: str) -> None:
+        if call == "describe" and not manifest.exists():
+            (tmp_path / "not yet").rename(manifest)
+
+    admin.before = publish
+    assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}
+    assert old_offsets(admin) == SAVED
+
+
 async def test_a_newer_snapshot_of_other_groups_means_nothing(tmp_path: Path) -> None:
     admin, layout = cluster(other=FakeGroup()), layout_in(tmp_path)
     of = await planned(admin, layout)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry
 from airflow_kafka_groups.maintenance.restore.changes import Change
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, Ends
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, propose_restore
+from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin
@@ -162,3 +165,35 @@ async def test_a_backup_of_another_cluster_is_refused(restorable: tuple[FakeAdmi
         admin.cluster = other
         with pytest.raises(BackupError, match="Kafka cluster"):
             await propose_restore(admin, layout, plan_id)
+
+
+@pytest.mark.safety
+async def test_a_restore_that_stood_still_does_not_take_back_what_a_client_has_committed_meanwhile(
+    restorable: tuple[FakeAdmin, Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client without membership: brokers would take the older commit, too."""
+    admin, layout, plan_id = restorable
+    now = [1_000.0]
+    monkeypatch.setattr(clock, "_clock", lambda: now[0])
+
+    def stand_still(call: str) -> None:
+        if call == "alter":
+            admin.add("a", ("t", 0, 9))
+
+    def read(call: str) -> None:
+        if call == "describe":
+            now[0] += 3_600
+            admin.before = stand_still
+
+    admin.before = read
+    done = await change_recorded(
+        admin,
+        layout,
+        "restore",
+        partial(propose_restore, admin, layout, plan_id, group_ids=["a"]),
+        protects=lambda group_id: False,
+        dry_run=False,
+        may_be_absent=True,
+    )
+    assert admin.groups["a"].positions == {T0: 9}
+    assert (done.counts["failed"], done.counts["changed"]) == (1, 0)

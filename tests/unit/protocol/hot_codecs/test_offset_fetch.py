@@ -81,6 +81,27 @@ def test_it_reads_what_kio_reads(response: Any) -> None:
     assert answer.throttle_time == response.throttle_time
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("metadata", [("", ""), ("", "m"), ("m", ""), ("m", "n")])
+def test_an_answer_that_names_a_group_twice_is_refused(metadata: tuple[str, str]) -> None:
+    """The last of two would be the group's offsets, or none at all: nobody knows which of them are."""
+
+    def group(group_id: str, text: str) -> Any:
+        part = SCHEMA.OffsetFetchResponsePartitions(
+            partition_index=0, committed_offset=7, metadata=text, error_code=ErrorCode.none
+        )
+        topic = SCHEMA.OffsetFetchResponseTopics(name="t", partitions=(part,))
+        return SCHEMA.OffsetFetchResponseGroup(group_id=group_id, topics=(topic,), error_code=ErrorCode.none)
+
+    def answer(*groups: Any) -> bytes:
+        return frame(SCHEMA.OffsetFetchResponse(throttle_time=timedelta(0), groups=groups))
+
+    first, second = metadata
+    assert len(contents(decode_response(OFFSET_FETCH, 8, answer(group("g", first), group("h", second))))[1]) == 2
+    with pytest.raises(RemoteProtocolError, match="names a group twice"):
+        decode_response(OFFSET_FETCH, 8, answer(group("g", first), group("h", ""), group("g", second)))
+
+
 ONE_GROUP = st.sampled_from([6, 7])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import time_of
+from airflow_kafka_groups.contracts.ids import new_id, time_of
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
@@ -66,6 +66,40 @@ async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path:
     await take_snapshot(admin, layout, now=Slow(began, 4))
     admin.groups["a"] = FakeGroup()
     assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
+
+
+async def test_a_snapshot_that_is_taken_during_a_deletion_counts_before_the_next_request(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({name: FakeGroup() for name in "abc"}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    first, *others = plan.group_ids
+    admin.groups[others[1]] = FakeGroup(members=1)
+    newer = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups[others[1]] = FakeGroup()
+    manifest = Path(str(layout.manifest(newer.snapshot_id)))
+    manifest.rename(tmp_path / "not yet")  # noqa: ASYNC240  # it is fast
+
+    def publish(call: str) -> None:
+        if call == "delete" and not manifest.exists():
+            (tmp_path / "not yet").rename(manifest)
+
+    admin.before = publish
+    report = await delete(admin, layout, plan, chunk_size=1)
+    assert fates(report) == {first: "deleted:safe", others[0]: "deleted:safe", others[1]: "kept:alive_before"}
+    assert set(admin.groups) == {others[1]}
+
+
+async def test_a_snapshot_that_is_taken_during_a_deletion_and_damaged_stops_it(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({name: FakeGroup() for name in "ab"}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+
+    def damage(call: str) -> None:
+        if call == "delete":
+            Path(str(layout.manifest(new_id(LATER + timedelta(hours=1))))).write_bytes(b"{")
+
+    admin.before = damage
+    report = await delete(admin, layout, plan, chunk_size=1)
+    first, second = plan.group_ids
+    assert fates(report) == {first: "deleted:safe", second: "kept:stopped"}
 
 
 def unreadable(admin: FakeAdmin) -> None:

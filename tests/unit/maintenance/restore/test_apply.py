@@ -10,13 +10,8 @@ import pytest
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
-from airflow_kafka_groups.maintenance.restore.changes import (
-    Change,
-    ChangeOutcome,
-    apply_changes,
-    commits_in,
-    counts_of,
-)
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, commits_in, counts_of
 from airflow_kafka_groups.models import (
     GroupOffsets,
     GroupState,
@@ -221,7 +216,7 @@ async def test_columns_that_do_not_read_back_as_they_were_written_have_failed(
 
 
 async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.changes._CHUNK_GROUPS", 200)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 200)
     names = [f"g{number}" for number in range(401)]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
@@ -237,7 +232,7 @@ async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypa
 
 
 async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.changes._CHUNK_GROUPS", 1)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 1)
     names = ["a", "b", "c"]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     write, waiting = admin.alter_consumer_group_offsets, asyncio.Event()
@@ -260,7 +255,7 @@ async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest
 
 
 async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.changes._CHUNK_GROUPS", 1)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 1)
     names = ["a", "b", "c", "d"]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
 
