@@ -9,6 +9,7 @@ import argparse
 import getpass
 import json
 import os
+import shlex
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PROGRAM = "airflow-kafka-groups"
 _WAYS = ("conn_id", "config", "bootstrap_servers")
 _SECRETS = ("password", "secret", "key.pem", "oauthbearer.config")
 _OTHERS_MAY_READ = 0o077
@@ -90,8 +92,13 @@ class Cluster:
 
         if args.config is not None:
             name, properties = str(args.config), read_properties(Path(args.config))
+            if not properties.get("bootstrap.servers"):
+                remedy = "has no brokers: add the line bootstrap.servers=broker1:9092,broker2:9092"
+                raise ConfigurationError("--config", name, remedy)
         else:
             name, properties = "--bootstrap-servers", {"bootstrap.servers": args.bootstrap_servers}
+            if not args.bootstrap_servers.strip():
+                raise ConfigurationError(name, "", "name the brokers, such as broker1:9092,broker2:9092")
         fields: Any = {"conn_id": name, "conn_type": OFFICIAL_CONN_TYPE, "extra": json.dumps(properties)}
         return read_connection(SimpleNamespace(**fields, host=None, login=None, password=None, port=None))
 
@@ -129,6 +136,8 @@ class Cluster:
         """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
         from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
 
+        if self._args.storage_path is None:
+            _check_defaults()
         found: str | None = self._args.storage_path or default_storage()
         if found is None:
             raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
@@ -143,6 +152,7 @@ class Cluster:
         if cluster is None and conn_id is None:
             raise ConfigurationError("--cluster", None, "name the cluster's folder: with --conn-id, it is that id")
         if cluster is None:
+            _check_defaults()
             cluster = default_cluster(str(conn_id))
         return open_layout(self.storage_path, cluster, str(conn_id))
 
@@ -155,6 +165,21 @@ class Cluster:
 
         return site_floors(self.settings, self.storage_path)
 
+    def command(self, *words: str) -> str:
+        """Return another command on the same cluster and files, to be pasted into the same shell.
+
+        :param words: the command with its own arguments.
+        """
+        names = (*_WAYS, "storage_path", "cluster")
+        given = {name: getattr(self._args, name, None) for name in names}
+        same = [
+            word
+            for name, value in given.items()
+            if value is not None
+            for word in (f"--{name.replace('_', '-')}", str(value))
+        ]
+        return shlex.join([PROGRAM, *words, *same])
+
     def _client_config(self) -> Any:
         from airflow_kafka_groups.cluster.config import ClientConfig
         from airflow_kafka_groups.hooks.tokens import airflow_token_source
@@ -163,13 +188,21 @@ class Cluster:
         return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
 
 
+def _check_defaults() -> None:
+    """Raise for a misspelt name in the site's defaults, as the DAG files do: other files would be read."""
+    from airflow_kafka_groups.hooks.floors import site_defaults
+    from airflow_kafka_groups.operators.dag_form import check_default_names
+
+    check_default_names(site_defaults())
+
+
 def actor(command: str) -> dict[str, str]:
     """Return who runs a command, as the journal records it."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
         user = str(os.getuid())
-    return {"command": f"airflow-kafka-groups {command}", "user": user, "host": socket.gethostname()}
+    return {"command": f"{PROGRAM} {command}", "user": user, "host": socket.gethostname()}
 
 
 def read_properties(path: Path) -> dict[str, str]:

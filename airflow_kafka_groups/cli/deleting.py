@@ -79,6 +79,11 @@ def deletion_request(
     )
 
 
+def to_delete(digest: str) -> str:
+    """Return what a dry run says at its end: the options of the user, such as a rule to approve, remain."""
+    return f"Nothing was deleted. To delete, run the same command with: --digest {digest} --yes"
+
+
 def exit_code(report: DeletionReport) -> ExitCode:
     """Return what a run's record means for the caller. Something that is kept is ``INCOMPLETE``."""
     from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from difflib import get_close_matches
 
 from airflow_kafka_groups import __version__
+from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, add_output_argument
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 
-PROGRAM = "airflow-kafka-groups"
-_EPILOG = "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out."
+_EPILOG = (
+    "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out; "
+    "130 interrupted."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,14 +49,33 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parsers = {}
     for name, command in COMMANDS.items():
-        of_command = commands.add_parser(
+        parsers[name] = of_command = commands.add_parser(
             name, help=command.help, description=f"{command.help}.", epilog=_EPILOG, allow_abbrev=False
         )
         if name == chosen:  # the others need not be imported
             command.load().add_arguments(of_command)
             add_output_argument(of_command)
-    return parser.parse_args(arguments)
+    args, left = parser.parse_known_args(arguments)
+    if left:
+        _take_as_groups(left, args, parsers[args.command])
+    return args
+
+
+def _take_as_groups(left: list[str], args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Take what argparse left over as group ids: behind an option it finds none that are optional.
+
+    Exits with code 2 and the nearest option, if there is one that was meant, for everything else.
+    """
+    options = [word for word in left if word.startswith("-")]
+    if not options and isinstance(getattr(args, "groups", None), list):
+        args.groups += left
+        return
+    known = re.findall(r"--[a-z][a-z-]+", parser.format_help())
+    near = get_close_matches(options[0].partition("=")[0], known, n=1) if options else []
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    parser.error(f"unrecognized arguments: {' '.join(left)}{meant}; {parser.prog} --help lists all")
 
 
 def run_command(name: str, args: argparse.Namespace) -> int:

@@ -1,6 +1,8 @@
-"""Options that take a number or a duration: ``--min-idle 36h`` is the same as ``--min-idle-seconds 129600``."""
+"""Options with a number, a duration or a place: ``--min-idle 36h`` is the same as ``--min-idle-seconds 129600``."""
 
 from __future__ import annotations
+
+import os
 
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 
@@ -17,3 +19,8 @@ def add_value(parser: ArgumentTarget, name: str, help_text: str, default: str | 
 def flag_of(name: str) -> str:
     """Return the flag of an option, as messages show it."""
     return f"--{name.removesuffix(_SUFFIX).replace('_', '-')}"
+
+
+def absolute_place(text: str) -> str:
+    """Return the absolute path of a file that was named on the command line. A URL stays as it is."""
+    return text if "://" in text else os.path.abspath(text)

@@ -113,7 +113,7 @@ def _text(value: Any, nothing: str = "-") -> str:
         return value
     if isinstance(value, int):
         return str(value) if value is not True and value is not False else "yes" if value else "no"
-    if value is None or value == []:
+    if value is None or value in ([], {}):
         return nothing
     if isinstance(value, list | tuple):
         return "; ".join(map(_text, value))

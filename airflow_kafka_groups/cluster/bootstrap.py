@@ -41,6 +41,7 @@ class Bootstrap:
         servers = [*dict.fromkeys(config.bootstrap_servers)]
         self._order = random.sample(servers, len(servers))
         self._servers = config.servers
+        self._protocol = config.security.protocol
         self._logs_in = config.security.uses_sasl
         self._connect = connect
         self._ask = ask
@@ -78,7 +79,8 @@ class Bootstrap:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        raise NoBrokerAvailableError(self._servers, "no Kafka broker could be used: " + "; ".join(failures))
+        remedy = f"Check the bootstrap servers, and whether their listeners take the security protocol {self._protocol}"
+        raise NoBrokerAvailableError(self._servers, f"no Kafka broker could be used: {'; '.join(failures)}. {remedy}")
 
     def take(self, address: Address) -> asyncio.Task[BrokerConnection] | None:
         """Hand over the connection to a server, open or being opened; ``None`` if there is none, or if it failed."""

@@ -8,6 +8,7 @@ cannot read is an error that names it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cluster.servers import format_servers, parse_servers
@@ -45,6 +46,9 @@ _TLS = {
     "ssl.keystore.location": "keystore",
     "ssl.keystore.password": "keystore_password",
 }
+_SECURITY = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
+"""What decides how to log in: one that is misspelt would be ignored, and a login tried without it."""
+
 _HOST_NAMES = "ssl.endpoint.identification.algorithm"
 _VERIFY = "enable.ssl.certificate.verification"
 
@@ -55,6 +59,9 @@ def parse_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises ``ConfigurationError`` naming the setting, its value (never a secret) and the remedy.
     """
     given = {name: value for name, value in settings.items() if value is not None and value != ""}
+    for name in given.keys() - set(_SECURITY):
+        if meant := get_close_matches(name, _SECURITY, n=1, cutoff=0.85):
+            raise ConfigurationError(name, None, f"is not a property of Kafka; did you mean {meant[0]!r}?")
     fields: dict[str, Any] = {
         "bootstrap_servers": parse_servers(given.get("bootstrap.servers")),
         "security": _security(given),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.admin.client.access import describe_access
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.doctor.finding import Report, counted
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.policy.retention import remedy as fitting
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 
 SAMPLE_GROUPS = 50
+_DAY = 86_400
 _ACLS = (
     "Add the ACLs of the table in docs/howto/connection.md: Describe, Read and Delete on groups, Describe and Read on "
     "topics."
@@ -111,7 +113,7 @@ async def examine_retention(
         report.unknown("offsets retention", f"{unknown}: {why}.", remedy)
         return
     kept, idle = _days(found.minutes * 60), _days(min_idle_seconds)
-    text = f"Brokers keep the offsets of a group without members for {kept} days, the idle time is {idle} days."
+    text = f"Brokers keep the offsets of a group without members for {kept}, the idle time is {idle}."
     if found.minutes * 60 <= min_idle_seconds:
         text += " Brokers forget most idle groups before they become stale."
         report.warn("offsets retention", text, f"To find more, {fitting(min_idle_seconds, found.minutes)}.")
@@ -120,4 +122,6 @@ async def examine_retention(
 
 
 def _days(seconds: float) -> str:
-    return f"{seconds / 86_400:,.1f}".removesuffix(".0")
+    if seconds < _DAY:
+        return show_duration(seconds)
+    return f"{seconds / _DAY:,.1f}".removesuffix(".0") + " days"

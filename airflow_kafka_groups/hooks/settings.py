@@ -133,11 +133,10 @@ def read_connection(connection: ConnectionLike) -> ConnectionSettings:
         return _read_official(connection, extra)
     if connection.conn_type == CONN_TYPE:
         return _read_own(connection, extra)
-    raise ConfigurationError(
-        f"connection {connection.conn_id!r}, type",
-        connection.conn_type,
-        f"use a connection of the type {CONN_TYPE!r} (or {OFFICIAL_CONN_TYPE!r})",
-    )
+    remedy = f"use a connection of the type {CONN_TYPE!r} (or {OFFICIAL_CONN_TYPE!r})"
+    if not connection.conn_type:  # such as a URI with several servers, of which Airflow reads nothing
+        remedy += "; in an environment variable, write it as JSON"
+    raise ConfigurationError(f"connection {connection.conn_id!r}, type", connection.conn_type, remedy)
 
 
 def _extra_of(connection: ConnectionLike) -> dict[str, Any]:

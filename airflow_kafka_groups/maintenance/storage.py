@@ -84,9 +84,10 @@ def storage_errors(what: str, path: StoragePath) -> Iterator[None]:
     except MaintenanceError:
         raise
     except Exception as exc:
-        raise StorageError(
-            f"{path} could not be {what}: {type(exc).__name__}: {exc}. Check storage_path and the storage's connection"
-        ) from exc
+        remedy = "Check storage_path and the storage's connection"
+        if isinstance(exc, PermissionError):
+            remedy = "Give this user access, or choose another storage_path"
+        raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}. {remedy}") from exc
 
 
 def check_id(field: str, value: object) -> str:

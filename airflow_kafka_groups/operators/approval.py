@@ -70,7 +70,9 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
     counted: ClassVar[str] = "groups"
     """What a plan is about, in the form."""
+    planned: ClassVar[str] = "groups are planned to be deleted"
     names: ClassVar[str] = "groups or families (report-<uuid>)"
+    default_subject: ClassVar[str] = "Delete stale consumer groups?"
 
     plan_id = Argument(read_text)
     plan_digest = Argument(read_text)
@@ -93,7 +95,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
                 type="string",
                 source="task",
                 title=f"Number of {self.counted}",
-                description=f"To approve, type how many {self.counted} are planned to be deleted.",
+                description=f"To approve, type how many {self.planned}.",
             ),
             EXCLUDE: Param(
                 [],
@@ -105,7 +107,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             ),
         }
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
-        super().__init__(subject="Delete stale consumer groups?", defaults="Reject", params=form, **kwargs)
+        super().__init__(subject=self.default_subject, defaults="Reject", params=form, **kwargs)
 
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""
@@ -194,7 +196,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
             return layout, plan, None
         terms = site_floors(self.hook.settings, self.storage_path).approval(terms, plan)
-        return layout, plan, terms.why(len(plan.groups))
+        return layout, plan, terms.why(len(plan.groups), plan.noun)
 
 
 def _asked_by(context: Context) -> dict[str, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import PATTERN_OR_NUMBER
-from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
 
 _PATTERNS = {"type": "array", "items": {"type": "string"}}
 _DURATION = {"type": ["string", "number"], "pattern": PATTERN_OR_NUMBER}
@@ -229,3 +231,15 @@ OTHER_FORMS: dict[str, dict[str, Any]] = {
     },
 }
 """Parameters of the other DAGs."""
+
+SPARK_DEFAULTS: dict[str, Any] = {"spark_conn_id": "spark_default", "spark_binary": None, "spark_conf": {}}
+"""Settings of the Spark jobs: they are no parameters."""
+
+
+def check_default_names(names: Iterable[str]) -> None:
+    """Raise ``ConfigurationError`` for a name in ``KAFKA_GROUPS_DEFAULTS`` that is no parameter and no setting."""
+    known = {*CLEANUP_FORM, *OTHER_FORMS, *SPARK_DEFAULTS}
+    for name in names:
+        if name not in known:
+            remedy = f"is unknown. Known names: {', '.join(sorted(known))}"
+            raise ConfigurationError(f"{DEFAULTS}, name {name!r}", None, remedy)

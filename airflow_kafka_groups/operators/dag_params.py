@@ -14,12 +14,10 @@ from typing import Any
 from airflow.sdk import Param
 
 from airflow_kafka_groups.contracts.ids import cluster_name_from
-from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
-from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS
+from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
 
 ENVIRONMENT = DEFAULTS
-_SPARK: dict[str, Any] = {"spark_conn_id": "spark_default", "spark_binary": None, "spark_conf": {}}
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
 LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
@@ -141,7 +139,7 @@ def spark_settings() -> dict[str, Any]:
     ``spark_binary``; the connection is its ``spark_conn_id``, default ``spark_default``; its ``spark_conf`` adds
     properties.
     """
-    settings = {**_SPARK, **{name: value for name, value in _defaults().items() if name in _SPARK}}
+    settings = {**SPARK_DEFAULTS, **{name: value for name, value in _defaults().items() if name in SPARK_DEFAULTS}}
     own = Path(sys.executable).with_name("spark-submit")
     arguments: dict[str, Any] = {
         "conn_id": settings["spark_conn_id"],
@@ -156,8 +154,5 @@ def spark_settings() -> dict[str, Any]:
 
 def _defaults() -> dict[str, Any]:
     defaults = site_defaults()
-    for name in defaults:
-        if name not in _KNOWN and name not in _SPARK:
-            known = ", ".join(sorted({*_KNOWN, *_SPARK}))
-            raise ConfigurationError(f"{ENVIRONMENT}, name {name!r}", None, f"is unknown. Known names: {known}")
+    check_default_names(defaults)
     return defaults

@@ -35,7 +35,9 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     """
 
     counted = "topics"
+    planned = "topics are planned to have their offsets deleted"
     names = "topics, as group [topic],"
+    default_subject = "Delete offsets of topics that live groups stopped reading?"
     operator_extra_links = ()  # type: ignore[assignment]  # there is no report of a pruning
 
     def load(self, layout: Layout) -> SealedPlan:

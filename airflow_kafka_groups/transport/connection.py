@@ -146,7 +146,8 @@ async def open_connection(
     except ConnectionFailedError:
         raise  # the token source reports its own failure
     except (SaslAuthenticationFailed, UnsupportedSaslMechanismError) as error:
-        raise AuthenticationFailedError(address, f"SASL authentication was refused: {_say(error)}") from None
+        why = _refusal(error, security)
+        raise AuthenticationFailedError(address, f"SASL authentication was refused: {why}") from None
     except ssl.SSLError as error:
         raise AuthenticationFailedError(address, f"the TLS handshake failed: {_say(error)}") from error
     except TimeoutError as error:
@@ -194,6 +195,12 @@ def _why(error: BaseException, *, tls: bool) -> str:
             "this security protocol?"
         )
     return _say(cause or error)
+
+
+def _refusal(error: BaseException, security: SecurityConfig) -> str:
+    if isinstance(error, UnsupportedSaslMechanismError) and security.sasl:  # its text is the connection's repr
+        return f"the listener does not offer the mechanism {security.sasl.mechanism}: choose another sasl.mechanism"
+    return _say(error)
 
 
 def _say(error: BaseException) -> str:

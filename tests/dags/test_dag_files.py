@@ -53,6 +53,15 @@ def test_all_files_parse_to_their_dag(dags: dict[str, Any]) -> None:
     assert sorted(dags) == sorted(path.stem for path in DAGS.glob("*.py"))
 
 
+def test_the_examples_of_the_docs_parse() -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    folder = ROOT / "tests" / "dags" / "examples"
+    bag = DagBag(dag_folder=str(folder), collect_dags=True)
+    assert bag.import_errors == {}
+    assert len(bag.dags) >= len(list(folder.rglob("*.py")))
+
+
 def test_the_steps_follow_one_another(dags: dict[str, Any]) -> None:
     cleanup = dags["cleanup_stale_groups"]
     assert [task.task_id for task in cleanup.topological_sort()] == CLEANUP

@@ -96,26 +96,29 @@ def test_whoever_triggers_the_clean_up_uses_parameters_that_it_has(dags: dict[st
 
 
 def test_the_readme_s_clean_up_is_wired_as_the_shipped_one(dags: dict[str, Any]) -> None:
-    """Same tasks in the same order, each with the shipped arguments but without a policy file; and it always asks."""
+    """Same tasks in the same order, each with the shipped arguments: what its form offers, it obeys."""
     from airflow.dag_processing.dagbag import DagBag
+
+    from airflow_kafka_groups.operators.dag_params import dry_run_argument
+    from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
     shipped = DagBag(dag_folder=str(ROOT / "dags" / f"{CLEANUP}.py")).dags[CLEANUP]
     names = {"snapshot": "list_offsets", "judge": "judge_staleness"}
     mine = dags["my_cleanup"]
+    assert set(mine.params) == set(shipped.params)
     order = [task.task_id for task in mine.topological_sort()]
-    assert order == ["snapshot", "judge", "plan", "backup", "approve", "delete"]
+    assert order == ["policy", "snapshot", "judge", "plan", "backup", "approve", "delete"]
     for task_id in order:
         task, like = mine.get_task(task_id), shipped.get_task(names.get(task_id, task_id))
         assert type(task) is type(like)
-        for field in ("kafka_groups_conn_id", "storage_path", "cluster", "plan_id", "plan_digest"):
-            assert getattr(task, field, None) == getattr(like, field, None), field
-    model: Any = shipped.get_task("judge_staleness")
-    arguments = model.application_args
-    assert mine.get_task("judge").application_args == [
-        str(word).replace("list_offsets", "snapshot").replace("ti.xcom_pull('policy')", "params") for word in arguments
-    ]
-    assert mine.get_task("delete").approval_rule == "always"
-    assert mine.get_task("delete").retries == 0
+        assert vars(task)["_pre_execute_hook"] is refuse_unknown_conf
+        for field in set(task.template_fields) - {"wait_for_quiet_end", "subject", "body", "params"}:
+            wanted = str(getattr(like, field, None)).replace("list_offsets", "snapshot")
+            assert str(getattr(task, field, None)) == wanted, (task_id, field)
+    delete = mine.get_task("delete")
+    assert (delete.dry_run, delete.retries) == (dry_run_argument(), 0)
+    assert delete.approval_rule == mine.get_task("approve").approval_rule
+    assert "'always'" in delete.approval_rule
 
 
 @pytest.mark.airflow

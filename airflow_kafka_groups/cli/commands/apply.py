@@ -16,6 +16,7 @@ from airflow_kafka_groups.cli.deleting import (
     exit_code,
     require_allowed,
     stoppable,
+    to_delete,
 )
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
@@ -76,10 +77,10 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
                 admin, layout, args.plan_id, digest, request, approval=terms, floors=floors, policy=policy
             )
         )
-    return _show(out, layout, plan, result)
+    return _show(out, layout, plan, result, cluster)
 
 
-def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResult) -> ExitCode:
+def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResult, cluster: Cluster) -> ExitCode:
     from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
     from airflow_kafka_groups.maintenance.report.write import make_report
 
@@ -93,8 +94,11 @@ def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResul
         say(f"Report: {make_report(layout, plan)[0]}")
     except (KafkaGroupsError, OSError) as error:
         say(f"warning: the report could not be written: {error}")
-    if report.dry_run:
-        say(f"Nothing was deleted. To delete: apply {plan.plan_id} --digest {plan.digest} --yes")
+    if report.dry_run and report.backup is None:
+        back_up = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
+        say(f"Nothing was deleted. Before a deletion, back the plan up: {back_up}")
+    elif report.dry_run:
+        say(to_delete(plan.digest))
     elif report.ids(Outcome.DELETED):
-        say(f"To undo it: restore {plan.plan_id}")
+        say(f"To undo it, begin with the dry run: {cluster.command('restore', plan.plan_id)}")
     return exit_code(report)

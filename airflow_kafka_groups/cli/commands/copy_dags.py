@@ -9,7 +9,7 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.example_dags import dag_files
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.maintenance.storage import write_file
 
 
@@ -47,5 +47,9 @@ def _copy(source: Path, folder: Path, force: bool) -> str:
         return "unchanged"
     if exists and not force:
         return "kept"
-    write_file(folder, target.name, content)
+    try:
+        write_file(folder, target.name, content)
+    except StorageError as error:  # its remedy is that of a storage
+        why = f"{target} could not be written: {error.__cause__ or error}"
+        raise StorageError(f"{why}. Let this user write there, or choose another DIR") from error
     return "overwritten" if exists else "copied"

@@ -14,6 +14,7 @@ from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.contracts.durations import show_duration
+from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 
@@ -117,6 +118,9 @@ def _rows_of_state(reading: Reading) -> Iterator[Row]:
     described, read = reading.description, reading.offsets
     if described is not None and described.value is not None:
         group = described.value
+        if group.state is GroupState.DEAD:  # brokers describe what does not exist, with any type
+            yield Row("state", "info", "it does not exist on this cluster", "check its id; restore brings it back")
+            return
         clients = ", ".join(sorted({member.client_id for member in group.members})[:5])
         evidence = f"{group.state.value}, {group.type.value}, {len(group.members)} member(s) {clients}".strip()
         yield Row("state", "info", evidence)

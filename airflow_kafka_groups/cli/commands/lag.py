@@ -6,7 +6,13 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import add_group_arguments, chosen_groups, report_failures
+from airflow_kafka_groups.cli.commands.selection import (
+    add_group_arguments,
+    chosen_groups,
+    missing_of,
+    report_failures,
+    report_missing,
+)
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, Table
@@ -34,15 +40,20 @@ def add_arguments(parser: ArgumentTarget) -> None:
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Show the groups, the largest lag first. A group whose lag is not known has none, and makes the exit code 3.
 
+    So does one that was named and does not exist: it is not shown, since its lag is not 0.
+
     ``lag`` counts the records to read, and ``lost`` those that were removed unread.
     """
     most = optional(read_integer)("--max-lag", args.max_lag)
 
-    async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
-        return await admin.list_consumer_group_lag(await chosen_groups(admin, args))
+    async def measure(admin: AdminClient) -> tuple[GroupResults[GroupLag], list[str]]:
+        found = await admin.list_consumer_group_lag(await chosen_groups(admin, args))
+        bare = [name for name in args.groups if name in found.succeeded and not found.succeeded[name].partitions]
+        return found, await missing_of(admin, bare) if bare else []
 
-    found = Cluster(args).run(measure)
-    lags = sorted(found.succeeded.values(), key=lambda lag: (-(lag.behind or 0), lag.group_id))
+    found, missing = Cluster(args).run(measure)
+    there = [lag for name, lag in found.succeeded.items() if name not in missing]
+    lags = sorted(there, key=lambda lag: (-(lag.behind or 0), lag.group_id))
     unknown = [lag.group_id for lag in lags if lag.behind is None]
     too_much = [lag for lag in lags if most is not None and (lag.behind is None or lag.behind > most)]
     shown = lags if most is None else too_much
@@ -51,9 +62,10 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     else:
         out.write(Table("groups", COLUMNS, list(_of_groups(shown))))
     report_failures(found.failed)
+    report_missing(missing)
     if unknown:
         say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")
-    return ExitCode.INCOMPLETE if too_much or unknown or found.failed else ExitCode.DONE
+    return ExitCode.INCOMPLETE if too_much or unknown or found.failed or missing else ExitCode.DONE
 
 
 def _of_groups(lags: Sequence[GroupLag]) -> Iterator[tuple[Any, ...]]:

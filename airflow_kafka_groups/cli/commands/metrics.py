@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.options import absolute_place
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.hooks.arguments import read_integer
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     snapshot_id, metrics = metrics_of_snapshot(layout, args.snapshot_id, selected, most)
     place = args.openmetrics_path
     if place is not None:
-        text = place if "://" in place else os.path.abspath(place)
-        place = str(write_openmetrics(open_path("--openmetrics-path", text), layout.cluster, metrics))
+        path = open_path("--openmetrics-path", absolute_place(place))
+        place = str(write_openmetrics(path, layout.cluster, metrics))
     rows = [(name, 1, *numbers) for name, numbers in metrics.groups.items()]
     rows += [(name, count, *numbers) for name, (count, numbers) in metrics.families.items()]
     summary = {"snapshot_id": snapshot_id, "omitted": metrics.omitted, "openmetrics_path": place}

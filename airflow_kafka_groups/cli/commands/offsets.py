@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import add_group_arguments, chosen_groups, report_failures
+from airflow_kafka_groups.cli.commands.selection import (
+    add_group_arguments,
+    chosen_groups,
+    missing_of,
+    report_failures,
+    report_missing,
+)
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -24,12 +30,17 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
-    """Show one row for each partition with a commit. A group that cannot be read makes the exit code 3."""
+    """Show one row for each partition with a commit.
 
-    async def read(admin: AdminClient) -> GroupResults[GroupOffsets]:
-        return await admin.list_consumer_group_offsets(await chosen_groups(admin, args))
+    A group that cannot be read, or that was named and does not exist, makes the exit code 3.
+    """
 
-    found = Cluster(args).run(read)
+    async def read(admin: AdminClient) -> tuple[GroupResults[GroupOffsets], list[str]]:
+        found = await admin.list_consumer_group_offsets(await chosen_groups(admin, args))
+        bare = [name for name in args.groups if name in found.succeeded and not found.succeeded[name].topics]
+        return found, await missing_of(admin, bare) if bare else []
+
+    found, missing = Cluster(args).run(read)
     rows = [
         (group_id, topic.topic, partition, offset, None if epoch < 0 else epoch, metadata)
         for group_id, offsets in found.succeeded.items()
@@ -39,4 +50,5 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     ]
     out.write(Table("offsets", COLUMNS, rows))
     report_failures(found.failed)
-    return ExitCode.INCOMPLETE if found.failed else ExitCode.DONE
+    report_missing(missing)
+    return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
@@ -38,7 +37,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
     add_pattern_arguments(parser)
-    parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest complete one)")
+    parser.add_argument("--snapshot-id", metavar="ID", help="the judged snapshot (default: the newest judged one)")
     for name, (_, help_text) in _NUMBERS.items():
         add_value(parser, name, help_text)
     parser.add_argument(
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     policy = _policy(args, settings)
-    file = None if args.policy_file is None else open_policy("--policy-file", os.path.abspath(args.policy_file))
+    file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
     least = (policy if file is None else policy.by_file(file)).min_idle_seconds
     judged = _require_verdicts(args, layout, cluster.storage_path, least)
     retention = args.offsets_retention_minutes
@@ -100,8 +99,9 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     }
     out.write(Table("kept", KEPT, rows) if args.kept else Table("groups", PLANNED, rows), summary)
     if plan.groups:
-        say(f"Nothing was deleted. Next: backup --plan-id {plan.plan_id} --digest {plan.digest}")
-        say(f"After that, a dry run: apply {plan.plan_id}")
+        next_command = cluster.command("backup", "--plan-id", plan.plan_id, "--digest", plan.digest)
+        say(f"Nothing was deleted. Next: {next_command}")
+        say(f"After that, a dry run: {cluster.command('apply', plan.plan_id)}")
     return ExitCode.DONE
 
 
@@ -132,7 +132,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
     """
     from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.exceptions import SnapshotError
-    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
+    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
     if args.snapshot_id is None and not layout.judged(snapshot_id):
@@ -141,6 +141,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
             say(f"Snapshot {snapshot_id} is not judged: planning from {older}, the newest that is.")
             return older
     if not layout.judged(snapshot_id):
+        load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
             f"python -m airflow_kafka_groups.spark judge_staleness --base {base} --cluster {layout.cluster} "

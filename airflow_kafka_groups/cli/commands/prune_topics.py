@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,10 @@ from airflow_kafka_groups.cli.deleting import (
     exit_code,
     require_allowed,
     stoppable,
+    to_delete,
 )
 from airflow_kafka_groups.cli.messages import progress_bars, say
-from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -61,6 +61,10 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         if args.yes:
             raise ConfigurationError("--plan-id", None, "--yes requires it: the plan that you looked at is applied")
         return _plan(args, cluster, out)
+    for name in ("include", "exclude", "snapshot_id", "policy_file", *_NUMBERS):
+        if getattr(args, name) is not None:  # whoever gives one expects less to be pruned than the plan has
+            remedy = "limits a new plan, and --plan-id applies a plan as it is: leave one of them out"
+            raise ConfigurationError(flag_of(name), None, remedy)
     return _apply(args, cluster, out)
 
 
@@ -69,7 +73,7 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 
     layout, floors = cluster.layout(), cluster.floors()
-    file = None if args.policy_file is None else open_policy("--policy-file", os.path.abspath(args.policy_file))
+    file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
     plan, path = plan_topics(layout, _policy(args, cluster.settings), floors, snapshot_id=args.snapshot_id, file=file)
     summary = {
         "plan_id": plan.plan_id,
@@ -89,7 +93,7 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
         ]
         out.write(Table("topics", PLANNED, rows), summary)
     if plan.groups:
-        say(f"Nothing was deleted. Next: prune-topics --plan-id {plan.plan_id} --digest {plan.digest} --yes")
+        say(f"Nothing was deleted. Next, a dry run: {cluster.command('prune-topics', '--plan-id', plan.plan_id)}")
     return ExitCode.DONE
 
 
@@ -127,17 +131,17 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
         result = cluster.run(
             lambda admin: prune_by_plan(admin, layout, plan.plan_id, digest, request, floors=floors, policy=policy)
         )
-    return _show(out, plan.plan_id, plan.digest, result)
+    return _show(out, plan.digest, result, cluster.command("restore", plan.plan_id))
 
 
-def _show(out: Output, plan_id: str, digest: str, result: DeletionResult) -> ExitCode:
+def _show(out: Output, digest: str, result: DeletionResult, undo: str) -> ExitCode:
     from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 
     report = result.report
     rows = [(item.group_id, item.outcome.value, item.code, item.reason) for item in report.outcomes]
     out.write(Table("outcomes", OUTCOMES, rows), {**report.summary(), "record": str(result.record)})
     if report.dry_run:
-        say(f"Nothing was deleted. To delete: prune-topics --plan-id {plan_id} --digest {digest} --yes")
+        say(to_delete(digest))
     elif report.ids(Outcome.DELETED):
-        say(f"To undo it, while the groups have no members: restore {plan_id}")
+        say(f"To undo it, while the groups have no members, begin with the dry run: {undo}")
     return exit_code(report)

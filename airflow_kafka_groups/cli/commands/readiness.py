@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import add_group_arguments, filter_of, report_failures
+from airflow_kafka_groups.cli.commands.selection import (
+    add_group_arguments,
+    filter_of,
+    report_failures,
+    report_missing,
+)
 from airflow_kafka_groups.cli.connection import Cluster
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -49,8 +53,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     out.write(Table("groups", COLUMNS, [_row(one) for one in judged if one.status.value in wanted]))
     report_failures(found.failed)
     missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
-    if missing:
-        say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")
+    report_missing(missing)
     return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE
 
 

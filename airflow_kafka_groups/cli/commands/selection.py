@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import add_connection_arguments
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
+from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_patterns
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -44,6 +45,8 @@ def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> No
 
 def filter_of(args: argparse.Namespace) -> GroupFilter:
     """Return the filter of ``--include`` and ``--exclude``. Raises ``ConfigurationError`` for an invalid pattern."""
+    for name in ("include", "exclude"):
+        check_patterns(f"--{name}", getattr(args, name) or ())
     return GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
 
 
@@ -63,6 +66,18 @@ async def chosen_groups(admin: AdminClient, args: argparse.Namespace) -> list[st
         for group_id, group in sorted(listed.items())
         if patterns.selects(group_id) and not keeps_progress_elsewhere(group.type, group.protocol_type)
     ]
+
+
+async def missing_of(admin: AdminClient, group_ids: Iterable[str]) -> list[str]:
+    """Return the groups that do not exist: without an offset, brokers answer for those as for any other."""
+    described = (await admin.describe_consumer_groups(list(group_ids))).succeeded
+    return sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
+
+
+def report_missing(missing: Sequence[str]) -> None:
+    """Name the first of the groups that do not exist, on stderr."""
+    if missing:
+        say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")
 
 
 def report_failures(failed: Mapping[str, KafkaGroupsError]) -> None:

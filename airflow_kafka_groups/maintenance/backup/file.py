@@ -118,7 +118,9 @@ def _open(layout: Layout, plan_id: str, known: Entries = _NO_ENTRIES) -> tuple[B
 
 
 def _none(layout: Layout, plan_id: str) -> BackupError:
-    return BackupError(f"there is no backup {plan_id}: {layout.backup_manifest(plan_id)} does not exist")
+    path = layout.backup_manifest(plan_id)
+    remedy = "Check the id, storage_path and cluster"
+    return BackupError(f"there is no backup {plan_id}: {path} does not exist. {remedy}")
 
 
 def new_data_path(layout: Layout, plan_id: str) -> StoragePath:

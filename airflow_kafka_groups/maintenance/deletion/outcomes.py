@@ -17,7 +17,15 @@ from airflow_kafka_groups.exceptions import (
     PartlyDeletedError,
 )
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
-from airflow_kafka_groups.maintenance.deletion.recheck import SAFE, Action, Decision, Reason, is_not_found
+from airflow_kafka_groups.maintenance.deletion.recheck import (
+    BACKED_UP,
+    NOT_BACKED_UP,
+    SAFE,
+    Action,
+    Decision,
+    Reason,
+    is_not_found,
+)
 
 PARTLY_DELETED = "partly_deleted"
 """The code of a group that lost offsets and was not deleted."""
@@ -160,9 +168,14 @@ def of_decision(group_id: str, decision: Decision) -> GroupOutcome:
     return GroupOutcome(group_id=group_id, outcome=outcome, code=decision.code.value, reason=decision.reason)
 
 
-def would_delete(group_id: str) -> GroupOutcome:
-    """Make the outcome of a group that only the dry run spared."""
-    return GroupOutcome(group_id=group_id, outcome=Outcome.WOULD_DELETE, code=SAFE.code.value, reason=SAFE.reason)
+def would_delete(name: str, decision: Decision, *, backed_up: bool) -> GroupOutcome:
+    """Make the outcome of what only the dry run spared.
+
+    :param decision: the one by which it would be deleted.
+    :param backed_up: whether it is: a dry run needs no backup.
+    """
+    reason = decision.reason if backed_up else decision.reason.replace(BACKED_UP, NOT_BACKED_UP)
+    return GroupOutcome(group_id=name, outcome=Outcome.WOULD_DELETE, code=decision.code.value, reason=reason)
 
 
 def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:

@@ -72,7 +72,8 @@ class Decision:
 
 _EMPTY, _DEAD, _UNKNOWN = GroupState.EMPTY, GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
 
-SAFE = Decision(Action.DELETE, Reason.SAFE, "empty, without members, unmoved, backed up")
+BACKED_UP, NOT_BACKED_UP = ", backed up", ", not backed up yet"
+SAFE = Decision(Action.DELETE, Reason.SAFE, f"empty, without members, unmoved{BACKED_UP}")
 """The only decision by which a group is deleted."""
 
 

@@ -202,7 +202,7 @@ def _read_header(layout: Layout, plan_id: str) -> dict[str, Any]:
     path = layout.plan(plan_id)
     content = read_file(path)
     if content is None:
-        raise PlanError(f"the plan is missing: there is no {path}")
+        raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
     return parse_json(content, path, "the plan", PlanError, formats=PLAN_FORMATS)
 
 

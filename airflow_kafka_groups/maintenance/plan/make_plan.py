@@ -197,7 +197,9 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
     # The age counts from when the first part of the snapshot was read.
     expires_at = manifest.started_at + timedelta(seconds=policy.max_plan_age_seconds)
     if now >= expires_at:
-        raise PlanError(f"snapshot {snapshot_id} is older than max_plan_age_seconds allows: take a new one")
+        age, most = (now - manifest.started_at).total_seconds(), policy.max_plan_age_seconds
+        which = f"{snapshot_id}, of {show_duration(round(age))} ago where {show_duration(most)} is the limit,"
+        raise PlanError(f"snapshot {which} is older than max_plan_age_seconds allows: take a new one")
     return expires_at
 
 

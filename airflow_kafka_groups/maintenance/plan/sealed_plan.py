@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
@@ -42,6 +42,9 @@ class SealedPlan(ABC):
     kept: Sequence[Any]
     view: ClusterView | None = None
     digest: str = field(init=False)
+
+    noun: ClassVar[str] = "groups"
+    """What ``groups`` are, in messages."""
 
     @property
     @abstractmethod

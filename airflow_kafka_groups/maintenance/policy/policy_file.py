@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import SECONDS, parse_duration
-from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.maintenance.policy.fleet import FleetCluster, read_clusters
@@ -116,9 +116,14 @@ def load_policy(path: StoragePath) -> PolicyFile:
 
 
 def _read(path: StoragePath, what: str) -> bytes:
-    content = read_file(path)
+    try:
+        content = read_file(path)
+    except StorageError as exc:
+        if isinstance(exc.__cause__, IsADirectoryError):
+            raise PolicyError(f"{what} is a folder: {path}. Name the file in it") from exc
+        raise
     if content is None:
-        raise PolicyError(f"{what} is missing: there is no {path}")
+        raise PolicyError(f"{what} is missing: there is no {path}. Correct the path")
     return content
 
 

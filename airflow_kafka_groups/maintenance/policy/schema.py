@@ -25,13 +25,19 @@ def check_schema(problems: Problems) -> None:
 
     for error in Draft202012Validator(policy_schema()).iter_errors(problems.document.value):
         path: Path = tuple(error.absolute_path)
+        if error.instance is None and not path:
+            problems.add(path, "is empty: begin with 'version: 1', and 'rules:' with at least one rule")
+            continue
         if error.validator == "additionalProperties":
             known = list(error.schema["properties"])
             for key in sorted(set(error.instance) - set(known)):
                 problems.add((*path, key), f"is not a setting; {did_you_mean(key, known)}")
         elif error.validator == "required":
             for name in sorted(set(error.validator_value) - set(error.instance)):
-                problems.add(path, f"lacks {name!r}")
+                problems.add(path, f"lacks {name!r}: add it")
         else:
             value = "" if isinstance(error.instance, dict | list) else f"(got {error.instance!r}) "
-            problems.add(path, f"{value}must be as follows: {error.schema.get('description', error.message)}")
+            wanted = error.schema.get("description", error.message)
+            if not path:
+                wanted = "a mapping with the keys version and rules"
+            problems.add(path, f"{value}must be as follows: {wanted}")

@@ -88,10 +88,14 @@ def read_yaml(content: bytes, name: str) -> Document:
         mark = exc.problem_mark or exc.context_mark
         line = 1 if mark is None else mark.line + 1
         what = " ".join(filter(None, (exc.context, exc.problem)))
-        raise PolicyError(f"{name}, line {line}: this is no YAML: {what}; quote special characters") from exc
+        raise PolicyError(f"{name}, line {line}: this is no YAML: {what}; {_remedy(what)}") from exc
     except (yaml.YAMLError, RecursionError, ValueError) as exc:
         raise PolicyError(f"{name}: this is no YAML: {exc}") from exc
     return Document(name, value, lines)
+
+
+def _remedy(what: str) -> str:
+    return "indent by spaces" if r"'\t'" in what else "quote special characters"
 
 
 def _value(loader: Any, node: Any, path: Path, lines: dict[Path, int], name: str) -> Any:

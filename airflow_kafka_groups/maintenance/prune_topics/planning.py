@@ -250,10 +250,11 @@ class _Planning:
         retention = snapshot.manifest.offsets_retention_minutes
         for rule in pruning:
             if retention is not None and rule.min_idle_seconds >= 60 * retention:
+                who = "min_idle_seconds" if rule.name == ARGUMENTS_RULE else f"rule {rule.name!r}"
                 yield (
-                    f"rule {rule.name!r} requires {show_duration(rule.min_idle_seconds)}, and the brokers remove "
+                    f"{who} requires {show_duration(rule.min_idle_seconds)}, and the brokers remove "
                     f"offsets of topics without subscription by themselves after {show_duration(60 * retention)} "
-                    "(offsets.retention.minutes): it finds few. Lower idle, or leave it to the brokers"
+                    "(offsets.retention.minutes): few are found. Lower it, or leave them to the brokers"
                 )
 
 

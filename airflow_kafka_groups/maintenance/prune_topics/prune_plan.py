@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_kafka_groups.contracts.digest import digest_of, is_digest
 from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
@@ -100,6 +100,8 @@ class PrunePlan(SealedPlan):
     groups: Sequence[PlannedTopic]
     kept: Sequence[TopicToKeep]
 
+    noun: ClassVar[str] = "topics"
+
     def __post_init__(self) -> None:
         names = self.group_ids
         if len(set(names)) != len(names):
@@ -181,7 +183,7 @@ def load_prune_plan(layout: Layout, plan_id: str) -> PrunePlan:
     path = layout.prune_plan(plan_id)
     content = read_file(path)
     if content is None:
-        raise PlanError(f"the plan is missing: there is no {path}")
+        raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
     data = parse_json(content, path, "the plan", PlanError, formats=(PRUNE_PLAN_FORMAT,))
     plan = PrunePlan.from_json(data)
     if plan.plan_id != plan_id or plan.cluster != layout.cluster:

@@ -17,6 +17,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
     Outcome,
     kept,
     of_deletion,
+    would_delete,
 )
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reading, Reason
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
@@ -95,9 +96,9 @@ class TopicWork(ChunkWork):
         reason = f"some of its offsets may be deleted: {error}"
         return GroupOutcome(group_id=name, outcome=Outcome.UNKNOWN, code=PARTLY_DELETED, reason=reason)
 
-    def would_delete(self, name: str) -> GroupOutcome:
+    def would_delete(self, name: str, *, backed_up: bool) -> GroupOutcome:
         """Return the outcome of a topic that only the dry run kept."""
-        return GroupOutcome(group_id=name, outcome=Outcome.WOULD_DELETE, code=SAFE.code.value, reason=SAFE.reason)
+        return would_delete(name, SAFE, backed_up=backed_up)
 
 
 async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], names: Iterable[str]) -> Verification:

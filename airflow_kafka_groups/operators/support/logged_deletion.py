@@ -64,7 +64,8 @@ class LoggedDeletion(DeletionObserver):
 def why_variable_stops(name: str | None) -> str | None:
     """Return why an Airflow Variable stops deletions, ``None`` if it does not exist or says no.
 
-    A Variable that cannot be read, or whose value is neither yes nor no, stops them: every doubt keeps a group.
+    An error, or a value that is neither yes nor no, stops them: every doubt keeps a group. But Airflow 3.3 only logs
+    the errors of its secrets backends, and then says that there is no such Variable. The file ``STOP`` is read here.
 
     :param name: the Variable; ``None`` looks at none.
     """

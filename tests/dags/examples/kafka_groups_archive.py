@@ -18,7 +18,7 @@ with DAG(
     default_args=scope_arguments(),
 ):
     # [START howto_archive_before_delete]
-    plan_id = "{{ ti.xcom_pull('plan')['plan_id'] }}"
+    plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
     archive = KafkaSparkSubmitOperator(
         task_id="archive",
         application="archive_backlog",
@@ -28,6 +28,6 @@ with DAG(
         ],
         spark=spark_settings(),
     )
-    delete = DeleteGroupsOperator(task_id="delete", plan_id=plan_id, retries=0)
+    delete = DeleteGroupsOperator(task_id="delete", plan_id=plan_id, plan_digest=digest, retries=0)
     archive >> delete  # an archive that fails stops the deletion
     # [END howto_archive_before_delete]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.main import PROGRAM, parse
+from airflow_kafka_groups.cli.connection import PROGRAM
+from airflow_kafka_groups.cli.main import parse
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 
 PAGE = (Path(__file__).parents[3] / "docs/command-line.md").read_text()

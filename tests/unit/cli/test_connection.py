@@ -69,10 +69,43 @@ def test_an_airflow_connection_is_read_by_the_hook(monkeypatch: pytest.MonkeyPat
         cluster("--conn-id", "no_such").client()
 
 
+def test_another_command_on_the_same_cluster_can_be_pasted() -> None:
+    words = ("--conn-id", "prod", "--storage-path", "/my data")
+    assert (
+        cluster(*words).command("apply", "P") == "airflow-kafka-groups apply P --conn-id prod --storage-path '/my data'"
+    )
+    words = ("--config", "c.properties", "--cluster", "prod")
+    assert cluster(*words).command("restore", "P").endswith("restore P --config c.properties --cluster prod")
+
+
 @pytest.mark.parametrize("words", [(), ("--conn-id", "a", "--bootstrap-servers", "b")])
 def test_exactly_one_way_is_given(words: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError, match="exactly one of --conn-id, --config or --bootstrap-servers"):
         cluster(*words)
+
+
+def test_brokers_that_are_not_named_are_asked_for_where_they_belong(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"--bootstrap-servers .*name the brokers"):
+        _ = cluster("--bootstrap-servers", " ").settings
+    empty = tmp_path / "client.properties"
+    empty.touch()
+    with pytest.raises(ConfigurationError, match=r"--config .*add the line bootstrap.servers=broker1:9092"):
+        _ = cluster("--config", str(empty)).settings
+
+
+def test_a_uri_of_which_airflow_reads_nothing_is_to_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", "kafka_groups://b1:9092,b2:9092")
+    with pytest.raises(ConfigurationError, match="in an environment variable, write it as JSON"):
+        _ = cluster("--conn-id", "prod").settings
+
+
+@pytest.mark.parametrize("words", [(), ("--storage-path", "/data")])
+def test_a_misspelt_default_is_no_other_folder(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", '{"storage_pth": "/data", "clustr": "prod"}')
+    with pytest.raises(ConfigurationError, match="KAFKA_GROUPS_DEFAULTS, name 'storage_pth': is unknown"):
+        cluster("--conn-id", "kafka_groups_default", *words).layout()
+    given = cluster("--conn-id", "kafka_groups_default", "--storage-path", "/data", "--cluster", "mine")
+    assert given.layout().cluster == "mine"
 
 
 def test_files_need_a_folder_and_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,34 @@ def test_what_cannot_be_parsed_is_bad_usage(arguments: list[str], capsys: pytest
     assert "usage:" in printed.err
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "plan --conn-id prod --min-idel 7d",
+            "--min-idel 7d (did you mean --min-idle?); airflow-kafka-groups plan",
+        ),
+        ("apply PLAN --conn-id prod --digets=1", "--digets=1 (did you mean --digest?)"),
+        ("apply PLAN --conn-id prod other", "unrecognized arguments: other; airflow-kafka-groups apply --help"),
+        ("restore PLAN --conn-id prod group --yess", "unrecognized arguments: group --yess (did you mean --yes?)"),
+    ],
+)
+def test_an_option_that_does_not_exist_names_the_one_that_was_meant(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse(line.split())
+    assert left.value.code == ExitCode.BAD_USAGE
+    assert said in capsys.readouterr().err
+
+
+def test_groups_may_follow_the_options() -> None:
+    args = parse(["restore", "PLAN", "--conn-id", "prod", "--yes", "a", "b", "--overwrite", "c"])
+    assert (args.plan_id, args.groups, args.yes, args.overwrite) == ("PLAN", ["a", "b", "c"], True, True)
+    assert parse(["lag", "a", "--conn-id", "prod", "b"]).groups == ["a", "b"]
+    assert parse(["restore", "PLAN", "a", "--conn-id", "prod"]).groups == ["a"]
+
+
 def test_an_option_is_not_abbreviated() -> None:
     with pytest.raises(SystemExit):
         parse(["copy-dags", "folder", "--forc"])

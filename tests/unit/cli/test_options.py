@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -24,6 +25,12 @@ def test_a_duration_has_two_flags(flag: str) -> None:
 def test_a_number_has_one_flag_and_no_default() -> None:
     assert parsed("--max-groups", "5").max_groups == "5"
     assert (parsed().max_groups, parsed().min_idle_seconds) == (None, "7d")
+
+
+def test_a_file_is_found_from_this_folder_and_a_url_anywhere() -> None:
+    assert absolute_place("policy.yaml") == str(Path("policy.yaml").absolute())
+    for place in ("/srv/policy.yaml", "s3://conn@bucket/policy.yaml", "file:///srv/policy.yaml"):
+        assert absolute_place(place) == place
 
 
 def test_messages_show_the_short_flag() -> None:

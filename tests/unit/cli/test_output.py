@@ -33,6 +33,11 @@ def test_json_is_a_list_of_objects() -> None:
     ]
 
 
+def test_nothing_is_a_dash_in_a_summary() -> None:
+    lines = written("table", summary={"failed": {}, "lease": None, "counts": {"kept": 0}}).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines[:3]] == ["-", "-", "kept 0"]
+
+
 def test_a_summary_is_around_the_list() -> None:
     found = json.loads(written("json", summary={"plan_id": "p", "at": datetime(2026, 1, 1, tzinfo=UTC)}))
     assert (found["plan_id"], len(found["groups"])) == ("p", 2)

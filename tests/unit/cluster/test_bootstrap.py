@@ -113,3 +113,4 @@ async def test_each_server_is_asked_once_and_closed_when_none_answers(servers: t
     await scene.bootstrap.aclose()
     assert sorted(scene.diary) == ["ask a", "ask b", "close a", "close b", "connect a", "connect b"]
     assert str(failed.value).count("hung up") == 2
+    assert "Check the bootstrap servers, and whether their listeners take the security protocol" in str(failed.value)

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
+from airflow_kafka_groups.exceptions import ConfigurationError
 from tests.lab.certificates import Authority
 
 SECRET = "s3cr3t-value"
@@ -77,6 +78,14 @@ def test_confluents_client_takes_them(settings: dict[str, Any]) -> None:
     kafka: Any = importlib.import_module("confluent_kafka.admin")
     config = ClientConfig.from_librdkafka({"bootstrap.servers": "127.0.0.1:9", **settings})
     kafka.AdminClient(to_librdkafka(config), logger=importlib.import_module("logging").getLogger("quiet"))
+
+
+@pytest.mark.parametrize("name", ["security.protocl", "security_protocol", "sasl.mecanism", "sasl.passwd"])
+def test_a_misspelt_setting_of_the_login_is_not_left_out(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a property of Kafka; did you mean 's") as refused:
+        ClientConfig.parse({"bootstrap.servers": "b1:9092", name: SECRET})
+    assert refused.value.field == name
+    assert SECRET not in str(refused.value)
 
 
 def test_a_callback_gives_the_token_its_expiry_and_the_extensions() -> None:

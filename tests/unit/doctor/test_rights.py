@@ -121,3 +121,12 @@ async def test_a_retention_that_ends_before_the_idle_time_is_a_warning(
     await examine_retention(ask, 7 * DAY, report)
     (finding,) = report.findings
     assert (finding.check, finding.status) == ("offsets retention", status)
+
+
+async def test_an_idle_time_of_an_hour_is_not_0_days() -> None:
+    async def ask() -> OffsetsRetention:
+        return OffsetsRetention(by_broker={1: 7 * 1440}, errors={})
+
+    report = Report()
+    await examine_retention(ask, 3600, report)
+    assert report.findings[0].text.endswith("for 7 days, the idle time is 1h.")

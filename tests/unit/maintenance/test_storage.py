@@ -169,6 +169,15 @@ def test_an_error_of_the_storage_is_never_a_file_that_is_missing(tmp_path: Path)
         read_json(path, "the plan", PlanError)
 
 
+def test_a_missing_right_names_who_has_to_give_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(StorageError, match="Give this user access, or choose another storage_path"):
+        storage.write_file(tmp_path / "folder", "one.json", b"x")
+
+
 def test_a_disk_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="could not be written"):

@@ -59,7 +59,9 @@ def answer(confirmed: str, *keep: str) -> dict[str, Any]:
 
 def test_the_form_asks_for_what_is_checked(made: dict[str, Any], tmp_path: Path) -> None:
     form = ApprovePruningOperator(**common(tmp_path, made)).params
-    assert form.get_param("confirm_groups").schema["title"] == "Number of topics"
+    number = form.get_param("confirm_groups")
+    assert number.schema["title"] == "Number of topics"
+    assert str(number.description).endswith("topics are planned to have their offsets deleted.")
     assert form.get_param("exclude_groups").schema["title"] == "Topics to keep"
 
 
@@ -78,7 +80,7 @@ def test_only_what_was_approved_is_pruned(
     assert "z|ap" not in task.body, "nothing of the cluster is taken for markup"
     with pytest.raises(PlanError, match="not answered"):
         prune(tmp_path, made)
-    with pytest.raises(PlanError, match="2 groups are planned"):
+    with pytest.raises(PlanError, match="2 topics are planned, and '1' were confirmed: type 2 to approve it"):
         task.execute_complete(context(), answer("1"))
     with pytest.raises(PlanError, match="misspelt"):
         task.execute_complete(context(), answer("2", "app"))
@@ -87,6 +89,20 @@ def test_only_what_was_approved_is_pruned(
     counts = prune(tmp_path, made)
     assert (counts["deleted"], counts["kept"]) == (1, 1)
     assert TopicPartition("old", 0) in admin.groups["app"].offsets
+
+
+def test_the_question_and_its_errors_speak_of_topics(
+    made: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
+    task = ApprovePruningOperator(approval_rule="above_cap", approve_above=1, **common(tmp_path, made))
+    assert "groups" not in task.subject.replace("live groups", "")
+    task.execute(context())
+    assert task.body is not None
+    assert "2 topics are planned, and more than 1 have to be approved" in task.body
+    unreadable = {**answer("2"), "params_input": {"confirm_groups": "2", "exclude_groups": "app"}}
+    with pytest.raises(PlanError, match="the topics to keep cannot be read"):
+        task.execute_complete(context(), unreadable)
 
 
 def test_a_dry_run_asks_nobody(admin: FakeAdmin, made: dict[str, Any], tmp_path: Path) -> None:

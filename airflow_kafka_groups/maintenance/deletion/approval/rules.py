@@ -14,8 +14,9 @@ RULES = (ALWAYS, ABOVE_CAP, NEVER)
 class ApprovalTerms:
     """When a person has to approve.
 
-    :param rule: ``"always"``; ``"above_cap"``: when more than ``approve_above`` groups are planned; ``"never"``.
-    :param approve_above: the most groups that ``"above_cap"`` lets pass, 0 or more. Default 100.
+    :param rule: ``"always"``; ``"above_cap"``: when more than ``approve_above`` groups or topics are planned;
+        ``"never"``.
+    :param approve_above: the most of them that ``"above_cap"`` lets pass, 0 or more. Default 100.
     """
 
     rule: str = NEVER
@@ -25,12 +26,15 @@ class ApprovalTerms:
         if self.rule not in RULES:
             raise ConfigurationError("approval_rule", self.rule, f"must be one of {', '.join(RULES)}")
 
-    def why(self, planned: int) -> str | None:
-        """Return why so many groups have to be approved, ``None`` if they need not be."""
+    def why(self, planned: int, noun: str = "groups") -> str | None:
+        """Return why so many have to be approved, ``None`` if they need not be.
+
+        :param noun: what is planned. Default: groups.
+        """
         if not planned or self.rule == NEVER:
             return None
         if self.rule == ALWAYS:
             return "every deletion has to be approved"
         if planned <= self.approve_above:
             return None
-        return f"{planned} groups are planned, and more than {self.approve_above} have to be approved"
+        return f"{planned} {noun} are planned, and more than {self.approve_above} have to be approved"

@@ -70,8 +70,8 @@ def seal_answer(
     """Record the answer to the latest question, which has to be this task's own.
 
     :param person: who answered, as Airflow names them to the asking task; ``None`` when nobody did.
-    :param confirmed: the number of groups that the person typed.
-    :param excluded: the groups of the plan that the person keeps; ``None`` for none.
+    :param confirmed: the number of groups or topics that the person typed.
+    :param excluded: what the person keeps of the plan; ``None`` for nothing.
 
     Raises ``PlanError`` when the answer approves and is not clear (a wrong number, an unknown group, nobody's name), or
     its question was withdrawn or about another version of the plan; ``StorageError`` or ``JournalError`` when it cannot
@@ -95,7 +95,9 @@ def seal_answer(
     if approved:
         name_of(person, plan)
         if str(confirmed if confirmed is not None else "").strip() != str(len(plan.groups)):
-            raise refused(plan, f"{len(plan.groups)} groups are planned, and {confirmed!r} were confirmed")
+            planned = len(plan.groups)
+            why = f"{planned} {plan.noun} are planned, and {confirmed!r} were confirmed"
+            raise refused(plan, f"{why}: type {planned} to approve it")
     chain.append(answer)
 
 
@@ -105,7 +107,7 @@ def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> 
     Once somebody was asked, the answer counts whatever the terms are: another run may come with other terms. Raises
     ``PlanError`` unless the latest entry is an answer that approves this very plan.
     """
-    why = terms.why(len(plan.groups))
+    why = terms.why(len(plan.groups), plan.noun)
     _, entries = _entries(layout, plan.plan_id)
     if not entries:
         if why is None:
@@ -140,7 +142,7 @@ def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
 def _excluded(value: Any, plan: SealedPlan) -> list[str]:
     groups = [] if value is None else value
     if not isinstance(groups, list) or not all(isinstance(group_id, str) for group_id in groups):
-        raise refused(plan, f"the groups to keep cannot be read: {value!r}")
+        raise refused(plan, f"the {plan.noun} to keep cannot be read: {value!r}")
     if unknown := sorted(set(groups) - set(plan.group_ids)):
         raise refused(plan, f"{unknown[0]!r} was to be kept and is not in the plan: is it misspelt?")
     return sorted(set(groups))

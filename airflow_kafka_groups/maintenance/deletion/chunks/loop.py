@@ -179,7 +179,8 @@ class ChunkedDeletion:
             done.extend(reading.held)
             chunk = reading.expected
             if self._request.dry_run or not chunk:
-                return done + [self._work.would_delete(group.group_id) for group in chunk]
+                names = [group.group_id for group in chunk]
+                return done + [self._work.would_delete(name, backed_up=name in self._entries) for name in names]
             if held := await self._held_back(chunk):
                 return done + held
             reading, spared = self._work.spare(reading)

@@ -9,6 +9,7 @@ from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, of_deletion, would_delete
+from airflow_kafka_groups.maintenance.deletion.recheck import SAFE
 from airflow_kafka_groups.models import GroupOffsets
 
 
@@ -24,7 +25,7 @@ class ChunkWork(ChunkReader, ABC):
         """Return what an answer means."""
 
     @abstractmethod
-    def would_delete(self, name: str) -> GroupOutcome:
+    def would_delete(self, name: str, *, backed_up: bool) -> GroupOutcome:
         """Return the outcome of what only the dry run kept."""
 
 
@@ -39,6 +40,6 @@ class GroupWork(ChunkWork):
         """Return what an answer to DeleteGroups means."""
         return of_deletion(name, error)
 
-    def would_delete(self, name: str) -> GroupOutcome:
+    def would_delete(self, name: str, *, backed_up: bool) -> GroupOutcome:
         """Return the outcome of a group that only the dry run kept."""
-        return would_delete(name)
+        return would_delete(name, SAFE, backed_up=backed_up)

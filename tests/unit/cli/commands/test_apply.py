@@ -32,7 +32,19 @@ def test_without_yes_nothing_is_deleted(admin: FakeAdmin, backed_up: dict[str, A
     assert (code, admin.deleted) == (0, [])
     assert (found["dry_run"], found["counts"]["would_delete"]) == (True, 2)
     assert [item["group_id"] for item in found["outcomes"]] == ["a", "b"]
-    assert f"apply {backed_up['plan_id']} --digest {backed_up['digest']} --yes" in said
+    assert f"run the same command with: --digest {backed_up['digest']} --yes" in said
+
+
+def test_a_dry_run_calls_nothing_backed_up_that_is_not(planned: dict[str, Any], stored: Cli) -> None:
+    _, found, said = stored("apply", planned["plan_id"])
+    assert found["backup"] is None
+    assert f"back the plan up: airflow-kafka-groups backup --plan-id {planned['plan_id']} --digest" in said
+    assert "--yes" not in said
+    reasons = {item["reason"] for item in found["outcomes"]}
+    assert reasons == {"empty, without members, unmoved, not backed up yet"}
+    stored("backup", "--plan-id", planned["plan_id"], "--digest", planned["digest"])
+    _, found, _ = stored("apply", planned["plan_id"])
+    assert {item["reason"] for item in found["outcomes"]} == {"empty, without members, unmoved, backed up"}
 
 
 def test_yes_deletes_with_lease_journal_and_report(
@@ -47,7 +59,7 @@ def test_yes_deletes_with_lease_journal_and_report(
     assert run.begun["actor"]["command"] == "airflow-kafka-groups apply"
     assert run.begun["actor"]["user"]
     assert set(run.intents) == {"a", "b"}
-    assert f"restore {backed_up['plan_id']}" in said
+    assert f"airflow-kafka-groups restore {backed_up['plan_id']} --conn-id" in said
     assert "Report: " in said
 
 

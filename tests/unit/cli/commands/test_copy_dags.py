@@ -31,6 +31,16 @@ def test_the_folder_without_files_is_an_error(monkeypatch: pytest.MonkeyPatch, t
         example_dags.folder()
 
 
+def test_a_folder_that_cannot_be_written_is_named_as_it_was_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["copy-dags", str(tmp_path / "file" / "dags")]) == 1
+    said = capsys.readouterr().err
+    assert "Let this user write there, or choose another DIR" in said
+    assert "storage_path" not in said
+
+
 def test_only_the_chosen_dag_is_copied(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     copy_dags.add_arguments(parser)

@@ -47,7 +47,9 @@ def test_people_see_the_counts_that_matter_and_the_next_commands(
     assert "min_idle_seconds is 1min: groups whose consumers are briefly down look stale" in shown
     (plan_id,) = (line.split()[1] for line in shown.splitlines() if line.startswith("plan_id"))
     digest = load_plan(Layout(tmp_path, CLUSTER), plan_id).digest
-    assert f"backup --plan-id {plan_id} --digest {digest}" in said, "the next command is complete"
+    rest = f"{' '.join(where)}\n"
+    assert f"airflow-kafka-groups backup --plan-id {plan_id} --digest {digest} {rest}" in said, "it can be pasted"
+    assert f"airflow-kafka-groups apply {plan_id} {rest}" in said
 
 
 def test_what_a_plan_keeps_is_shown_with_the_reason(judged: str, stored: Cli) -> None:
@@ -128,6 +130,14 @@ def test_a_share_that_is_not_exceeded_is_planned(judged: str, stored: Cli, tmp_p
     assert load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).policy.refuse_share == 0.7
 
 
+@pytest.mark.parametrize("form", ["file://{}", "{}"])
+def test_a_policy_is_named_by_its_path_or_its_url(judged: str, stored: Cli, tmp_path: Path, form: str) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\n" + RULE.format(""))
+    code, found, said = stored("plan", "--policy-file", form.format(path), "--max-share", "1")
+    assert (code, found["counts"]["planned"]) == (0, 2), said
+
+
 @pytest.mark.usefixtures("of_managed_brokers")
 def test_an_idle_time_that_brokers_forget_before_is_a_warning_with_one_that_fits(stored: Cli) -> None:
     _, unknown, _ = stored("plan", "--max-share", "1")
@@ -168,6 +178,9 @@ def test_a_newer_snapshot_that_nobody_judged_is_in_nobodys_way(judged: str, stor
     code, found, said = stored("plan", "--snapshot-id", newer)
     assert (code, found) == (1, None)
     assert f"snapshot {newer} is not judged" in said
+    code, found, said = stored("plan", "--snapshot-id", "20260101T000000Z-1a2b3c4d")
+    assert (code, found) == (1, None)
+    assert "the snapshot's manifest is missing" in said
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,23 @@ def test_a_plan_is_shown_then_tried_and_then_applied(admin: FakeAdmin, stored: C
     of = ("prune-topics", "--plan-id", made["plan_id"])
     code, tried, said = stored(*of)
     assert (code, tried["dry_run"], tried["outcomes"][0]["outcome"]) == (0, True, "would_delete")
-    assert "--yes" in said
+    assert tried["outcomes"][0]["reason"] == "nobody subscribes to it, unmoved, not backed up yet"
+    assert f"--digest {made['digest']} --yes" in said
     assert stored(*of, "--yes")[0] == 2, "the digest is required"
     assert admin.asked("delete offsets") == []
     code, done, said = stored(*of, "--digest", made["digest"], "--yes")
     assert (code, done["counts"]["deleted"], admin.asked("delete offsets")) == (0, 1, ["app"])
     assert f"restore {made['plan_id']}" in said
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("option", [("--include", "other"), ("--max-groups", "1"), ("--min-idle", "30d")])
+def test_a_limit_that_would_not_count_is_refused(admin: FakeAdmin, stored: Cli, option: tuple[str, str]) -> None:
+    _, made, _ = stored(*PLAN)
+    of = ("prune-topics", "--plan-id", made["plan_id"], "--digest", made["digest"], "--yes")
+    code, done, said = stored(*of, *option)
+    assert (code, done, admin.asked("delete offsets")) == (2, None, [])
+    assert f"{option[0]}: limits a new plan" in said
 
 
 def test_what_is_kept_is_shown_with_the_reason(stored: Cli) -> None:

@@ -84,6 +84,19 @@ def test_a_group_that_cannot_be_read_is_named(cli: Cli, admin: FakeAdmin) -> Non
     assert "error: 'a'" in said
 
 
+@pytest.mark.parametrize("command", ["offsets", "lag"])
+def test_a_group_that_does_not_exist_has_no_lag_of_0(cli: Cli, admin: FakeAdmin, command: str) -> None:
+    admin.groups["bare"] = FakeGroup({}, members=1)
+    code, found, said = cli(command, "b", "orders", "bare")
+    assert (code, {row["group_id"] for row in found} - {"bare"}) == (3, {"b"})
+    assert "1 group(s) do not exist, first 'orders'" in said
+    assert cli(command, "b", "bare")[0] == 0
+
+
+def test_a_pattern_that_cannot_be_is_named_by_its_option(cli: Cli) -> None:
+    assert "--include (got 're:(')" in cli("lag", "--include", "re:(")[2]
+
+
 def test_names_and_patterns_exclude_each_other(cli: Cli) -> None:
     assert cli("offsets", "b", "--include", "a")[:2] == (2, None)
 

@@ -96,10 +96,18 @@ def test_the_digest_is_that_of_the_file_and_of_those_beside_it(tmp_path: Path) -
     assert load_policy(tmp_path / "policy.yaml").digest != first
 
 
+def test_a_folder_is_no_policy(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"the policy is a folder: .*Name the file in it"):
+        load_policy(tmp_path)
+
+
 RULE = "rules: [{name: r, match: {groups: 'a*'}, action: delete}]"
 WRONG = {
     "no file at all": (None, "the policy is missing: there is no"),
-    "empty": ("", "policy.yaml, line 1: .*must be as follows: Rules for"),
+    "empty": ("", "policy.yaml, line 1: is empty: begin with 'version: 1', and 'rules:' with at least one rule"),
+    "a list": ("- a\n", "policy.yaml, line 1: must be as follows: a mapping with the keys version and rules"),
+    "a tab": ("version: 1\nrules:\n\t- name: r\n", "policy.yaml, line 3: this is no YAML: .*; indent by spaces"),
+    "no rules": ("version: 1\n", "policy.yaml, line 1: lacks 'rules': add it"),
     "no YAML": ("version: 1\nrules: [\n", "policy.yaml, line 3: this is no YAML"),
     "a tag": ("version: !!python/object:os.system 1\nrules: []\n", "policy.yaml, line 1: this is no YAML"),
     "a key twice": ("version: 1\nversion: 1\n", "policy.yaml, line 2: version is there twice"),
