@@ -91,9 +91,14 @@ def add_base(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--base",
         required=True,
-        type=lambda text: text.rstrip("/"),
+        type=folder_path,
         help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups",
     )
+
+
+def folder_path(text: str) -> str:
+    """Parse a folder for argparse: ``/out/`` is ``/out``, whose summary is ``/out.json``."""
+    return text.rstrip("/")
 
 
 def write_summary(spark: SparkSession, path: str, summary: Summary) -> None:

@@ -163,6 +163,12 @@ def test_messages_alone_need_no_broker(
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (summary["lag"], summary["lookups"], summary["unreadable_groups"]) == (70, 0, 1)
     assert summary["seconds_methods"]["not_looked_up"] == 2
+    for _ in range(2):  # an output of its own is replaced, and nothing else is
+        assert main(["--base", tmp_path.as_uri(), "--cluster", "c", "--output", f"{tmp_path}/lags/"]) == 0
+    assert json.loads((tmp_path / "lags.json").read_text())["lag"] == 70
+    (tmp_path / "lags" / "groups" / "run_id=mine").mkdir()
+    assert main(["--base", tmp_path.as_uri(), "--cluster", "c", "--output", f"{tmp_path}/lags"]) == 2
+    assert "has run_id=mine, which this job did not write and would delete" in capsys.readouterr().err
     assert main(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]) == 1
     assert "lag_report: error: no snapshot of cluster nowhere" in capsys.readouterr().err
 

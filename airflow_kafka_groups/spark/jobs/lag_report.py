@@ -24,9 +24,9 @@ from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, pars
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
-from airflow_kafka_groups.spark.program import Program, add_base, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
-from airflow_kafka_groups.spark.storage import Storage, require_shared
+from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "lag_report"
 _SUMS = {
@@ -47,7 +47,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
     add("--max-lookups", type=int, default=10_000, help="timestamps to look up, largest lag first (default 10000)")
     add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")
-    add("--output", help="folder of the tables (default BASE/CLUSTER/tables/lag_…/snapshot_id=SNAPSHOT_ID)")
+    add(
+        "--output",
+        type=folder_path,
+        help="folder of the tables (default BASE/CLUSTER/tables/lag_…/snapshot_id=SNAPSHOT_ID)",
+    )
     add_table(parser, "the lag of each partition")
 
 
@@ -71,6 +75,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if output:
         require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
         places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
+        for place in places.values():
+            require_replaceable(spark, place)
         summary_path = f"{output}.json"
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
     Storage(spark, summary_path).delete_file(summary_path)
