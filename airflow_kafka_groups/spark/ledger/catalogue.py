@@ -59,7 +59,9 @@ class CatalogueTable:
         self._quoted = ".".join(f"`{part}`" for part in name.split("."))
         fields = [*(StructField(key, StringType()) for key in keys), *columns]
         wanted = {field.name: field.dataType.simpleString() for field in fields}
-        described = ", ".join(f"`{column}` {kind}" for column, kind in wanted.items())
+        # In a session with spark.sql.timestampType=TIMESTAMP_NTZ, "timestamp" would be another type than the rows have.
+        kinds = {column: "timestamp_ltz" if kind == "timestamp" else kind for column, kind in wanted.items()}
+        described = ", ".join(f"`{column}` {kind}" for column, kind in kinds.items())
         try:
             spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self._quoted} ({described}) PARTITIONED BY ({', '.join(keys)}) "
@@ -67,6 +69,7 @@ class CatalogueTable:
             )
             spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
             schema = spark.table(self._quoted).schema
+            partitioned_by = [each.name for each in spark.catalog.listColumns(self._quoted) if each.isPartition]
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
             remedy = f"it cannot be created or read ({first_line(exc)}). Create its database, or name another catalogue"
@@ -80,6 +83,11 @@ class CatalogueTable:
             column = min(found.items() ^ wanted.items())[0]
             remedy = f"its column {column} is {found.get(column, 'missing')}, not {wanted.get(column, 'of this job')}"
             raise ArgumentError(option, name, f"{remedy}. Change it, or name a table that the job may create")
+        if missing := set(keys).difference(partitioned_by):
+            remedy = (
+                f"it is not partitioned by {' and '.join(sorted(missing))}, so each run would replace other runs' rows"
+            )
+            raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         self._columns = schema.names
 
     def counts(self, owner: str) -> dict[str, int]:
