@@ -22,6 +22,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
+    check_names,
     of_groups,
     read_groups,
     shared_ranges,
@@ -256,3 +257,28 @@ def test_either_a_plan_or_groups_are_given(capsys: pytest.CaptureFixture[str], e
         main(["--kafka-properties", "x", "--base", "/b", "--cluster", "c", *extra])
     assert ended.value.code == 2
     assert "give either a plan or groups" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("group_id", "topic", "said"),
+    [
+        ("g" * 246, "t" * 246, ""),
+        ("g", "t" * 249, "topic 't+' cannot be archived to .*: the name of its folder would have 258 bytes"),
+        ("é" * 124, "t", "group 'é+' cannot be archived to .* would have 257 bytes, and a local disk allows 255"),
+        ("%" * 82 + "g", "t", "would have 256 bytes.* Give an --output on an object store"),
+    ],
+)
+def test_a_name_that_is_too_long_for_a_folder_is_refused_before_anything_is_read(
+    spark: SparkSession, tmp_path: Path, group_id: str, topic: str, said: str
+) -> None:
+    where = Partition(topic, 0)
+    backlogs = {group_id: Backlog(ranges=(Range(where, 0, 1),), ends={where: 1})}
+    if said:
+        with pytest.raises(JobError, match=said):
+            check_names(spark, str(tmp_path), backlogs)
+        return
+    check_names(spark, str(tmp_path), backlogs)
+    row = {"group_id": group_id, "topic": topic, "partition": 0, "offset": 0}
+    archive = spark.createDataFrame([tuple(row.get(name) for name in ARCHIVE_SCHEMA.names)], ARCHIVE_SCHEMA)
+    write_archive(archive, str(tmp_path / "out"), "parquet")
+    assert check_archive(spark, str(tmp_path / "out"), "parquet", backlogs, ())["records"] == 1

@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
+    check_names,
     of_groups,
     read_groups,
     shared_ranges,
@@ -99,6 +100,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     with KafkaAdmin(spark, properties) as admin:
         _check_cluster(admin.cluster_id(), snapshot.kafka_cluster_id)
         backlogs = _plan(admin, arguments, groups)
+        check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
         records = read_ranges(spark, properties, ranges, isolation_level=arguments.isolation_level)
