@@ -26,6 +26,7 @@ from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
+from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "lag_report"
@@ -88,7 +89,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         lags = partition_lag(rows, owners)
         found = _look_up(spark, arguments, lags) if arguments.kafka_properties else []
         timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
-        with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
+        with exact_timestamps(spark):
+            with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
     finally:
         rows.unpersist()
     written = spark.read.schema(LAG_SCHEMA).parquet(places[_LAG])
