@@ -211,6 +211,20 @@ def test_bad_owner_rules_are_named(text: str, said: str) -> None:
         parse_owners(text, "o.json")
 
 
+def test_a_regex_matches_the_complete_name(spark: SparkSession) -> None:
+    rows = frame(spark, [row for group in ("mon-1", "mon-1\n", "\nmon-1", "mon-1x") for row in seen(1, group=group)])
+    owners = parse_owners('[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
+    found = {row["group_id"]: row["owner"] for row in partition_lag(rows, owners).collect()}
+    assert found == {"mon-1": "ops", "mon-1\n": "unowned", "\nmon-1": "unowned", "mon-1x": "unowned"}
+
+
+def test_a_regex_that_is_not_javas_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "o.json").write_text('[{"owner": "ops", "regex": "(?P<name>mon)"}]')
+    arguments = ["--base", tmp_path.as_uri(), "--cluster", "c", "--owners", str(tmp_path / "o.json")]
+    with pytest.raises(ArgumentError, match=r"the regex '\(\?P<name>mon\)' of 'ops' is not one of Java's: .*Unknown"):
+        run(spark, parse_arguments(arguments))
+
+
 def test_a_cluster_without_snapshots_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no snapshot of cluster nowhere"):
         run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]))

@@ -69,7 +69,7 @@ class CatalogueTable:
             )
             spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
             schema = spark.table(self._quoted).schema
-            partitioned_by = [each.name for each in spark.catalog.listColumns(self._quoted) if each.isPartition]
+            partitioned_by = self._partitioned_by()
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
             remedy = f"it cannot be created or read ({first_line(exc)}). Create its database, or name another catalogue"
@@ -89,6 +89,17 @@ class CatalogueTable:
             )
             raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         self._columns = schema.names
+
+    def _partitioned_by(self) -> set[str]:
+        """Return the columns by whose values the table is partitioned: the keys, if Spark cannot list the columns.
+
+        It cannot for a table that is partitioned by a function of a column, too, such as a bucket of Iceberg's.
+        """
+        try:
+            columns = self._spark.catalog.listColumns(self._quoted)
+        except SPARK_ERRORS:
+            return {*self._keys}
+        return {column.name for column in columns if column.isPartition}
 
     def counts(self, owner: str) -> dict[str, int]:
         """Return the numbers of rows of an owner by the second key.
