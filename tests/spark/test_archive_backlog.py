@@ -35,6 +35,7 @@ from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.ledger.plan_file import parse_plan, read_plan
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet
@@ -226,6 +227,17 @@ def test_groups_of_which_the_snapshot_does_not_know_all_are_refused(spark: Spark
 def test_partitions_are_read_once_for_all_groups() -> None:
     backlogs = {"x": backlog(Range(A0, 4, 9), Range(A1, 0, 2)), "y": backlog(Range(A0, 7, 9))}
     assert shared_ranges(backlogs) == [Range(A0, 4, 9), Range(A1, 0, 2)]
+
+
+def test_an_archive_needs_no_word_that_a_session_reserves(spark: SparkSession, tmp_path: Path) -> None:
+    strict = {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.enforceReservedKeywords": "true"}
+    wanted = {"x": backlog(Range(A0, 4, 6))}
+    with settings_of(spark, {**strict, "spark.sql.ansi.doubleQuotedIdentifiers": "true"}):
+        records = spark.createDataFrame(
+            [(None, b"v", "a", 0, offset, None, 0, None) for offset in (4, 5, 6)], RECORD_SCHEMA
+        )
+        write_archive(of_groups(records, wanted), str(tmp_path / "archive"), "parquet")
+        assert check_archive(spark, str(tmp_path / "archive"), "parquet", wanted, ())["records"] == 2
 
 
 def test_an_archive_that_is_not_what_was_asked_for_is_refused(spark: SparkSession, tmp_path: Path) -> None:

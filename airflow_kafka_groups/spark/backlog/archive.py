@@ -22,10 +22,11 @@ from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
 
-_RANGE_SCHEMA = "group_id string, topic string, partition int, start long, end long"
+# Neither "end" nor "offset" may be bare in a session with spark.sql.ansi.enforceReservedKeywords.
+_RANGE_SCHEMA = "group_id string, topic string, partition int, range_start long, range_end long"
 _COUNTS = """
 SELECT group_id, topic, partition,
-       count(*) AS records, count(DISTINCT offset) AS offsets, min(offset) AS first, max(offset) AS last
+       count(*) AS records, count(DISTINCT `offset`) AS offsets, min(`offset`) AS first, max(`offset`) AS last
 FROM {written}
 GROUP BY group_id, topic, partition
 """
@@ -76,7 +77,7 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
     """Return each record once for every group whose range contains it."""
     rows = [(group_id, *each.partition, each.start, each.end) for group_id, each in _ranges(backlogs)]
     ranges = F.broadcast(records.sparkSession.createDataFrame(rows, _RANGE_SCHEMA))
-    joined = records.join(ranges, ["topic", "partition"]).where("offset >= start AND offset < end")
+    joined = records.join(ranges, ["topic", "partition"]).where("`offset` >= range_start AND `offset` < range_end")
     return joined.withColumnRenamed("timestampType", "timestamp_type").select(*ARCHIVE_SCHEMA.names)
 
 
