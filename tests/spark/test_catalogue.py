@@ -103,6 +103,23 @@ def test_a_table_has_instants_whatever_type_the_session_calls_timestamp(spark: S
     assert dict(spark.table("akg.times").dtypes)["at"] == "timestamp"
 
 
+def test_a_table_of_sparks_catalogue_is_written_while_another_one_is_the_default(
+    spark: SparkSession, database: str
+) -> None:
+    elsewhere = {
+        "spark.sql.catalog.elsewhere": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "spark.sql.catalog.elsewhere.url": "jdbc:nowhere",
+        "spark.sql.catalog.elsewhere.driver": "java.lang.Object",
+        "spark.sql.defaultCatalog": "elsewhere",
+    }
+    with settings_of(spark, elsewhere):
+        table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+        for snapshot, lag in (("s1", 1), ("s2", 2), ("s1", 3)):
+            table.replace("c", rows_of(spark, ("a", lag)), {snapshot: 1})
+    found = spark.table("akg.lags").orderBy("snapshot_id").collect()
+    assert [(row["snapshot_id"], row["lag"]) for row in found] == [("s1", 3), ("s2", 2)]
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a;DROP TABLE b", "a.`b`", "a.b.c.d.e", ".a", "a."])
 def test_a_name_that_is_none_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -16,11 +16,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.frames import query
 from airflow_kafka_groups.spark.session import settings_of
 
 OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
+_SPARK_CATALOGUE = "spark_catalog"
 _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
@@ -90,6 +92,13 @@ class CatalogueTable:
             raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         self._columns = schema.names
 
+    def _insert(self, rows: DataFrame) -> None:
+        name, current = self.name.partition(".")[0], self._spark.catalog.currentCatalog()
+        if name == _SPARK_CATALOGUE != current:  # insertInto() finds no table there while another one is the default
+            query(f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}", rows=rows)  # noqa: S608 - checked above
+        else:
+            rows.write.insertInto(self._quoted, overwrite=True)
+
     def _partitioned_by(self) -> set[str]:
         """Return the columns by whose values the table is partitioned: the keys, if Spark cannot list the columns.
 
@@ -125,7 +134,7 @@ class CatalogueTable:
             keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
         try:
             with settings_of(self._spark, _DYNAMIC):
-                keyed.select(*self._columns).write.insertInto(self._quoted, overwrite=True)
+                self._insert(keyed.select(*self._columns))
             found = self.counts(owner)
         except SPARK_ERRORS as exc:
             raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
