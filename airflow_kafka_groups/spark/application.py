@@ -38,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)
     job = parser.parse_args(given[:1]).job
+    if find_spec("pyspark") is None:
+        remedy = "start it by spark-submit, or install airflow-kafka-groups[spark]"
+        print(f"{job}: error: this Python ({sys.executable}) has no pyspark: {remedy}", file=sys.stderr)
+        return 1
     return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(given[1:]))
 
 

@@ -68,7 +68,7 @@ class OwnerRule:
 
     def matches(self, group_id: Column) -> Column:
         """Return the condition."""
-        return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(f"^(?:{self.regex})$")
+        return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(rf"\A(?:{self.regex})\z")
 
 
 def parse_owners(text: str, path: str) -> tuple[OwnerRule, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import explain
@@ -24,6 +24,7 @@ PARTLY_FAILED = 5
 """The exit code of a run over many clusters, if some failed."""
 
 _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
+_NO_SESSION = "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,11 @@ class Program:
         arguments = self.parse_arguments(argv)
         found = SparkSession.getActiveSession()
         # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
-        spark = found or SparkSession.builder.appName(self.job).config(_CALL_SITES, "false").getOrCreate()
+        try:
+            spark = found or SparkSession.builder.appName(self.job).config(_CALL_SITES, "false").getOrCreate()
+        except SPARK_ERRORS as exc:
+            print(f"{exc}\n{self.job}: error: Spark does not start: {first_line(exc)} {_NO_SESSION}", file=sys.stderr)
+            return 1
         try:
             with settings_of(spark, {}, also=SETTINGS), options_hidden(spark):
                 summary = self.run(spark, arguments)
@@ -91,9 +96,14 @@ def add_base(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--base",
         required=True,
-        type=lambda text: text.rstrip("/"),
+        type=folder_path,
         help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups",
     )
+
+
+def folder_path(text: str) -> str:
+    """Parse a folder for argparse: ``/out/`` is ``/out``, whose summary is ``/out.json``."""
+    return text.rstrip("/")
 
 
 def write_summary(spark: SparkSession, path: str, summary: Summary) -> None:

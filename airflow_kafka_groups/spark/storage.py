@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +13,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.local_files import create_local
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, StorageError, first_line
 from airflow_kafka_groups.spark.session import jvm_of
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 """Object stores: a file appears when it is complete, and its creation can be conditional. Others rename."""
+
+_WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
+"""The names of Spark's own data files. Those of snapshots and observations have another form."""
 
 _IF_ABSENT = "fs.option.create.conditional.overwrite"
 
@@ -222,6 +226,23 @@ def require_shared(spark: SparkSession, path: str) -> None:
         ) from exc
     finally:
         storage.delete_file(seen)
+
+
+def require_replaceable(spark: SparkSession, folder: str, partitioned_by: str = "") -> None:
+    """Verify that a folder named by ``--output`` has only what an earlier run wrote: the job replaces all of it.
+
+    :param partitioned_by: the column that the folders in it are named after. Default: there are no folders.
+
+    Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster.
+    """
+    storage = Storage(spark, folder)
+    foreign = [name for name in storage.files(folder) if not _WRITTEN_BY_SPARK.match(name)]
+    foreign += [
+        name for name in storage.folders(folder) if not (partitioned_by and name.startswith(f"{partitioned_by}="))
+    ]
+    if others := [name for name in foreign if name[0] not in "._"]:
+        remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"
+        raise ArgumentError("--output", folder, remedy)
 
 
 def _remedy(root: str) -> str:

@@ -22,6 +22,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
+    check_names,
     of_groups,
     read_groups,
     shared_ranges,
@@ -34,6 +35,7 @@ from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.ledger.plan_file import parse_plan, read_plan
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet
@@ -227,6 +229,17 @@ def test_partitions_are_read_once_for_all_groups() -> None:
     assert shared_ranges(backlogs) == [Range(A0, 4, 9), Range(A1, 0, 2)]
 
 
+def test_an_archive_needs_no_word_that_a_session_reserves(spark: SparkSession, tmp_path: Path) -> None:
+    strict = {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.enforceReservedKeywords": "true"}
+    wanted = {"x": backlog(Range(A0, 4, 6))}
+    with settings_of(spark, {**strict, "spark.sql.ansi.doubleQuotedIdentifiers": "true"}):
+        records = spark.createDataFrame(
+            [(None, b"v", "a", 0, offset, None, 0, None) for offset in (4, 5, 6)], RECORD_SCHEMA
+        )
+        write_archive(of_groups(records, wanted), str(tmp_path / "archive"), "parquet")
+        assert check_archive(spark, str(tmp_path / "archive"), "parquet", wanted, ())["records"] == 2
+
+
 def test_an_archive_that_is_not_what_was_asked_for_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     records = spark.createDataFrame(
         [(None, b"v", "a", 0, offset, None, 0, None) for offset in (4, 5, 6)], RECORD_SCHEMA
@@ -256,3 +269,28 @@ def test_either_a_plan_or_groups_are_given(capsys: pytest.CaptureFixture[str], e
         main(["--kafka-properties", "x", "--base", "/b", "--cluster", "c", *extra])
     assert ended.value.code == 2
     assert "give either a plan or groups" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("group_id", "topic", "said"),
+    [
+        ("g" * 246, "t" * 246, ""),
+        ("g", "t" * 249, "topic 't+' cannot be archived to .*: the name of its folder would have 258 bytes"),
+        ("é" * 124, "t", "group 'é+' cannot be archived to .* would have 257 bytes, and a local disk allows 255"),
+        ("%" * 82 + "g", "t", "would have 256 bytes.* Give an --output on an object store"),
+    ],
+)
+def test_a_name_that_is_too_long_for_a_folder_is_refused_before_anything_is_read(
+    spark: SparkSession, tmp_path: Path, group_id: str, topic: str, said: str
+) -> None:
+    where = Partition(topic, 0)
+    backlogs = {group_id: Backlog(ranges=(Range(where, 0, 1),), ends={where: 1})}
+    if said:
+        with pytest.raises(JobError, match=said):
+            check_names(spark, str(tmp_path), backlogs)
+        return
+    check_names(spark, str(tmp_path), backlogs)
+    row = {"group_id": group_id, "topic": topic, "partition": 0, "offset": 0}
+    archive = spark.createDataFrame([tuple(row.get(name) for name in ARCHIVE_SCHEMA.names)], ARCHIVE_SCHEMA)
+    write_archive(archive, str(tmp_path / "out"), "parquet")
+    assert check_archive(spark, str(tmp_path / "out"), "parquet", backlogs, ())["records"] == 1

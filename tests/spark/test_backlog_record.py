@@ -28,7 +28,7 @@ from airflow_kafka_groups.spark.backlog.record import (
     open_record,
 )
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, range_rows
-from airflow_kafka_groups.spark.backlog.work import Work
+from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
 from airflow_kafka_groups.spark.errors import JobError, StorageError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.storage import Storage
@@ -206,8 +206,9 @@ def test_without_commits_a_restart_goes_by_the_record_alone(scene: Scene, monkey
     assert [one.slice for one in scene.seen] == [1, 2, 3, 3]
     assert (summary["outcome"], scene.group.commits) == ("processed", BEFORE)
     count = len(scene.entries())
-    again = scene.work(monkeypatch).summary(failed=False)
-    assert (again, len(scene.entries())) == (summary, count), "what has ended is reported again, and not done again"
+    work = scene.work(monkeypatch)
+    assert (work.summary(failed=False), len(scene.entries())) == (summary, count), "reported again, and not done again"
+    assert work.warnings == [ENDED_BEFORE.format(run_id=summary["run_id"])], "another --output has nothing of it"
 
 
 def test_the_entries_are_those_of_the_page(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.schemas import schema_of
+from airflow_kafka_groups.spark.session import settings_of
 from tests.lab.groups import commit_offsets
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import judge, verdict_summary, write_hour
@@ -81,6 +82,42 @@ def test_a_table_that_is_not_the_jobs_is_refused(spark: SparkSession, database: 
     spark.sql(f"ALTER TABLE akg.newer SET TBLPROPERTIES ('kafka_groups.format' = '{TABLE_FORMAT + 1}')")
     with pytest.raises(ArgumentError, match=f"of version {TABLE_FORMAT + 1}, and this job writes {TABLE_FORMAT}"):
         CatalogueTable(spark, "akg.newer", SCHEMA)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (cluster)"])
+def test_a_table_whose_other_rows_would_be_replaced_is_refused(spark: SparkSession, database: str, by: str) -> None:
+    spark.sql(
+        f"CREATE TABLE akg.mine (group_id STRING, lag BIGINT, cluster STRING, snapshot_id STRING) USING parquet {by}"
+    )
+    missing = "snapshot_id" if by else "cluster and snapshot_id"
+    with pytest.raises(ArgumentError, match=f"it is not partitioned by {missing}, so each run would replace"):
+        CatalogueTable(spark, "akg.mine", SCHEMA)
+
+
+def test_a_table_has_instants_whatever_type_the_session_calls_timestamp(spark: SparkSession, database: str) -> None:
+    schema = schema_of(columns({"group_id": "string", "at": "timestamp"}))
+    with settings_of(spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}):
+        for _ in range(2):
+            CatalogueTable(spark, f"{database}.times", schema)
+    assert dict(spark.table("akg.times").dtypes)["at"] == "timestamp"
+
+
+def test_a_table_of_sparks_catalogue_is_written_while_another_one_is_the_default(
+    spark: SparkSession, database: str
+) -> None:
+    elsewhere = {
+        "spark.sql.catalog.elsewhere": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "spark.sql.catalog.elsewhere.url": "jdbc:nowhere",
+        "spark.sql.catalog.elsewhere.driver": "java.lang.Object",
+        "spark.sql.defaultCatalog": "elsewhere",
+    }
+    with settings_of(spark, elsewhere):
+        table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+        for snapshot, lag in (("s1", 1), ("s2", 2), ("s1", 3)):
+            table.replace("c", rows_of(spark, ("a", lag)), {snapshot: 1})
+    found = spark.table("akg.lags").orderBy("snapshot_id").collect()
+    assert [(row["snapshot_id"], row["lag"]) for row in found] == [("s1", 3), ("s2", 2)]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a;DROP TABLE b", "a.`b`", "a.b.c.d.e", ".a", "a."])

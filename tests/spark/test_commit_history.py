@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
@@ -171,6 +171,16 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: S
         run(spark, parse_arguments(["--kafka-properties", str(file), "--output", str(tmp_path / "out")]))
     assert time.monotonic() - begun < 60
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.safety
+def test_a_folder_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "kafka.properties"
+    file.write_text("bootstrap.servers=127.0.0.1:1\n")
+    (tmp_path / "groups" / "run_id=r").mkdir(parents=True)  # as this job names them
+    (tmp_path / "commits" / "2026").mkdir(parents=True)
+    with pytest.raises(ArgumentError, match="commits'\\): has 2026, which this job did not write"):
+        run(spark, parse_arguments(["--kafka-properties", str(file), "--output", str(tmp_path)]))
 
 
 def scanned_row(**fields: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
 from airflow_kafka_groups.contracts.evidence import Evidence
-from airflow_kafka_groups.spark.errors import JobError, SnapshotError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
@@ -184,6 +184,30 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
     assert evidence(read_until=until.isoformat()) == Evidence(commits_until=until)
     assert "does not tell until when" in evidence().not_read
     assert "could not decode" in evidence(read_until=until.isoformat(), records={"future": 1}).not_read
+
+
+@pytest.mark.safety
+def test_an_output_that_has_anything_else_is_refused_before_it_is_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    two_hours(tmp_path)
+    judge(spark, tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "todo.txt").write_text("mine")
+    observed = next((tmp_path / CLUSTER / "tables" / "observations").iterdir())
+    inhabited = [tmp_path, tmp_path / CLUSTER, tmp_path / CLUSTER / "data" / snapshot_id(0), observed]
+    before = sorted(tmp_path.rglob("*"))
+    for folder in [*inhabited, tmp_path / "notes", tmp_path / CLUSTER / "manifests"]:
+        with pytest.raises(ArgumentError, match="which this job did not write and would delete: give a folder"):
+            judge(spark, tmp_path, "--output", str(folder))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_an_output_of_an_earlier_run_is_replaced(spark: SparkSession, tmp_path: Path, slash: str) -> None:
+    two_hours(tmp_path)
+    for _ in range(2):
+        summary = judge(spark, tmp_path, "--output", f"{tmp_path}/made/verdicts{slash}")
+        assert pq.read_table(tmp_path / "made" / "verdicts").num_rows == summary["groups"] == 5
+        assert json.loads((tmp_path / "made" / "verdicts.json").read_text()) == summary
 
 
 @pytest.mark.parametrize(

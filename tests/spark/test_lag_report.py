@@ -163,6 +163,12 @@ def test_messages_alone_need_no_broker(
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (summary["lag"], summary["lookups"], summary["unreadable_groups"]) == (70, 0, 1)
     assert summary["seconds_methods"]["not_looked_up"] == 2
+    for _ in range(2):  # an output of its own is replaced, and nothing else is
+        assert main(["--base", tmp_path.as_uri(), "--cluster", "c", "--output", f"{tmp_path}/lags/"]) == 0
+    assert json.loads((tmp_path / "lags.json").read_text())["lag"] == 70
+    (tmp_path / "lags" / "groups" / "run_id=mine").mkdir()
+    assert main(["--base", tmp_path.as_uri(), "--cluster", "c", "--output", f"{tmp_path}/lags"]) == 2
+    assert "has run_id=mine, which this job did not write and would delete" in capsys.readouterr().err
     assert main(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]) == 1
     assert "lag_report: error: no snapshot of cluster nowhere" in capsys.readouterr().err
 
@@ -203,6 +209,20 @@ def test_an_offset_without_a_record_has_no_timestamp(
 def test_bad_owner_rules_are_named(text: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=rf"--owners \(got 'o.json'\): .*{said}"):
         parse_owners(text, "o.json")
+
+
+def test_a_regex_matches_the_complete_name(spark: SparkSession) -> None:
+    rows = frame(spark, [row for group in ("mon-1", "mon-1\n", "\nmon-1", "mon-1x") for row in seen(1, group=group)])
+    owners = parse_owners('[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
+    found = {row["group_id"]: row["owner"] for row in partition_lag(rows, owners).collect()}
+    assert found == {"mon-1": "ops", "mon-1\n": "unowned", "\nmon-1": "unowned", "mon-1x": "unowned"}
+
+
+def test_a_regex_that_is_not_javas_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "o.json").write_text('[{"owner": "ops", "regex": "(?P<name>mon)"}]')
+    arguments = ["--base", tmp_path.as_uri(), "--cluster", "c", "--owners", str(tmp_path / "o.json")]
+    with pytest.raises(ArgumentError, match=r"the regex '\(\?P<name>mon\)' of 'ops' is not one of Java's: .*Unknown"):
+        run(spark, parse_arguments(arguments))
 
 
 def test_a_cluster_without_snapshots_is_named(spark: SparkSession, tmp_path: Path) -> None:

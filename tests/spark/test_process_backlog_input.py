@@ -11,9 +11,11 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
+from airflow_kafka_groups.spark.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
-from airflow_kafka_groups.spark.jobs.process_group_backlog import main
+from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
@@ -168,6 +170,38 @@ def test_a_bad_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: 
 def test_a_transform_that_is_not_there_is_told_before_a_broker_is_asked(submit: Submit, name: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         submit("--group", "g", "--transform", name, "--records", "/r")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("def f(:", "SyntaxError"), ("raise RuntimeError('no licence')", "no licence")]
+)
+def test_a_module_that_cannot_be_imported_is_a_wrong_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (tmp_path / f"broken_{len(text)}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ArgumentError, match=rf"--transform .*its module cannot be imported: .*{said}"):
+        load_transform(f"broken_{len(text)}:f")
+    assert f"broken_{len(text)}.py" in capsys.readouterr().err, "the line of the user's code"
+
+
+@pytest.mark.safety
+def test_the_name_of_a_file_format_may_have_capitals(spark: SparkSession, tmp_path: Path) -> None:
+    """A format that is none of files is appended to, so that a restart would double rows."""
+    for attempt in (1, 2):
+        context = BacklogContext(
+            run_id="r",
+            group_id="g",
+            kafka_cluster_id="k",
+            slice=1,
+            slices=1,
+            attempt=attempt,
+            ranges=(),
+            repeats=attempt > 1,
+        )
+        Output(spark, str(tmp_path / "out"), "Parquet", "errorifexists").write(spark.range(3), context)
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 3
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["backlog_slice=r-000001-2"]
 
 
 def test_the_example_of_the_docs_runs(

@@ -19,15 +19,20 @@ from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
+from airflow_kafka_groups.spark.session import jvm_of
+from airflow_kafka_groups.spark.storage import Storage
 
-_RANGE_SCHEMA = "group_id string, topic string, partition int, start long, end long"
+# Neither "end" nor "offset" may be bare in a session with spark.sql.ansi.enforceReservedKeywords.
+_RANGE_SCHEMA = "group_id string, topic string, partition int, range_start long, range_end long"
 _COUNTS = """
 SELECT group_id, topic, partition,
-       count(*) AS records, count(DISTINCT offset) AS offsets, min(offset) AS first, max(offset) AS last
+       count(*) AS records, count(DISTINCT `offset`) AS offsets, min(`offset`) AS first, max(`offset`) AS last
 FROM {written}
 GROUP BY group_id, topic, partition
 """
 _SHOWN = 20
+_PATHS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
+_LONGEST_NAME = 255  # in bytes, of a file or folder
 
 
 def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
@@ -72,8 +77,25 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
     """Return each record once for every group whose range contains it."""
     rows = [(group_id, *each.partition, each.start, each.end) for group_id, each in _ranges(backlogs)]
     ranges = F.broadcast(records.sparkSession.createDataFrame(rows, _RANGE_SCHEMA))
-    joined = records.join(ranges, ["topic", "partition"]).where("offset >= start AND offset < end")
+    joined = records.join(ranges, ["topic", "partition"]).where("`offset` >= range_start AND `offset` < range_end")
     return joined.withColumnRenamed("timestampType", "timestamp_type").select(*ARCHIVE_SCHEMA.names)
+
+
+def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog]) -> None:
+    """Raise ``JobError`` if a group's or topic's folder would have a longer name than a local disk allows.
+
+    Kafka allows 249 letters for a topic, and more for a group; Spark's own error does not name the cause.
+    """
+    if not Storage(spark, output).is_local:
+        return
+    escape = getattr(jvm_of(spark, "escaping a name"), _PATHS).escapePathName
+    read = [(group_id, each.partition.topic) for group_id, each in _ranges(backlogs)]
+    for kind, name in sorted({("group", group_id) for group_id, _ in read} | {("topic", topic) for _, topic in read}):
+        if (size := len(f"by_{kind}={escape(name)}".encode())) > _LONGEST_NAME:
+            raise JobError(
+                f"{kind} {name!r} cannot be archived to {output}: the name of its folder would have {size} bytes, and "
+                f"a local disk allows {_LONGEST_NAME}. Give an --output on an object store, such as s3a://"
+            )
 
 
 def write_archive(archive: DataFrame, output: str, file_format: str) -> None:

@@ -25,7 +25,10 @@ class Output:
     """
 
     def __init__(self, spark: SparkSession, path: str, file_format: str, mode: str) -> None:
-        self._spark, self._path, self._format, self._mode = spark, path.rstrip("/"), file_format, mode
+        self._spark, self._path, self._mode = spark, path.rstrip("/"), mode
+        # To Spark, PARQUET is parquet: it must not lose the guarantees of files. Names of classes keep their case.
+        lower = file_format.lower()
+        self._format = lower if lower in (*_FILES, "delta") else file_format
         self._written = ""
 
     def write(self, rows: DataFrame, context: BacklogContext) -> None:

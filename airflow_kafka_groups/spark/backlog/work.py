@@ -40,6 +40,10 @@ READ_NOTHING = (
     "the transform ran no query on the records of {what}, so it may have read nothing, and its offsets count as "
     "processed. Return the DataFrame (with --output), or write it within the transform"
 )
+ENDED_BEFORE = (
+    "run {run_id} of the same request had ended before: nothing was processed or written now, this is its result. To "
+    "process its records again, with another transform or output, use --start-over"
+)
 _logger = PySparkLogger.getLogger(__name__)
 
 
@@ -65,6 +69,7 @@ class Work:
         """
         done, only_commit = self._settle()
         if self._record.ended is not None:
+            self._warn(ENDED_BEFORE.format(run_id=self._run.run_id))
             return
         slices = self._run.slices[done:]
         again = self._record.attempt(slices[only_commit:])

@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
+    check_names,
     of_groups,
     read_groups,
     shared_ranges,
@@ -37,7 +38,7 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_tabl
 from airflow_kafka_groups.spark.ledger.plan_file import read_plan
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
-from airflow_kafka_groups.spark.program import Program, add_base, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
@@ -54,7 +55,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plan-id", help="archive the groups of this deletion plan")
     add("--group", action="append", default=[], help="archive this group; repeatable")
     add("--snapshot-id", help="take the offsets from this snapshot (default: the plan's, or the newest)")
-    add("--output", help="folder that must not exist (default in BASE/CLUSTER/tables/archives)")
+    add("--output", type=folder_path, help="folder that must not exist (default in BASE/CLUSTER/tables/archives)")
     add_table(parser, "the records")
     add("--format", default="parquet", help="format of the archive (default parquet)")
     add("--isolation-level", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0])
@@ -99,6 +100,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     with KafkaAdmin(spark, properties) as admin:
         _check_cluster(admin.cluster_id(), snapshot.kafka_cluster_id)
         backlogs = _plan(admin, arguments, groups)
+        check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
         records = read_ranges(spark, properties, ranges, isolation_level=arguments.isolation_level)

@@ -27,7 +27,7 @@ from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
-from airflow_kafka_groups.spark.storage import Storage, require_shared
+from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "commit_history"
 _TABLES = {
@@ -60,6 +60,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
     summary_path = arguments.summary or f"{arguments.output}/summary.json"
+    for name in _TABLES:
+        require_replaceable(spark, f"{arguments.output}/{name}", "run_id")
     keys = ("kafka_cluster_id", "run_id")
     tables = {
         name: CatalogueTable(spark, asked, schema, keys, option)

@@ -40,13 +40,13 @@ from airflow_kafka_groups.spark.offsets_topic.last_commits import (
     with_last_commits,
 )
 from airflow_kafka_groups.spark.preflight import FEW_ROWS, logged, prepare
-from airflow_kafka_groups.spark.program import Program, add_base, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.judging import judged_history
 from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.spark.staleness.transforms import judge
-from airflow_kafka_groups.spark.storage import Storage, require_shared
+from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "judge_staleness"
 _SHOWN = 20
@@ -82,7 +82,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client, for --commit-log")
     add("--snapshot-id", help="snapshot to judge (default: the newest)")
-    add("--output", help="folder of the verdicts (default BASE/CLUSTER/tables/verdicts/snapshot_id=SNAPSHOT_ID)")
+    add(
+        "--output",
+        type=folder_path,
+        help="folder of the verdicts (default BASE/CLUSTER/tables/verdicts/snapshot_id=SNAPSHOT_ID)",
+    )
     add("--summary", help="file of the summary (default OUTPUT.json, or below BASE/CLUSTER/summaries/verdicts)")
     add_table(parser, "the verdicts")
     add_table(parser, "the observations that it does not have yet", _OBSERVATIONS_TABLE)
@@ -94,6 +98,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = logged(prepare(spark))
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
+        require_replaceable(spark, arguments.output)
     tables = {
         option: CatalogueTable(spark, name, schema, option=option)
         for option, name, schema in (

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
@@ -24,9 +24,10 @@ from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, pars
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
-from airflow_kafka_groups.spark.program import Program, add_base, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
-from airflow_kafka_groups.spark.storage import Storage, require_shared
+from airflow_kafka_groups.spark.session import exact_timestamps, jvm_of
+from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "lag_report"
 _SUMS = {
@@ -47,7 +48,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
     add("--max-lookups", type=int, default=10_000, help="timestamps to look up, largest lag first (default 10000)")
     add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")
-    add("--output", help="folder of the tables (default BASE/CLUSTER/tables/lag_…/snapshot_id=SNAPSHOT_ID)")
+    add(
+        "--output",
+        type=folder_path,
+        help="folder of the tables (default BASE/CLUSTER/tables/lag_…/snapshot_id=SNAPSHOT_ID)",
+    )
     add_table(parser, "the lag of each partition")
 
 
@@ -63,6 +68,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     owners: tuple[OwnerRule, ...] = ()
     if arguments.owners:
         owners = parse_owners(Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
+        _check_patterns(spark, owners, arguments.owners)
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
     snapshot = history.judged
     folder, output = history.folder, arguments.output
@@ -71,6 +77,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if output:
         require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
         places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
+        for place in places.values():
+            require_replaceable(spark, place)
         summary_path = f"{output}.json"
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
     Storage(spark, summary_path).delete_file(summary_path)
@@ -82,7 +90,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         lags = partition_lag(rows, owners)
         found = _look_up(spark, arguments, lags) if arguments.kafka_properties else []
         timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
-        with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
+        with exact_timestamps(spark):
+            with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
     finally:
         rows.unpersist()
     written = spark.read.schema(LAG_SCHEMA).parquet(places[_LAG])
@@ -110,6 +119,17 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     write_summary(spark, summary_path, summary)
     return summary
+
+
+def _check_patterns(spark: SparkSession, owners: tuple[OwnerRule, ...], path: str) -> None:
+    """Raise ``ArgumentError`` for a regular expression of Python's that is none of Java's, which Spark applies."""
+    compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
+    for rule in owners:
+        try:
+            compiler.compile(rule.regex or "")
+        except SPARK_ERRORS as exc:
+            remedy = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
+            raise ArgumentError("--owners", path, remedy) from exc
 
 
 def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame) -> list[Timestamp]:

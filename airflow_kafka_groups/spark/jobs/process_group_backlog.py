@@ -150,6 +150,9 @@ def load_transform(name: str) -> Callable[..., Any]:
     except (ImportError, AttributeError) as exc:
         remedy = f"{exc}. Ship the module by --py-files, or install it where the driver runs"
         raise ArgumentError("--transform", name, remedy) from exc
+    except Exception as exc:  # the user's code
+        traceback.print_exc()
+        raise ArgumentError("--transform", name, f"its module cannot be imported: {type(exc).__name__}: {exc}") from exc
     if not callable(function):
         raise ArgumentError("--transform", name, "is not a function")
     return function  # type: ignore[no-any-return]

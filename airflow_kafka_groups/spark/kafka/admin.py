@@ -228,7 +228,7 @@ def _why(exc: Py4JJavaError) -> str:
         error = cause
     text = f"{error.getClass().getSimpleName()}: {_innermost(str(error.getMessage()))}"
     if "Timeout" in text:
-        return f"{text} Check that the brokers can be reached, and the security protocol"
+        return f"{text.rstrip('.')}. Check that the brokers can be reached, and the security protocol"
     return text
 
 

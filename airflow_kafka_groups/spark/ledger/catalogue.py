@@ -16,11 +16,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.frames import query
 from airflow_kafka_groups.spark.session import settings_of
 
 OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
+_SPARK_CATALOGUE = "spark_catalog"
 _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
@@ -59,7 +61,9 @@ class CatalogueTable:
         self._quoted = ".".join(f"`{part}`" for part in name.split("."))
         fields = [*(StructField(key, StringType()) for key in keys), *columns]
         wanted = {field.name: field.dataType.simpleString() for field in fields}
-        described = ", ".join(f"`{column}` {kind}" for column, kind in wanted.items())
+        # In a session with spark.sql.timestampType=TIMESTAMP_NTZ, "timestamp" would be another type than the rows have.
+        kinds = {column: "timestamp_ltz" if kind == "timestamp" else kind for column, kind in wanted.items()}
+        described = ", ".join(f"`{column}` {kind}" for column, kind in kinds.items())
         try:
             spark.sql(
                 f"CREATE TABLE IF NOT EXISTS {self._quoted} ({described}) PARTITIONED BY ({', '.join(keys)}) "
@@ -67,6 +71,7 @@ class CatalogueTable:
             )
             spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
             schema = spark.table(self._quoted).schema
+            partitioned_by = self._partitioned_by()
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
             remedy = f"it cannot be created or read ({first_line(exc)}). Create its database, or name another catalogue"
@@ -80,7 +85,30 @@ class CatalogueTable:
             column = min(found.items() ^ wanted.items())[0]
             remedy = f"its column {column} is {found.get(column, 'missing')}, not {wanted.get(column, 'of this job')}"
             raise ArgumentError(option, name, f"{remedy}. Change it, or name a table that the job may create")
+        if missing := set(keys).difference(partitioned_by):
+            remedy = (
+                f"it is not partitioned by {' and '.join(sorted(missing))}, so each run would replace other runs' rows"
+            )
+            raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         self._columns = schema.names
+
+    def _insert(self, rows: DataFrame) -> None:
+        name, current = self.name.partition(".")[0], self._spark.catalog.currentCatalog()
+        if name == _SPARK_CATALOGUE != current:  # insertInto() finds no table there while another one is the default
+            query(f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}", rows=rows)  # noqa: S608 - checked above
+        else:
+            rows.write.insertInto(self._quoted, overwrite=True)
+
+    def _partitioned_by(self) -> set[str]:
+        """Return the columns by whose values the table is partitioned: the keys, if Spark cannot list the columns.
+
+        It cannot for a table that is partitioned by a function of a column, too, such as a bucket of Iceberg's.
+        """
+        try:
+            columns = self._spark.catalog.listColumns(self._quoted)
+        except SPARK_ERRORS:
+            return {*self._keys}
+        return {column.name for column in columns if column.isPartition}
 
     def counts(self, owner: str) -> dict[str, int]:
         """Return the numbers of rows of an owner by the second key.
@@ -106,7 +134,7 @@ class CatalogueTable:
             keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
         try:
             with settings_of(self._spark, _DYNAMIC):
-                keyed.select(*self._columns).write.insertInto(self._quoted, overwrite=True)
+                self._insert(keyed.select(*self._columns))
             found = self.counts(owner)
         except SPARK_ERRORS as exc:
             raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc

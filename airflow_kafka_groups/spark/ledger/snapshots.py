@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
 
-_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONVERTER = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
@@ -155,8 +155,8 @@ def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folde
         F.sum("rows").alias("rows"),
         F.sum("invalid").alias("invalid"),
         F.count("*").alias("groups"),
-        F.date_format(F.min("observed_at"), _ISO).alias("oldest"),
-        F.date_format(F.max("observed_at"), _ISO).alias("newest"),
+        F.unix_micros(F.min("observed_at")).alias("oldest"),
+        F.unix_micros(F.max("observed_at")).alias("newest"),
     )
     try:
         found = {row["run_id"]: row for row in counts.collect()}
@@ -177,9 +177,15 @@ def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folde
             problem = f"{found[snapshot_id]['invalid']} rows lack a group, a time, a state or another required column"
             raise SnapshotError(half_written(snapshot_id, problem))
     extents = {
-        name: Extent(groups=row["groups"], oldest=row["oldest"], newest=row["newest"]) for name, row in found.items()
+        name: Extent(groups=row["groups"], oldest=_iso(row["oldest"]), newest=_iso(row["newest"]))
+        for name, row in found.items()
     }
     return {name: extents.get(name, Extent()) for name in expected}
+
+
+def _iso(micros: int) -> str:
+    """Format a time. Spark's date_format would depend on the session's spark.sql.legacy.timeParserPolicy."""
+    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:

@@ -28,7 +28,7 @@ WITH known AS (
         IF(committed, xxhash64(topic, partition, committed_offset, coalesce(leader_epoch, -1), metadata), NULL)
             AS digest,
         IF(committed AND log_end IS NOT NULL, greatest(log_end - committed_offset, 0), NULL) AS lag,
-        committed AND NOT ends_known AS unknown,
+        committed AND NOT ends_known AS no_end,
         IF(committed AND ends_known, greatest(log_start - committed_offset, 0), NULL) AS lost,
         IF(committed, log_start, NULL) AS log_start,
         IF(committed, committed_offset - log_start, NULL) AS nearest
@@ -40,7 +40,7 @@ SELECT run_id, group_id, group_type, protocol_type, state, error,
     coalesce(bit_xor(digest), 0) AS digest_xor,
     coalesce(sum(shiftrightunsigned(digest, {_DIGEST_BITS_DROPPED})), 0) AS digest_sum,
     try_sum(lag) AS lag, try_sum(lost) AS lost, try_sum(log_start) AS log_start,
-    min(nearest) AS nearest, count_if(unknown) AS lag_unknown,
+    min(nearest) AS nearest, count_if(no_end) AS lag_unknown,
     count(*) AS rows, count_if(invalid) AS invalid
 FROM marked
 GROUP BY run_id, group_id, group_type, protocol_type, state, error

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.contracts.verdicts import VerdictName
+from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.storage import Storage
 
 _GROUPS_PER_FILE = 500_000
@@ -28,7 +29,8 @@ def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) 
     # Observed after the last shuffle, where Spark counts each task once, even if it is repeated.
     counts = Observation()
     observed = spread.observe(counts, *(count for name in _NAMES for count in _counts(name)))
-    observed.sortWithinPartitions("group_id").write.mode("overwrite").parquet(output)
+    with exact_timestamps(verdicts.sparkSession):
+        observed.sortWithinPartitions("group_id").write.mode("overwrite").parquet(output)
     found = counts.get
     return {name: {"groups": found[f"{name}_groups"], "lag": found[f"{name}_lag"] or 0} for name in _NAMES}
 

@@ -1,0 +1,139 @@
+"""Sessions with settings of the user's own: the job writes the same under each of them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.session import exact_timestamps, settings_of
+from tests.spark.histories import HOUR, SnapshotRow, hour, seen
+from tests.spark.judged import judge, verdicts
+from tests.spark.lake import CLUSTER, write_snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+NAMES = (
+    *("it's", 'a"b', "`t`", "back\\slash", "\\'", "100%", "%s", "_", "{}", "{0}", "${spark.master}", "$x", ":newest"),
+    *("", " lead", "trail ", "G", "g", "line\nbreak", "--c", "/*", "null", "1", "Zoë-日本🙂", "Zoe\u0308", "n" * 249),
+)
+METADATA = 'it\'s "${spark.master}" {} %s \\'
+
+
+def rows_of(number: float) -> list[SnapshotRow]:
+    """Return groups with all kinds of names, and groups with all verdicts and flags."""
+    at = hour(number) + timedelta(microseconds=123_456)
+    topic = "t" * 249
+    rows = [seen(number, at=at, group=name, offsets={(topic, 0): (10, None, METADATA)}) for name in NAMES]
+    rows += [
+        seen(number, at=at, group="live", state="Stable", members=1),
+        seen(number, at=at, group="moving", offsets={("t", 0): 50 + int(2 * number), ("t", 1): (5, 3, None)}),
+        seen(number, at=at, group="torn", log_end=None, error=METADATA),
+        seen(number, at=at, group="share", group_type="share", protocol_type="share", offsets={}),
+        seen(number, at=at, group="other", protocol_type="sr"),
+        seen(number, at=at, group="Empty", offsets={}),
+        seen(number, at=at, group="unknown", log_end=None),
+        seen(number, at=at, group="losing", ends={("t", 0): (int(number), 100 + int(10 * number))}),
+        seen(number, at=at, group="huge", offsets={("t", p): 2**62 for p in range(3)}, log_end=2**63 - 1),
+        seen(number, at=at, group="late") if number >= 2 else [],
+    ]
+    return [row for of_group in rows for row in of_group]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    for number in range(4):
+        write_snapshot(tmp_path, number, rows_of(number))
+    glimpsed = [row for name in ("g", "it's") for row in seen(1.5, group=name, state="Stable", members=2)]
+    write_snapshot(tmp_path, 1.5, glimpsed, complete=False)
+    return tmp_path
+
+
+def made(spark: SparkSession, base: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+    """Judge without any stored observation; return verdicts, observations and the summary."""
+    folder = base / CLUSTER
+    for name in ("tables", "summaries"):
+        if (folder / name).exists():
+            (folder / name).rename(base / f"_{name}_{len(list(base.iterdir()))}")
+    summary = judge(spark, base, "--min-idle-seconds", str(2 * HOUR), "--offsets-retention-minutes", "10080")
+    summary.pop("seconds")
+    files = sorted((folder / "tables" / "observations").rglob("*.parquet"))
+    observed = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    judged = [{name: _utc(value) for name, value in row.items()} for row in verdicts(base, 3)]
+    return judged, sorted(observed, key=lambda row: (row["run_id"], row["group_id"])), summary
+
+
+def _utc(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+# Each of these was tried alone, too.
+SETTINGS: tuple[dict[str, str], ...] = (
+    {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.legacy.timeParserPolicy": "LEGACY",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+        "spark.sql.parser.escapedStringLiterals": "true",
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    },
+    {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+        "spark.sql.ansi.enforceReservedKeywords": "true",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.session.timeZone": "Asia/Kolkata",
+        "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        "spark.sql.variable.substitute": "false",
+    },
+    {
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.files.maxRecordsPerFile": "5",
+        "spark.sql.shuffle.partitions": "7",
+        "spark.sql.sources.default": "json",
+        "spark.sql.storeAssignmentPolicy": "STRICT",
+    },
+    {
+        "spark.sql.parquet.enableVectorizedReader": "false",
+        "spark.sql.parquet.filterPushdown": "false",
+        "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+    },
+    # A default catalogue that cannot be reached, and has no database.
+    {
+        "spark.sql.catalog.elsewhere": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "spark.sql.catalog.elsewhere.url": "jdbc:nowhere",
+        "spark.sql.catalog.elsewhere.driver": "java.lang.Object",
+        "spark.sql.defaultCatalog": "elsewhere",
+    },
+)
+
+
+@pytest.mark.safety
+def test_verdicts_do_not_depend_on_the_settings_of_the_session(spark: SparkSession, base: Path) -> None:
+    judged, observed, summary = made(spark, base)
+    assert {row["group_id"] for row in judged} >= {*NAMES}
+    assert {row["verdict"] for row in judged} >= {"stale", "live", "moving", "unreadable", "untouchable", "no_offsets"}
+    assert summary["oldest_observation"] == "2026-01-01T00:00:00.123456Z"
+    for settings in SETTINGS:
+        with settings_of(spark, settings, also=("spark.sql.session.timeZone",)):
+            again = made(spark, base)
+        assert again[0] == judged, settings
+        assert again[1] == observed, settings
+        assert again[2] == summary, settings
+
+
+@pytest.mark.parametrize("session", ["INT96", "timestamp_millis", "TIMESTAMP_MICROS"])
+def test_timestamps_keep_their_microseconds(spark: SparkSession, tmp_path: Path, session: str) -> None:
+    name = "spark.sql.parquet.outputTimestampType"
+    with settings_of(spark, {name: session}):
+        with exact_timestamps(spark):
+            spark.sql("SELECT timestamp_micros(1234567) AS at").write.parquet(str(tmp_path / "out"))
+        assert str(spark.conf.get(name)).upper() == session.upper()
+    (at,) = pq.read_table(tmp_path / "out", coerce_int96_timestamp_unit="us")["at"].to_pylist()
+    assert at.microsecond == 234_567
