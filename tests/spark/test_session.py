@@ -71,7 +71,7 @@ def _utc(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-# Each of these was tried alone, too.
+# Several in each set: a set costs two judgements.
 SETTINGS: tuple[dict[str, str], ...] = (
     {
         "spark.sql.ansi.enabled": "false",
