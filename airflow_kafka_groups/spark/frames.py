@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
@@ -11,14 +11,13 @@ Transform: TypeAlias = Callable[[DataFrame], DataFrame]
 """The type of ``DataFrame.transform``'s argument: no reads or writes."""
 
 
-def query(text: str, values: Mapping[str, Any] | None = None, **frames: DataFrame) -> DataFrame:
+def query(text: str, **frames: DataFrame) -> DataFrame:
     """Return the result of a SQL query over DataFrames.
 
-    :param text: the query, with the DataFrames' names in braces.
-    :param values: what it names ``:name``. Default: none.
+    :param text: the query, with the DataFrames' names in braces. Nothing in it comes from a cluster. It has no named
+        parameters (``:name``): the SQL parser of Delta's session extension does not bind them.
     """
-    spark = next(iter(frames.values())).sparkSession
-    return spark.sql(text, dict(values or {}), **frames)
+    return next(iter(frames.values())).sparkSession.sql(text, None, **frames)
 
 
 def in_list(values: Iterable[str]) -> str:

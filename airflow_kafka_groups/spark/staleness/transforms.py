@@ -24,7 +24,6 @@ and structs stay out of the aggregates, since Spark hash-aggregates only values 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame
@@ -43,7 +42,8 @@ _NARROW = ", ".join(("group_id", "sequence", "observed_at", *KIND, *COMMITTED, "
 _NUMBERED = """
 SELECT /*+ BROADCAST(places) */ *
 FROM {observed} JOIN (
-    SELECT inline(from_json(:places, 'array<struct<run_id: string, sequence: int>>'))
+    SELECT split_part(place, ' ', 1) AS run_id, CAST(split_part(place, ' ', 2) AS int) AS sequence
+    FROM (SELECT explode(split('%s', ',')) AS place)
 ) AS places USING (run_id)
 """
 
@@ -70,7 +70,7 @@ WITH counted AS (
 ), life AS (
     -- As many observations follow as there are snapshots: none of these lacks the group.
     SELECT *, IF(readable, struct({", ".join(COMMITTED)}), NULL) AS committed
-    FROM counted WHERE total - nth = :newest - sequence
+    FROM counted WHERE total - nth = %(newest)d - sequence
 ), signed AS (
     %(signs)s
 ), compared AS (
@@ -113,7 +113,7 @@ WITH counted AS (
 )
 SELECT newest.*, first_seen_at, last_moved_at, life_lag_at, life_lag,
     IF(quiet, run_from, NULL) AS empty_since,
-    IF(quiet, :newest - idle_from + 1, 0) AS observations,
+    IF(quiet, %(newest)d - idle_from + 1, 0) AS observations,
     IF(quiet AND idle_ends_known, known_at, NULL) AS idle_lag_at,
     IF(quiet AND idle_ends_known, known_lag, NULL) AS idle_lag,
     IF(quiet AND idle_ends_known, known_log_start, NULL) AS idle_log_start
@@ -151,15 +151,16 @@ def replay(
     if followed_by := positions(snapshot_ids, incomplete_ids):
         narrow = with_glimpses(narrow, _numbered(read(incomplete_ids), followed_by))
     gap = f" AND elapsed <= {policy.max_gap_micros}" if policy.max_gap_micros else ""
-    text = _STATE % {"signs": _SIGNS if followed_by else _NO_SIGNS, "watched": f"elapsed >= 0{gap}"}
-    return query(text, {"newest": len(snapshot_ids) - 1}, observed=narrow, newest=read(snapshot_ids[-1:]))
+    signs = _SIGNS if followed_by else _NO_SIGNS
+    text = _STATE % {"signs": signs, "watched": f"elapsed >= 0{gap}", "newest": len(snapshot_ids) - 1}
+    return query(text, observed=narrow, newest=read(snapshot_ids[-1:]))
 
 
 def _numbered(observed: DataFrame, positions_of: Mapping[str, int]) -> DataFrame:
     """Keep the observations of these snapshots and add ``sequence``, the snapshot's position."""
-    # From JSON: rows made in Python would start Python workers on the executors, for a second or two.
-    places = [{"run_id": name, "sequence": place} for name, place in positions_of.items()]
-    return query(_NUMBERED, {"places": json.dumps(places)}, observed=observed)
+    # Split from text: rows made in Python would start Python workers on the executors, for a second or two.
+    places = ",".join(f"{name} {place}" for name, place in positions_of.items())
+    return query(_NUMBERED % places, observed=observed)
 
 
 def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transform:
