@@ -9,3 +9,8 @@ MOST = 200
 def shortened(value: str, most: int = MOST) -> str:
     """Return the beginning of a long string with an ellipsis and its length."""
     return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
+
+
+def printable(value: str) -> str:
+    """Escape line ends and all else that shows nothing: a terminal, a log or a mail would obey it."""
+    return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
