@@ -14,3 +14,8 @@ def shortened(value: str, most: int = MOST) -> str:
 def printable(value: str) -> str:
     """Escape line ends and all else that shows nothing: a terminal, a log or a mail would obey it."""
     return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+
+
+def one_line(value: str) -> str:
+    """Return a name from the cluster for a line of a log or a message: short, and without a line end."""
+    return printable(shortened(value))
