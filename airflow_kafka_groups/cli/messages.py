@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from airflow_kafka_groups.maintenance.report.shown import printable
+
 Progress = Callable[[str, int, int], None]
 
 
 def say(text: str) -> None:
-    """Write a message for people."""
-    print(text, file=sys.stderr, flush=True)
+    """Write a message for people. It may quote brokers and files: no terminal is to obey it."""
+    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
+from airflow_kafka_groups.maintenance.report.shown import printable
+
 if TYPE_CHECKING:
     from airflow_kafka_groups.cli.registry import ArgumentTarget
 
@@ -73,11 +75,11 @@ class Output:
         if summary:
             width = max(map(len, summary)) + 2
             self._stream.writelines(
-                f"{name:<{width}}{_printable(_text(value))}\n" for name, value in summary.items() if value != []
+                f"{name:<{width}}{printable(_text(value))}\n" for name, value in summary.items() if value != []
             )
             self._stream.write("\n" if table.rows else "")
         if table.rows or summary is None:
-            cells = [[_printable(_shown(value)) for value in row] for row in table.rows]
+            cells = [[printable(_shown(value)) for value in row] for row in table.rows]
             if self._stream.isatty() and len(cells) <= _STYLED_ROWS:
                 self._draw(table.columns, cells)
             else:
@@ -122,8 +124,3 @@ def _text(value: Any, nothing: str = "-") -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value)
-
-
-def _printable(text: str) -> str:
-    """Escape control characters, which a group's name may contain and a terminal would obey."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -6,7 +6,7 @@ import re
 import secrets
 from datetime import UTC, datetime
 
-ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
+ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}"
 """The pattern of every id: ids sort by time and suit Hadoop paths and object stores."""
 
 ID_EXAMPLE = "20260131T235959Z-0a1b2c3d"

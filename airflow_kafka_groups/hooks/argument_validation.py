@@ -28,6 +28,7 @@ Reader = Callable[[str, Any], T]
 """A function of an argument's name and value. It raises ``ConfigurationError`` for a value that cannot be used."""
 
 _UNREAD = "_unread_arguments"
+_GIVEN = "_given_arguments"
 
 
 class Argument(Generic[T]):
@@ -90,6 +91,7 @@ def sets_arguments(init: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(init)
     def init_and_set(*self: P.args, **given: P.kwargs) -> None:
+        vars(self[0]).setdefault(_GIVEN, frozenset(given))  # the outermost call, which has them all, is the first
         init(*self, **given)
         for name, default in defaults.items():
             if isinstance(getattr(type(self[0]), name, None), Argument):
@@ -117,6 +119,8 @@ class DeclaredArguments:
 
     def _do_render_template_fields(self, *args: Any, **kwargs: Any) -> None:
         """Render the templates, also of a mapped task, which Airflow renders by this method alone."""
+        if isinstance(seen := kwargs.get("seen_oids"), set):  # of a mapped task: what Airflow is not to render
+            seen |= {id(vars(self)[name]) for name in _outputs(self) if name in vars(self)}
         super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])
@@ -131,6 +135,22 @@ def is_template(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(is_template(item) for pair in value.items() for item in pair)
     return hasattr(value, "iter_references")  # an XComArg
+
+
+def _outputs(task: Any) -> set[str]:
+    """Return the arguments of a mapped task that another task's output gives.
+
+    Names of groups are no templates. Airflow renders none of ``expand()``, but it knows them by the object that the
+    task was given, and an argument is the one that its reader made of it; of ``expand_kwargs()`` it renders all.
+    """
+    mapped: Any = task.dag.task_dict.get(task.task_id) if task.has_dag() else None
+    if (expanded := getattr(mapped, "expand_input", None)) is None:
+        return set()
+    if isinstance(expanded.value, Mapping):
+        return {name for name, value in expanded.value.items() if hasattr(value, "iter_references")}
+    if not hasattr(expanded.value, "iter_references"):  # literals of the DAG file, which may be templates
+        return set()
+    return (set(vars(task).get(_GIVEN, ())) & set(task.template_fields)) - set(mapped.partial_kwargs)
 
 
 def _unread(instance: object) -> frozenset[str]:

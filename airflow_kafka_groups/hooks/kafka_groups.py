@@ -278,7 +278,8 @@ def _mask_secrets(connection: Any) -> None:
     mask_secret(extra)  # by key name; values under other names follow
     for holder in (extra, _json_object(extra.get("properties"))):
         for name, value in holder.items():
-            if isinstance(value, str) and value and _SECRET_NAME.search(name):
+            # The text of a certificate may have its key in it.
+            if isinstance(value, str) and value and (_SECRET_NAME.search(name) or "PRIVATE KEY" in value):
                 mask_secret(value)
                 # Also in parts: logs show keys line by line, and option values of a JAAS string without the rest.
                 for part in (*value.splitlines()[1:-1], *_ASSIGNED.findall(value)):

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.contracts import paths
@@ -192,6 +193,9 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
 def _add(file_set: FileSet, path: StoragePath, folder: str, is_folder: bool, cluster: str) -> None:
     if is_folder:
         file_set.folders.append(path)
+        if isinstance(path, Path) and path.is_symlink():
+            file_set.foreign = f"{path} is a link: what is behind it may be somebody else's"
+            return
         for inside in _files_in(path):
             if not _IN_FOLDER.fullmatch(inside.name):
                 file_set.foreign = f"{inside} is not a file of this package"

@@ -285,7 +285,7 @@ def parse_json(
     """Parse the content of a JSON file; see ``read_json``."""
     try:
         data = json.loads(content)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise error(f"{what} in {path} is damaged or incomplete: {exc}") from exc
     if not isinstance(data, dict):
         raise error(f"{what} in {path} is not a JSON object")

@@ -255,7 +255,7 @@ class _LeaseMember(GroupMember):
 
     async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
         grant = lease_assignor.read_grant(assignment)
-        log.info("lease %s: held by %s in generation %d", self._lease.group_id, grant.owner, generation)
+        log.info("lease %s: held by %r in generation %d", self._lease.group_id, grant.owner, generation)
 
     async def on_join_prepare(self, generation: int, member_id: str) -> None:
         return None

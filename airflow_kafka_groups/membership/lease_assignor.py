@@ -13,6 +13,8 @@ from typing import Any
 
 from airflow_kafka_groups.membership.member import JoinedMember
 
+_LONGEST_NAME = 1_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
@@ -50,7 +52,8 @@ def read_grant(data: bytes) -> Grant:
     """Parse a grant. Anything else names no holder."""
     fields = _fields(data)
     holder = fields.get("holder")
-    return Grant(holder=holder if isinstance(holder, str) else "", owner=str(fields.get("owner", "")))
+    # The name is for people, and another run chose it: it is shown in logs and errors.
+    return Grant(holder=holder if isinstance(holder, str) else "", owner=str(fields.get("owner", ""))[:_LONGEST_NAME])
 
 
 def assign(leader_id: str, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:

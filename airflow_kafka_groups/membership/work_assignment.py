@@ -237,6 +237,6 @@ class _WorkMember(GroupMember):
 def _busy(metadata: bytes) -> int | None:
     try:
         part = json.loads(metadata).get("busy")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return None
     return part if isinstance(part, int) else None

@@ -9,6 +9,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_text
 from airflow_kafka_groups.links import CleanupReportLink
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         )
         reasons = first_failures(dict(backup.not_backed_up))
         for group_id, reason in reasons.items():
-            self.log.warning("Not backed up: %s: %s", group_id, reason)
+            self.log.warning("Not backed up: %s: %s", one_line(group_id), reason)
         self._backup = backup
         counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.not_backed_up)}
         gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_names, read_patterns, read_switch
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
             self.log.info("Broker %s (%s): %d %s", broker_id, brokers[broker_id].address, counts[broker_id], what)
         failures = first_failures(found.failed)
         for key, reason in failures.items():
-            self.log.warning("No coordinator for %s: %s", key, reason)
+            self.log.warning("No coordinator for %s: %s", one_line(key), reason)
         return {
             what: len(found),
             "brokers": {str(i): {"address": brokers[i].address, what: counts[i]} for i in sorted(counts)},

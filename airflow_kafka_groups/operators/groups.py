@@ -20,6 +20,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_type_names,
 )
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class DescribeGroupsOperator(_ListingOperator):
         ]
         failures = first_failures(found.failed)
         for group_id, reason in failures.items():
-            self.log.warning("Not described: %s: %s", group_id, reason)
+            self.log.warning("Not described: %s: %s", one_line(group_id), reason)
         states = dict(Counter(str(row["state"]) for row in rows))
         self.log.info("%d groups: %s", len(rows), states)
         return {

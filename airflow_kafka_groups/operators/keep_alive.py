@@ -17,6 +17,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_names,
     read_patterns,
 )
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
         left = {group.group_id: group.reason for group in report.groups if group.outcome is KeepAliveOutcome.LEFT_ALONE}
         problems = report.problems()
         for group_id, reason in first_failures(left | problems).items():
-            self.log.warning("Not kept alive: %s: %s", group_id, reason)
+            self.log.warning("Not kept alive: %s: %s", one_line(group_id), reason)
         if problems and not dry_run:
             raise GroupsFailedError(problems, len(report.groups))
         return {

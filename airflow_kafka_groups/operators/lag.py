@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         update_asset_events(self, context, counts)
         self.log.info("%(groups)d groups, lag %(total_lag)d; %(lagging)d lag too much, %(unknown)d unknown", counts)
         for group_id in list(lagging)[:20]:
-            self.log.warning("Lag of %s: %d messages", group_id, lagging[group_id])
+            self.log.warning("Lag of %s: %d messages", one_line(group_id), lagging[group_id])
         if lagging and self.fail_if_lagging:
             errors = {
                 group_id: KafkaGroupsError(f"lag {lag}, must be at most {self.max_lag}")

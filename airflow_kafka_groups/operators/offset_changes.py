@@ -19,6 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_switch,
     read_text,
 )
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class _OffsetChangeOperator(DryRunOperator):
         kept = {item.group_id: item.reason for item in results if item.outcome is ChangeOutcome.KEPT}
         skipped = {item.group_id: "; ".join(map(": ".join, item.skipped.items())) for item in results if item.skipped}
         for group_id, reason in first_failures(kept).items():
-            self.log.warning("Kept: %s: %s", group_id, reason)
+            self.log.warning("Kept: %s: %s", one_line(group_id), reason)
         return {
             "dry_run": dry_run,
             "counts": counts,

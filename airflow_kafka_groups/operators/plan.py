@@ -8,6 +8,7 @@ from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class PlanCleanupOperator(PlanningOperator):
         self.log.info("It is bound to: %s", plan.view or "the cluster's id alone, since its snapshot has no view of it")
         self.log.info("Plan %s: judged by %s", plan.plan_id, evidence)
         for group in first:
-            self.log.info("To delete: %s (%s)", group.group_id, group.reason)
+            self.log.info("To delete: %s (%s)", one_line(group.group_id), group.reason)
         names = ("group_id", "idle_seconds", "lag", "reason")
         return {
             **summary,

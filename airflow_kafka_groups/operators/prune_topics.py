@@ -9,6 +9,7 @@ from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, first_failures
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator, verification_counts
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
@@ -70,7 +71,7 @@ class PlanTopicPruningOperator(PlanningOperator):
         summary = self.emit_plan(context, plan, path, "prune_plan")
         first = plan.groups[:FIRST_FAILURES]
         for item in first:
-            self.log.info("To prune: %s (%s)", item.name, item.reason)
+            self.log.info("To prune: %s (%s)", one_line(item.name), item.reason)
         names = ("group_id", "topic", "idle_seconds", "reason")
         return {
             **summary,

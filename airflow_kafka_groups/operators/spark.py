@@ -18,6 +18,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_text_or_nothing,
 )
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf
@@ -77,7 +78,7 @@ class GroupOffsetsToSparkOperator(StoredOperator):
                 raise self.hook.settings.protected_error(group_id)
         snapshot_id = self.snapshot_id or latest_manifest(layout).snapshot_id
         found = write_backlog(layout, snapshot_id, group_id, utc_now())
-        self.log.info("Group %s: %s unread offsets, %d partitions", group_id, found.offsets, found.partitions)
+        self.log.info("Group %s: %s unread offsets, %d partitions", one_line(group_id), found.offsets, found.partitions)
         return {
             "backlog_id": found.backlog_id,
             "group_id": group_id,

@@ -7,6 +7,7 @@ aiokafka's connection class is semi-private, so everything that is used of it is
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from functools import partial
 from itertools import count
@@ -39,6 +40,21 @@ from airflow_kafka_groups.transport.tls import TlsContext
 
 _HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _PROBE_SECONDS = 1.0
+
+
+def _without_credentials(record: logging.LogRecord) -> bool:
+    """Replace what aiokafka logs of an authentication by its name.
+
+    At the level DEBUG it logs each message, and these hold the password or token. Airflow masks neither a token, which
+    it does not know, nor a password with characters that are escaped where bytes are shown.
+    """
+    if isinstance(record.args, tuple):
+        names = ((type(part).__name__, part) for part in record.args)
+        record.args = tuple(name if name.startswith("SaslAuthenticate") else part for name, part in names)
+    return True
+
+
+logging.getLogger(AIOKafkaConnection.__module__).addFilter(_without_credentials)
 
 
 class PipelinedConnection:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 import urllib.parse
@@ -26,6 +27,9 @@ TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a 
 Token = tuple[str, float]
 """A token, and when it expires, in seconds since 1970."""
 
+_BARE_PEM = re.compile(r"[A-Za-z0-9+=\s][A-Za-z0-9+/=\s]{63,}")
+"""What stands between the first and the last line of a PEM text; a long absolute path is none."""
+
 _UNKNOWN_LIFETIME = 300.0
 """Seconds that a token is used for if its callback does not return when it expires."""
 
@@ -40,6 +44,12 @@ class Pem:
     name: str
     location: str | None = None
     text: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.location and _BARE_PEM.fullmatch(self.location):  # errors show paths, and this may be a private key
+            raise ConfigurationError(
+                f"{self.name}.location", None, "is neither a path nor a PEM text, which begins with -----BEGIN"
+            )
 
     def __bool__(self) -> bool:
         return bool(self.location or self.text)

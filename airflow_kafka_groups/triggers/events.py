@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
 
@@ -107,7 +108,7 @@ class GroupsEventTrigger(BaseEventTrigger):
                     matched = matching_groups(matched or set(), found)
                     if new:
                         what = "families" if self.event == "growing" else "groups"
-                        self.log.info("%d %s became %s, first %s", len(new), what, self.event, new[0])
+                        self.log.info("%d %s became %s, first %s", len(new), what, self.event, one_line(new[0]))
                         yield TriggerEvent(self._payload(new, found, watch))  # type: ignore[no-untyped-call]  # Airflow's
                 spread = random.random()  # noqa: S311 - spreads load, hides nothing
                 wait = wait_before_poll(

@@ -35,6 +35,11 @@ SECRET = "s3cr3t-w0rd"
         ({**BROKERS, "exclude": '["a"'}, "exclude (got '[\"a\"'): is not a JSON list of patterns"),
         ({**BROKERS, "include": "re:("}, "include (got 're:('): correct the regular expression"),
         ({**BROKERS, "kafka.sasl.password": SECRET}, "kafka.sasl.password: Spark shows options"),
+        ({**BROKERS, "kafka.sasl.oauthbearer.config": SECRET}, "kafka.sasl.oauthbearer.config: Spark shows options"),
+        (
+            {**BROKERS, "kafka.ssl.certificate.pem": f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END"},
+            "kafka.ssl.certificate.pem: Spark shows options",
+        ),
         ({**BROKERS, "kafka.ssl.key.pem": SECRET}, "kafka.ssl.key.pem: Spark shows options"),
         ({**BROKERS, "kafka.sasl.jaas.config": SECRET}, "kafka.sasl.jaas.config"),
         ({**BROKERS, "password": SECRET}, "password: no such option"),

@@ -11,6 +11,7 @@ from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period
+from airflow_kafka_groups.maintenance.report.shown import printable, shortened
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
 MESSAGE_GROUPS = 100
@@ -46,7 +47,8 @@ class OwnerNotice:
             "can be restored."
         )
         rest = [f"… and {more} more"] if more > 0 else []
-        items = "".join(f"<li><code>{escape(group_id)}</code></li>" for group_id in shown)
+        names = [printable(shortened(group_id)) for group_id in shown]
+        items = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
         return {
             "cluster": self.cluster,
             "plan_id": self.plan_id,
@@ -57,9 +59,7 @@ class OwnerNotice:
             "days": f"{self.notice_seconds / 86_400:.3g}",
             "report": self.report,
             "subject": f"{len(self.groups)} stale consumer groups of {self.cluster} will be deleted",
-            "text": "\n".join(
-                [first, "", *(f"- {group_id}" for group_id in shown), *rest, "", f"Report: {self.report}"]
-            ),
+            "text": "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"]),
             "html": f"<p>{escape(first)}</p><ul>{items}</ul><p>{escape(' '.join(rest))}</p>"
             f"<p>Report: {escape(self.report)}</p>",
         }

@@ -9,3 +9,13 @@ MOST = 200
 def shortened(value: str, most: int = MOST) -> str:
     """Return the beginning of a long string with an ellipsis and its length."""
     return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
+
+
+def printable(value: str) -> str:
+    """Escape line ends and all else that shows nothing: a terminal, a log or a mail would obey it."""
+    return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+
+
+def one_line(value: str) -> str:
+    """Return a name from the cluster for a line of a log or a message: short, and without a line end."""
+    return printable(shortened(value))

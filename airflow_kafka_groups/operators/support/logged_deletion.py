@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
+from airflow_kafka_groups.maintenance.report.shown import one_line
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class LoggedDeletion(DeletionObserver):
         counts = Counter(item.outcome.value for item in outcomes)
         self._log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
         for item in outcomes[:FIRST_FAILURES]:
-            self._log.info("%s: %s (%s)", item.outcome.value, item.group_id, item.reason)
+            self._log.info("%s: %s (%s)", item.outcome.value, one_line(item.group_id), item.reason)
 
     def warning(self, text: str) -> None:
         """Log what went wrong with the run."""

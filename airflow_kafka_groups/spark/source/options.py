@@ -23,7 +23,8 @@ from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_NAMES
 KAFKA_PREFIX = "kafka."
 GROUPS_PER_PARTITION = 10_000
 MIN_INTERVAL_SECONDS = 5
-_SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem")
+_SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem", "oauthbearer.config")
+_PRIVATE_KEY = "PRIVATE KEY"
 _NAMES = (
     *("include", "exclude", "with.lag", "failures", "groups.per.partition", "config.file", "config.env"),
     *("columns", "state.path", "min.interval.seconds"),
@@ -67,8 +68,8 @@ class SourceOptions:
         """
         given = {name.lower(): value for name, value in options.items()}
         settings = {name.removeprefix(KAFKA_PREFIX): v for name, v in given.items() if name.startswith(KAFKA_PREFIX)}
-        for name in settings:
-            _refuse_secret(name)
+        for name, value in settings.items():
+            _refuse_secret(name, value)
         for name in given:
             if not name.startswith(KAFKA_PREFIX) and name not in _NAMES:
                 raise ConfigurationError(name, None, f"no such option: use kafka.*, {', '.join(_NAMES)}")
@@ -115,8 +116,9 @@ class SourceOptions:
         return config
 
 
-def _refuse_secret(name: str) -> None:
-    if any(word in name for word in _SECRET_WORDS):
+def _refuse_secret(name: str, value: str) -> None:
+    # A client's certificate may have its key in the same text.
+    if any(word in name for word in _SECRET_WORDS) or _PRIVATE_KEY in value:
         raise ConfigurationError(
             f"{KAFKA_PREFIX}{name}",
             None,

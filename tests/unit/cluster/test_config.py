@@ -165,3 +165,16 @@ def test_certificates_are_checked_unless_it_is_switched_off() -> None:
 def test_a_ca_file_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location.*nowhere\.pem"):
         parse(security_protocol="SSL", ssl_ca_location="nowhere.pem").security.ssl_context()
+
+
+@pytest.mark.safety
+def test_a_key_without_its_first_and_last_line_is_no_path_to_be_shown() -> None:
+    """As others export keys: the first part of this one, which a shortened message would still have, is all of it."""
+    key = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg" + "3Xq7" * 34
+    given = {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.key.location": key}
+    for text in (key, f"{key[:64]}\n{key[64:]}"):
+        with pytest.raises(ConfigurationError, match="-----BEGIN") as refused:
+            ClientConfig.from_librdkafka({**given, "ssl.key.location": text})
+        assert key[:20] not in str(refused.value)
+    long = "/etc/kafka/clusters/production/europe/private/client/key"
+    assert ClientConfig.from_librdkafka({**given, "ssl.key.location": long}).security.tls.key.location == long

@@ -41,6 +41,7 @@ def test_an_id_has_its_time_in_utc_and_sorts_by_it() -> None:
             f"{ID_EXAMPLE}\n",
             f"../{ID_EXAMPLE}",
             f"{ID_EXAMPLE}/..",
+            "\uff12\uff10\uff12\uff160101T000000Z-0123abcd",  # digits, and after all others when sorted
             7,
             None,
         ),

@@ -109,6 +109,7 @@ def test_secrets_are_handed_to_the_log_masking(monkeypatch: pytest.MonkeyPatch) 
         {"sasl.oauthbearer.client.secret": SECRET},
         {"ssl_private_key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"},
         {"ssl.key.pem": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"},
+        {"ssl.certificate.pem": f"-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END"},
     ],
 )
 def test_what_no_name_of_airflows_gives_away_is_masked_too(

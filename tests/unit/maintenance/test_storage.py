@@ -102,6 +102,7 @@ def test_storage_that_loses_bytes_is_noticed() -> None:
         (b"", "incomplete"),
         (b'{"format": 1, "groups": [', "incomplete"),
         (b"\xff\xfe", "incomplete"),
+        (b"[" * 200_000, "damaged or incomplete"),
         (b"[]", "no JSON object|not a JSON object"),
         (b'{"format": 2}', "format 2"),
         (b"{}", "format None"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
 from airflow_kafka_groups.membership import ClientConfig, JoinedMember, MaintenanceLease, lease_assignor
+from airflow_kafka_groups.membership.lease import _LeaseMember
 from airflow_kafka_groups.membership.lease_assignor import Bid
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -201,3 +203,13 @@ class TestGrants:
     def test_noise_gives_nothing(self, noise: bytes) -> None:
         assert lease_assignor.read_grant(noise).holder == ""
         assert lease_assignor.read_bid(noise) is None
+
+
+@pytest.mark.safety
+async def test_the_name_of_another_run_writes_no_line_of_its_own_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    lease = MaintenanceLease(ClientConfig(bootstrap_servers=(("127.0.0.1", 1),)), group_id="leases")
+    grant = json.dumps({"holder": "m", "owner": "run\nlease leases: lost" + "x" * 10_000}).encode()
+    await _LeaseMember(lease).on_join_complete(3, "m", "p", grant)
+    assert "held by 'run\\nlease leases: lost" in caplog.text
+    assert len(caplog.text) < 2_000

@@ -32,8 +32,8 @@ def joined(name: str, busy: int | None) -> JoinedMember:
 
 def test_what_is_done_or_being_worked_on_is_dealt_to_nobody() -> None:
     leader = _WorkMember(8, {0, 5}.__contains__)
-    noise = JoinedMember("c", None, b"[1]")
-    made = leader.perform_assignment("a", PROTOCOL, [joined("a", 3), joined("b", None), noise])
+    noise = [JoinedMember("c", None, b"[1]"), JoinedMember("d", None, b"[" * 100_000)]
+    made = leader.perform_assignment("a", PROTOCOL, [joined("a", 3), joined("b", None), *noise])
     dealt = {member: json.loads(data)["todo"] for member, data in made.items()}
     assert sorted(part for share in dealt.values() for part in share) == [1, 2, 4, 6, 7]
 

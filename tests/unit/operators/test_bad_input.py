@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_integer
@@ -211,3 +212,39 @@ def test_a_native_template_that_renders_to_nothing_is_not_all(
         made = operator(task_id="t", **given)
     with pytest.raises(ConfigurationError, match=f"{name}.*rendered to nothing"):
         made.render_template_fields({"params": {"nothing": None}})
+
+
+def rendered_of_output(monkeypatch: pytest.MonkeyPatch, name: str, *, by_keywords: bool) -> Any:
+    """Return one task that another task's output is mapped over, as Airflow renders it; the output names a group."""
+    found = [{"group_ids": [name, "b"]}] if by_keywords else [[name, "b"]]
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: found)
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, params={"size": "9"}) as dag:
+        output = ListGroupsOperator(task_id="l").output
+        partial = ChunkGroupsOperator.partial(task_id="t", chunk_size="{{ params.size }}")
+        tasks = partial.expand_kwargs(output) if by_keywords else partial.expand(group_ids=output)
+    ti = SimpleNamespace(map_index=0)
+    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": ti, "secret": "s3cret"}
+    tasks.render_template_fields(context)
+    return context["task"]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("by_keywords", [False, True])
+@pytest.mark.parametrize("name", ["{{ secret }}", "{% if secret %}a{% endif %}", "orders{# x #}", "orders\n", "{#"])
+def test_what_another_task_returned_is_no_template(
+    monkeypatch: pytest.MonkeyPatch, name: str, *, by_keywords: bool
+) -> None:
+    task = rendered_of_output(monkeypatch, name, by_keywords=by_keywords)
+    assert (task.group_ids, task.chunk_size) == ([name, "b"], 9), "a group of this name, and no other one"
+
+
+@pytest.mark.parametrize("by_keywords", [False, True])
+def test_a_literal_that_a_task_is_mapped_over_may_be_a_template(*, by_keywords: bool) -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None) as dag:
+        partial = DescribeGroupsOperator.partial(task_id="t")
+        many = ["{{ first }}", "b"]
+        tasks = partial.expand_kwargs([{"group_ids": many}]) if by_keywords else partial.expand(group_ids=[many])
+    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0)}
+    context["first"] = "a"
+    tasks.render_template_fields(context)
+    assert context["task"].group_ids == ["a", "b"]

@@ -256,3 +256,20 @@ def test_a_keep_alive_record_whose_end_nobody_can_read_stays(tmp_path: Path) -> 
         head: dict[str, Any] = {"format": 1, "run_id": run, "cluster": scene.CLUSTER, "groups": []}
         (folder / f"{run}-keep-alive-before.json").write_text(json.dumps({**head, "kept_until": "soon"}))
     assert list(prune(tmp_path)["foreign"]) == ["change 20010101T000000Z-00000001"]
+
+
+@pytest.mark.safety
+def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:
+    """Who may write to the storage could name any folder of files that Spark wrote, and the task's user remove them."""
+    table = tmp_path / "warehouse" / "orders"
+    data = tmp_path / scene.CLUSTER / "data"
+    data.mkdir(parents=True)
+    table.mkdir(parents=True)
+    rows = table / "part-00000-0a1b2c3d.snappy.parquet"
+    rows.write_text("rows of somebody else")
+    old, newest = "20200101T000000Z-0123abcd", "20200102T000000Z-0123abcd"
+    (data / newest).mkdir()
+    (data / old).symlink_to(table)
+    found = prune(tmp_path)
+    assert rows.exists()
+    assert (found["removed"]["snapshot"], list(found["foreign"])) == (0, [f"snapshot {old}"])

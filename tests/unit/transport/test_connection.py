@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.membership_apis import heartbeat
-from airflow_kafka_groups.transport.connection import PipelinedConnection
+from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection
 from tests.unit.transport.test_pipeline import Transport, frame, pipeline_on, turns
 
 
@@ -25,3 +30,24 @@ async def test_an_answer_that_arrives_as_its_caller_is_cancelled_disturbs_no_oth
     assert given_up.cancelled()
     assert connection.usable
     await connection.aclose()
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("payload", [b"\0user\0s3cret", b"n,,\x01auth=Bearer s3cret\x01\x01"])
+async def test_the_log_of_the_client_library_has_no_credentials(
+    payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It logs each request that opens a connection, and Airflow can mask neither a token nor a password's bytes."""
+    caplog.set_level(logging.DEBUG)
+    connection: Any = _Connection("broker", 9092)
+
+    async def drain() -> None: ...
+
+    connection._writer = SimpleNamespace(write=lambda data: None, drain=drain)
+    connection._versions = {36: (0, 1), 18: (0, 0)}
+    await connection.send(SaslAuthenticateRequest(payload), expect_response=False)
+    await connection.send(ApiVersionRequest(), expect_response=False)
+    connection._writer = None
+    assert "s3cret" not in caplog.text
+    assert "SaslAuthenticateRequest" in caplog.text
+    assert "ApiVersionRequest_v0()" in caplog.text, "other requests are logged as they are"

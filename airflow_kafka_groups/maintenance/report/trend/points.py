@@ -31,6 +31,8 @@ MOST_RUNS = 90
 _MOST_FAMILIES = 20
 _REBUILT_RUNS = 30
 _LONGEST_NAME = 100
+_DAMAGED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+"""What an entry raises that is not as this package writes it. JSON's Infinity is no integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +65,15 @@ class TrendPoint:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrendPoint:
-        """Read an entry. Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError``."""
+        """Read an entry. Raises one of ``_DAMAGED``."""
         numbers = {
             name: {str(key): int(value) for key, value in data[name].items()}
             for name in ("counts", "outcomes", "families")
         }
         if not is_id(data["plan_id"]):
             raise ValueError(f"{data['plan_id']!r} is not the id of a plan")
+        if not isinstance(data["dry_run"], bool | None):
+            raise TypeError(f"dry_run is {data['dry_run']!r}, not true, false or null")
         return cls(
             plan_id=data["plan_id"], created_at=parse_time(data["created_at"]), dry_run=data["dry_run"], **numbers
         )
@@ -111,7 +115,7 @@ def _stored(layout: Layout) -> Sequence[TrendPoint]:
         if path.exists():
             data = read_json(path, "the trend", MaintenanceError)
             return [TrendPoint.from_json(item) for item in data["runs"]]
-    except (MaintenanceError, KeyError, TypeError, ValueError, AttributeError) as exc:
+    except (MaintenanceError, *_DAMAGED) as exc:
         log.warning("%s is made again from the plans: %s", path, exc)
     return _from_plans(layout)
 
@@ -127,7 +131,7 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
             entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
             entry |= {"created_at": header["created_at"], "counts": header["counts"]}
             found.append(TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))}))
-        except (MaintenanceError, KeyError, TypeError, ValueError, AttributeError) as exc:
+        except (MaintenanceError, *_DAMAGED) as exc:
             log.warning("plan %s is not in the trend: %s", plan_id, exc)
     return found
 

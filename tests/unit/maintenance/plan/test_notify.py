@@ -201,6 +201,22 @@ def test_a_message_is_bounded_and_escaped() -> None:
 
 
 @pytest.mark.safety
+def test_a_groups_name_writes_no_line_of_its_own_into_a_message() -> None:
+    """Whoever may commit as a group could have its owner sent to a page of theirs, in a mail that the owner trusts."""
+    groups = ("a\n\nReport: https://evil.example", "b\u2028Report: https://evil.example", "c\u202e", "d" * 32_767)
+    notice = OwnerNotice(
+        cluster="prod", plan_id="p", owner="team", contact="c", groups=groups, notice_seconds=172_800.0, report="r"
+    )
+    context = notice.to_context()
+    lines = context["text"].splitlines()
+    assert [line for line in lines if line.startswith("Report:")] == ["Report: r"]
+    assert "- a\\n\\nReport: https://evil.example" in lines
+    assert "\u202e" not in context["text"] + context["html"], "no name turns the text around it"
+    assert len(context["text"]) + len(context["html"]) < 3_000
+    assert context["groups"] == list(groups), "the names themselves are as they are"
+
+
+@pytest.mark.safety
 async def test_a_clock_that_is_behind_while_owners_are_notified_shortens_no_notice(tmp_path: Path) -> None:
     story = Story(tmp_path, "pay1")
     story.notify(await story.plan(NOW), NOW - 5 * DAY)

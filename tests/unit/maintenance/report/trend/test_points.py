@@ -59,7 +59,12 @@ def test_a_stored_file_is_read_as_it_is(layout: Layout, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [None, "", "[]", '{"format": 1}', '{"format": 1, "runs": [{}]}', LITERAL.replace("20261121T", "../1121T")],
+    [
+        *(None, "", "[]", '{"format": 1}', '{"format": 1, "runs": [{}]}', LITERAL.replace("20261121T", "../1121T")),
+        LITERAL.replace('"found": 0', '"found": Infinity'),
+        LITERAL.replace('"dry_run": false', '"dry_run": []'),
+        LITERAL.replace('"dry_run": false', '"dry_run": "no"'),
+    ],
 )
 async def test_a_lost_or_damaged_file_is_made_again_from_the_plans(
     tmp_path: Path, layout: Layout, content: str | None
