@@ -23,8 +23,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, 
 from airflow_kafka_groups.contracts.ids import ID, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL
-from airflow_kafka_groups.maintenance.keep_alive.records import TAG as KEEP_ALIVE_TAG
+from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL, RESTORE, WHAT
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
@@ -67,7 +66,9 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.AUDIT, re.compile(rf"({ID})-{ID}\.json"), False),
         (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
     ),
-    FileKind.CHANGE: ((paths.CHANGES, re.compile(rf"({ID})-(?:{KEEP_ALIVE_TAG})?(?:before|result)\.json"), False),),
+    FileKind.CHANGE: (
+        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{WHAT}|{RESTORE})-)?(?:before|result)\.json"), False),
+    ),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
 }
 _IN_FOLDER = re.compile(r"\d{6}\.json|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc")

@@ -1,17 +1,18 @@
-"""The records of keep-alive runs in ``changes/``: which groups were kept alive, and when.
+"""The records of keep-alive runs and restores in ``changes/``: which groups somebody wants to stay, and since when.
 
 They have names of their own, so that they are found without reading the records of other changes. A run writes the
 first file before it commits anything and the second one afterwards, so a run without a second file was interrupted: its
-groups may have been kept alive. Each reader takes the file that is safe for it. The time of a run is when it began:
-for what is due by the worker's own clock; for what a clean-up spares, no earlier than what others recorded before.
+groups may have been kept alive, or restored. Each reader takes the file that is safe for it. The time of a run is when
+it began: for what is due by the worker's own clock; for what a clean-up spares, no earlier than what others recorded
+before.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,25 +26,29 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_j
 log = logging.getLogger(__name__)
 
 WHAT = "keep-alive"
-TAG = f"{WHAT}-"
+RESTORE = "restore"
+_SHOWN = {WHAT: "a keep-alive run", RESTORE: "a restore"}
 KEPT_AT = "kept_at"
 KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
-_NAME = re.compile(rf"({ID})-{TAG}(before|result)\.json")
+_NAME = re.compile(rf"({ID})-({'|'.join(_SHOWN)})-(before|result)\.json")
 _DONE = "changed"
 _EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAlive:
-    """A group that a keep-alive run meant to keep.
+    """A group that a keep-alive run meant to keep, or that was to be restored.
 
     :param at: when the run began.
-    :param until: when its effect ends: no later than the brokers may forget the group.
+    :param until: when its effect ends: no later than the brokers may forget the group. A restore's ends at once: only
+        the idle time counts from it.
+    :param what: what wants the group to stay, as the subject of a sentence.
     """
 
     at: datetime
     until: datetime
+    what: str = "a keep-alive run"
 
 
 def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = None) -> dict[str, datetime]:
@@ -57,9 +62,9 @@ def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = No
     Raises ``StorageError``.
     """
     found: dict[str, datetime] = {}
-    for run_id, path in _runs(layout, "result", since):
+    for run_id, _, path in _runs(layout, "result", (WHAT,), since):
         try:
-            record = _read(path)
+            record = _read(path, WHAT)
         except StorageError:
             raise
         except MaintenanceError as exc:
@@ -71,6 +76,14 @@ def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = No
             if group.get("outcome") == _DONE:
                 found[str(group["group_id"])] = time_of(run_id)
     return found
+
+
+def tag_of(what: str) -> str:
+    """Return what the names of a change's files have after the run's id: nothing where nobody looks for them.
+
+    :param what: the kind of change.
+    """
+    return f"{what}-" if what in _SHOWN else ""
 
 
 def latest_known_time(layout: Layout, now: datetime) -> datetime:
@@ -91,15 +104,22 @@ def latest_known_time(layout: Layout, now: datetime) -> datetime:
 
 
 class KeepAliveRecords:
-    """The groups of every recorded keep-alive run, also of interrupted ones: somebody wants them to stay.
+    """The groups of every recorded keep-alive run and restore, also of interrupted ones: somebody wants them to stay.
+
+    Another program or the brokers may have removed a group that is restored before a snapshot showed that it was gone:
+    then it looks as if it had been idle all the time, to a plan that was made before as to the next one.
 
     :param kafka_cluster_id: the id that the brokers report: runs on it that were recorded in other folders of the
         storage count, too. Default: only this folder's runs.
+    :param kinds: the kinds of runs. Default: both.
     """
 
-    def __init__(self, layout: Layout, kafka_cluster_id: str | None = None) -> None:
+    def __init__(
+        self, layout: Layout, kafka_cluster_id: str | None = None, kinds: Collection[str] = (WHAT, RESTORE)
+    ) -> None:
         self._layout = layout
         self._kafka_cluster_id = kafka_cluster_id
+        self._kinds = kinds
         self._folders = [layout]
         self._seen: set[str] = set()
 
@@ -129,34 +149,39 @@ class KeepAliveRecords:
 
     def _read_new(self, folder: Layout) -> dict[str, KeptAlive]:
         found: dict[str, KeptAlive] = {}
-        for run_id, path in _runs(folder, "before"):
+        for run_id, kind, path in _runs(folder, "before", self._kinds):
             if str(path) in self._seen:
                 continue
-            record = _read(path)
+            record = _read(path, kind)
             self._seen.add(str(path))
             if folder is not self._layout and record.get(KAFKA_CLUSTER_ID) != self._kafka_cluster_id:
                 continue
-            at, until = time_of(run_id), parse_time(record[KEPT_UNTIL])
+            at = time_of(run_id)
             if KEPT_AT in record:
                 at = max(at, parse_time(record[KEPT_AT]))
-            _merge(found, {str(group["group_id"]): KeptAlive(at, until) for group in record["groups"]})
+            kept = KeptAlive(at, at if kind == RESTORE else parse_time(record[KEPT_UNTIL]), _SHOWN[kind])
+            _merge(found, {str(group["group_id"]): kept for group in record["groups"]})
         return found
 
 
-def meant_to_stay(layout: Layout, kafka_cluster_id: str | None = None) -> dict[str, KeptAlive]:
-    """Return the groups of every recorded keep-alive run, see ``KeepAliveRecords``.
+def meant_to_stay(
+    layout: Layout, kafka_cluster_id: str | None = None, kinds: Collection[str] = (WHAT, RESTORE)
+) -> dict[str, KeptAlive]:
+    """Return the groups of every recorded keep-alive run and restore, see ``KeepAliveRecords``.
 
     :param kafka_cluster_id: the id that the brokers report. Default: only this folder's runs.
+    :param kinds: the kinds of runs. Default: both.
 
     Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
     """
-    return KeepAliveRecords(layout, kafka_cluster_id).read()
+    return KeepAliveRecords(layout, kafka_cluster_id, kinds).read()
 
 
 def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
     for group_id, kept in more.items():
         before = found.get(group_id, kept)
-        found[group_id] = KeptAlive(max(kept.at, before.at), max(kept.until, before.until))
+        later = max(kept, before, key=lambda each: each.at)
+        found[group_id] = replace(later, until=max(kept.until, before.until))
 
 
 def _others(layout: Layout) -> Iterator[Layout]:
@@ -174,23 +199,28 @@ def _others(layout: Layout) -> Iterator[Layout]:
             yield Layout(layout.base, name)
 
 
-def _runs(layout: Layout, part: str, since: datetime = _EVER) -> Iterator[tuple[str, StoragePath]]:
-    """Yield each run's id and file, oldest first."""
+def _runs(
+    layout: Layout, part: str, kinds: Collection[str], since: datetime = _EVER
+) -> Iterator[tuple[str, str, StoragePath]]:
+    """Yield each run's id, kind and file, oldest first."""
     folder = layout.root / CHANGES
     for name in list_names(folder):
         match = _NAME.fullmatch(name)
-        if match is not None and match[2] == part and time_of(match[1]) >= since.replace(microsecond=0):
-            yield match[1], folder / name
+        if match is None or match[2] not in kinds or match[3] != part:
+            continue
+        if time_of(match[1]) >= since.replace(microsecond=0):
+            yield match[1], match[2], folder / name
 
 
-def _read(path: StoragePath) -> dict[str, Any]:
-    record = read_json(path, "the record of a keep-alive run", MaintenanceError)
+def _read(path: StoragePath, kind: str) -> dict[str, Any]:
+    what, needed = _SHOWN[kind], KEPT_AT if kind == RESTORE else KEPT_UNTIL
+    record = read_json(path, f"the record of {what}", MaintenanceError)
     try:
-        parse_time(record[KEPT_UNTIL])
-        parse_time(record.get(KEPT_AT, record[KEPT_UNTIL]))
+        parse_time(record[needed])
+        parse_time(record.get(KEPT_AT, record[needed]))
         complete = all(isinstance(group["group_id"], str) for group in record["groups"])
     except (KeyError, TypeError, ValueError):
         complete = False
     if not complete:
-        raise MaintenanceError(f"{path} is not the record of a keep-alive run: restore it from a copy, or remove it")
+        raise MaintenanceError(f"{path} is not the record of {what}: restore it from a copy, or remove it")
     return record

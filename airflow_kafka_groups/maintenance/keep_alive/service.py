@@ -26,7 +26,6 @@ from airflow_kafka_groups.maintenance.keep_alive.records import (
     KAFKA_CLUSTER_ID,
     KEPT_AT,
     KEPT_UNTIL,
-    TAG,
     WHAT,
     last_kept,
     latest_known_time,
@@ -114,7 +113,6 @@ async def keep_alive(
             protects=protects,
             dry_run=dry_run,
             apply=partial(_apply, admin, due, request.assignors, dry_run, progress),
-            tag=TAG,
             facts={
                 KEPT_AT: wanted_at.isoformat(),
                 KEPT_UNTIL: (wanted_at + clock.retention).isoformat(),

@@ -67,11 +67,11 @@ def _may_match(ruling: Ruling) -> str:
 
 
 def keep_alive(verdict: Verdict, rule: Rule, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
-    """Keep what somebody keeps alive on purpose; afterwards, its idle time counts from the last such run."""
+    """Keep what somebody keeps alive or restored; afterwards, its idle time counts from the last such run."""
     kept = kept_alive.get(verdict.group_id)
     if kept is None or verdict.observed_at >= max(kept.until, kept.at + timedelta(seconds=rule.min_idle_seconds)):
         return None
-    reason = f"a keep-alive run of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
+    reason = f"{kept.what} of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
     return keep(verdict.group_id, KeptName.EXCLUDED, reason)
 
 

@@ -13,6 +13,13 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.maintenance.keep_alive.records import (
+    KAFKA_CLUSTER_ID,
+    KEPT_AT,
+    RESTORE,
+    latest_known_time,
+    tag_of,
+)
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.storage import (
@@ -48,7 +55,6 @@ async def change_recorded(
     dry_run: bool,
     may_be_absent: bool = False,
     apply: Callable[[list[Change]], Awaitable[list[ChangeResult]]] | None = None,
-    tag: str = "",
     facts: Mapping[str, Any] | None = None,
     progress: Progress = ignore_progress,
 ) -> RecordedChanges:
@@ -59,7 +65,6 @@ async def change_recorded(
     :param dry_run: change nothing.
     :param may_be_absent: change groups that do not exist, too.
     :param apply: applies the changes. Default: ``apply_changes`` with these arguments.
-    :param tag: a part of both files' names, after the run's id, by which such a kind of change is found. Default: none.
     :param facts: further fields of both files. Default: none.
 
     Raises what ``propose`` raises, and ``MaintenanceError`` or ``OSError`` before anything is changed if the previous
@@ -68,7 +73,10 @@ async def change_recorded(
     run_id = new_id(utc_now())
     head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
     head |= facts or {}
-    name = f"{run_id}-{tag}"
+    if what == RESTORE and not dry_run:  # a clean-up spares what is restored, as what is kept alive
+        wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now())
+        head |= {KEPT_AT: wanted_at.isoformat(), KAFKA_CLUSTER_ID: await admin.cluster_id()}
+    name = f"{run_id}-{tag_of(what)}"
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
         changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
         if not dry_run:  # recorded before anything is written, so that the change can be undone

@@ -53,6 +53,24 @@ def test_deleted_groups_are_restored(admin: FakeAdmin, tmp_path: Path, backed_up
     assert restore(tmp_path, backed_up)["counts"]["unchanged"] == 2, "twice is once"
 
 
+def test_the_idle_time_of_a_group_that_was_restored_begins_anew(admin: FakeAdmin, tmp_path: Path) -> None:
+    """The brokers forgot it, no snapshot shows that, and it looks as it did when it was judged."""
+    admin.groups = {name: FakeGroup({T0: 5}, protocol_type="") for name in ("a", "b")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, ["a", "b"])
+    planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
+    scene.back_up(tmp_path, planned)
+    del admin.groups["a"]
+    restore(tmp_path, planned["plan_id"], group_ids=["a"])
+    scene.apply(tmp_path, planned)
+    assert sorted(admin.groups) == ["a"], "nobody restored b"
+
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, ["a"])
+    again = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
+    assert again["counts"]["planned"] == 0
+
+
 def test_a_group_that_was_used_since_keeps_its_newer_offsets(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
     admin.groups = {"a": FakeGroup({T0: 8})}
     found = restore(tmp_path, backed_up)

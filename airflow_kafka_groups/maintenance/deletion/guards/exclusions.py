@@ -50,23 +50,25 @@ def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
 def spare(
     kept_alive: Mapping[str, KeptAlive], now: datetime, judged_at: datetime, min_idle_seconds: Mapping[str, float]
 ) -> dict[str, Decision]:
-    """Return the groups that a keep-alive run keeps from being forgotten: whatever was planned, somebody wants them.
+    """Return the groups that a keep-alive run or a restore keeps: whatever was planned, somebody wants them.
 
     :param judged_at: when the plan was made; a group whose idle time counts from a run after that is not old enough.
     :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
     """
     longest = max(min_idle_seconds.values(), default=0.0)
     return {
-        id_: Decision(Action.KEEP, Reason.EXCLUDED, f"a keep-alive run of {kept.at.isoformat()} wants it to stay")
+        id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{kept.what} of {kept.at.isoformat()} wants it to stay")
         for id_, kept in kept_alive.items()
         if kept.until > now or _between(kept.at, judged_at) < min_idle_seconds.get(id_, longest)
     }
 
 
 def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
-    """Return the groups of keep-alive runs that were recorded during a deletion; no clock decides about these."""
-    why = "a keep-alive run that began during the deletion wants it to stay"
-    return {group_id: Decision(Action.KEEP, Reason.EXCLUDED, why) for group_id in kept_alive}
+    """Return the groups of runs that were recorded during a deletion; no clock decides about these."""
+    return {
+        id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{kept.what} that began during the deletion wants it to stay")
+        for id_, kept in kept_alive.items()
+    }
 
 
 def _between(earlier: datetime, later: datetime) -> float:

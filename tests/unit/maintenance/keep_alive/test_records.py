@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive, last_kept, meant_to_stay
+from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeptAlive, last_kept, meant_to_stay
 from airflow_kafka_groups.maintenance.storage import Layout
 
 FIRST, SECOND = "20260301T120000Z-00000001", "20260302T120000Z-00000002"
@@ -64,6 +64,30 @@ def test_other_changes_and_dry_runs_are_not_read(layout: Layout) -> None:
     write(layout, FIRST, "result", b"{", tag="")
     write(layout, SECOND, "result", RESULT.replace(b'"changed"', b'"would_change"'))
     assert (last_kept(layout, AT[FIRST]), meant_to_stay(layout)) == ({}, {})
+
+
+RESTORED = BEFORE.replace(b'"what": "keep-alive"', b'"what": "restore"').replace(b"kept_until", b"kept_at")
+
+
+def test_a_restore_says_since_when_its_groups_are_wanted_and_keeps_nothing_alive(layout: Layout) -> None:
+    write(layout, FIRST, "before", RESTORED, tag="restore-")
+    write(layout, FIRST, "result", RESULT, tag="restore-")
+    wanted_at = datetime.fromisoformat(UNTIL)  # later than the run: the worker's clock was behind
+    kept = KeptAlive(wanted_at, wanted_at, "a restore")
+    assert (last_kept(layout, AT[FIRST]), meant_to_stay(layout)) == ({}, {"a": kept, "b": kept})
+    assert meant_to_stay(layout, kinds=(WHAT,)) == {}
+
+    write(layout, SECOND, "before", BEFORE)
+    assert meant_to_stay(layout)["a"] == kept, "the later of both, to the later end"
+
+
+@pytest.mark.parametrize(
+    "damaged", [RESTORED[:-4], RESTORED.replace(UNTIL.encode(), b"soon"), RESTORED.replace(b"kept_at", b"kept_by")]
+)
+def test_a_damaged_record_of_a_restore_stops_a_plan(layout: Layout, damaged: bytes) -> None:
+    write(layout, FIRST, "before", damaged, tag="restore-")
+    with pytest.raises(MaintenanceError, match="a restore"):
+        meant_to_stay(layout)
 
 
 @pytest.mark.parametrize(
