@@ -117,7 +117,7 @@ class DeletionRun(SealedRun):
             idle = least_idle_times(plan) if plan is not None else {}
             before = exclusions(newest, self.request_id, now=started_at, judged_at=judged_at, min_idle_seconds=idle)
             spared = spare(kept_alive, started_at, judged_at or started_at, idle)
-            return ruled_out | unnoticed | in_use | before | spared
+            return ruled_out | unnoticed | in_use | spared | before
 
         return excluded
 
