@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -113,6 +113,14 @@ class Storage:
             file = getattr(jvm, f"{package}.util.HadoopInputFile").fromPath(*place)
             with closing(getattr(jvm, f"{package}.ParquetFileReader").open(file)) as reader:
                 yield reader
+
+    def count_rows(self, paths: Iterable[str]) -> int:
+        """Count the rows of Parquet files, from their footers."""
+        rows = 0
+        for path in paths:
+            with self.parquet(path) as file:
+                rows += int(file.getRecordCount())
+        return rows
 
     def exists(self, path: str) -> bool:
         """Return whether a file or folder exists."""

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 WHAT = "keep-alive"
 RESTORE = "restore"
 _SHOWN = {WHAT: "a keep-alive run", RESTORE: "a restore"}
+KINDS = tuple(_SHOWN)
 KEPT_AT = "kept_at"
 KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
@@ -48,7 +49,7 @@ class KeptAlive:
 
     at: datetime
     until: datetime
-    what: str = "a keep-alive run"
+    what: str = _SHOWN[WHAT]
 
 
 def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = None) -> dict[str, datetime]:
@@ -114,9 +115,7 @@ class KeepAliveRecords:
     :param kinds: the kinds of runs. Default: both.
     """
 
-    def __init__(
-        self, layout: Layout, kafka_cluster_id: str | None = None, kinds: Collection[str] = (WHAT, RESTORE)
-    ) -> None:
+    def __init__(self, layout: Layout, kafka_cluster_id: str | None = None, kinds: Collection[str] = KINDS) -> None:
         self._layout = layout
         self._kafka_cluster_id = kafka_cluster_id
         self._kinds = kinds
@@ -165,7 +164,7 @@ class KeepAliveRecords:
 
 
 def meant_to_stay(
-    layout: Layout, kafka_cluster_id: str | None = None, kinds: Collection[str] = (WHAT, RESTORE)
+    layout: Layout, kafka_cluster_id: str | None = None, kinds: Collection[str] = KINDS
 ) -> dict[str, KeptAlive]:
     """Return the groups of every recorded keep-alive run and restore, see ``KeepAliveRecords``.
 

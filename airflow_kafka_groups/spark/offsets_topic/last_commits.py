@@ -189,14 +189,12 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
 
 def _groups_in(spark: SparkSession, folder: str) -> int:
     """Return the number of rows in a table of ``commit_history`` from its files' footers, without a Spark job."""
-    storage = Storage(spark, folder)
-    rows = 0
+    storage, files = Storage(spark, folder), []
     for parent, name in storage.files_below(folder):
         of_run = parent.startswith("run_id=")
         if is_data_file(name) and (of_run or parent == "groups"):  # a run that writes has others, which do not count
-            with storage.parquet(f"{folder}/{parent}/{name}" if of_run else f"{folder}/{name}") as file:
-                rows += int(file.getRecordCount())
-    return rows
+            files.append(f"{folder}/{parent}/{name}" if of_run else f"{folder}/{name}")
+    return storage.count_rows(files)
 
 
 def with_last_commits(commits: DataFrame) -> Transform:

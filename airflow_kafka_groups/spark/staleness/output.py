@@ -38,11 +38,7 @@ def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) 
 def rows_on_storage(spark: SparkSession, folder: str) -> int:
     """Return the number of rows of the Parquet files in a folder from their footers, without a Spark job."""
     storage = Storage(spark, folder)
-    rows = 0
-    for name in filter(is_data_file, storage.files(folder)):
-        with storage.parquet(f"{folder}/{name}") as file:
-            rows += int(file.getRecordCount())
-    return rows
+    return storage.count_rows(f"{folder}/{name}" for name in storage.files(folder) if is_data_file(name))
 
 
 def _counts(name: str) -> tuple[Column, Column]:
