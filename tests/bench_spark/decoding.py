@@ -13,7 +13,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.offsets_topic.scan import scan
+from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, by_value, decode, scan
 from tests.bench_spark.processes import cpu_seconds
 from tests.spark.offset_records import commit_key, commit_value
 
@@ -46,6 +47,12 @@ def write_records(folder: Path, records: int) -> None:
             }
         )
         pq.write_table(table, folder / f"part-{file}.parquet")
+
+
+def decode_every(batches: Iterable[Any]) -> Iterator[Any]:
+    """Decode all records of a task, the outdated ones too."""
+    for batch in batches:
+        yield from decode(pa.Table.from_batches([batch]), Counter())
 
 
 def integer(column: str, at: str, size: int) -> str:
@@ -109,7 +116,7 @@ def main() -> None:
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         records = spark.read.parquet(folder)
-        every, newest = records.transform(scan(newest_only=False)), records.transform(scan())
+        every, newest = records.mapInArrow(by_value(decode_every), SCAN_SCHEMA), records.transform(scan)
         assert (
             every.where("kind = 'commit'").agg(F.sum("committed_offset")).collect()
             == by_sql(records).agg(F.sum("committed_offset")).collect()

@@ -18,10 +18,9 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
+from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
-from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.live import LiveConsumer, Protocol

@@ -19,10 +19,9 @@ from airflow_kafka_groups.spark.offsets_topic.commit_records import decode_commi
 from airflow_kafka_groups.spark.offsets_topic.group_records import (
     CorruptRecordError,
     FutureRecordError,
-    GroupRecord,
     decode_group,
 )
-from airflow_kafka_groups.spark.offsets_topic.scan import scan_batches, task_function
+from airflow_kafka_groups.spark.offsets_topic.scan import by_value, scan_batches
 from tests.spark.offset_records import commit_key, commit_value, group_key, group_value, text
 
 AT = 1_700_000_000_123
@@ -105,22 +104,22 @@ def test_a_slice_of_a_batch_is_decoded_as_the_whole() -> None:
 @pytest.mark.parametrize("members", [0, 3])
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_a_classic_group_is_decoded(version: int, members: int) -> None:
-    assert decode_group(group_key("g"), group_value(version, members=members, at=AT)) == GroupRecord(
-        "g",
-        "classic",
-        protocol_type="consumer",
-        protocol="range",
-        generation=7,
-        leader="leader-1",
-        state_changed=AT if version >= 2 else None,
-        members=members,
-    )
+    assert decode_group(group_key("g"), group_value(version, members=members, at=AT)) == {
+        "group_id": "g",
+        "group_type": "classic",
+        "protocol_type": "consumer",
+        "protocol": "range",
+        "generation": 7,
+        "leader": "leader-1",
+        "state_changed_at": AT * 1000 if version >= 2 else None,
+        "members": members,
+    }
 
 
 def test_groups_of_newer_protocols_have_their_epoch() -> None:
     for kind, name in ((3, "consumer"), (11, "share"), (17, "streams")):
         value = struct.pack(">hi", 0, 42) + b"\x00"
-        assert decode_group(group_key("g", kind=kind), value) == GroupRecord("g", name, generation=42)
+        assert decode_group(group_key("g", kind=kind), value) == {"group_id": "g", "group_type": name, "generation": 42}
     with pytest.raises(FutureRecordError):
         decode_group(group_key("g", kind=3), struct.pack(">hi", 1, 42))
 
@@ -140,7 +139,7 @@ def test_a_group_that_is_cut_anywhere_is_corrupt_and_one_of_a_later_version_is_t
 
 
 def scanned(
-    records: Sequence[tuple[int, int, bytes | None, bytes | None]], *, size: int = 3, newest_only: bool = True
+    records: Sequence[tuple[int, int, bytes | None, bytes | None]], *, size: int = 3
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     batches = [
         pa.RecordBatch.from_pydict(
@@ -154,7 +153,7 @@ def scanned(
         )
         for part in (records[start : start + size] for start in range(0, len(records), size))
     ]
-    rows = [row for batch in scan_batches(batches, newest_only=newest_only) for row in batch.to_pylist()]
+    rows = [row for batch in scan_batches(batches) for row in batch.to_pylist()]
     counts = {row["name"]: row["number"] for row in rows if row["kind"] == "count"}
     return [row for row in rows if row["kind"] != "count"], {name: count for name, count in counts.items() if count}
 
@@ -211,6 +210,13 @@ def test_what_is_not_known_is_counted_by_name_and_never_a_crash() -> None:
     }
 
 
+@pytest.mark.parametrize("at", [-1, 253_402_300_800_000, 2**60])
+def test_a_time_that_no_column_can_hold_is_null(at: int) -> None:
+    rows, counts = scanned([(0, 1, group_key("g"), group_value(3, at=at))])
+    assert [(row["group_id"], row["state_changed_at"]) for row in rows] == [("g", None)]
+    assert counts == {"records": 1, "groups": 1}
+
+
 def test_random_logs_come_to_what_a_plain_dictionary_says() -> None:
     random = Random("offsets log")
     records: list[tuple[int, int, bytes | None, bytes | None]] = []
@@ -226,13 +232,12 @@ def test_random_logs_come_to_what_a_plain_dictionary_says() -> None:
     rows, counts = scanned(records, size=97)
     assert {(row["group_id"], row["partition"]): row["committed_offset"] for row in rows} == expected
     assert counts["commits"] == len(expected)
-    every, _ = scanned(records, size=97, newest_only=False)
-    assert len(every) == sum(value is not None for *_, value in records)
+    assert counts["tombstones"] + counts["commits"] + counts["outdated"] == len(records)
 
 
 def test_executors_need_no_copy_of_this_package(tmp_path: Path) -> None:
     """What tasks run is shipped by value: here it runs where the package cannot be imported."""
-    (tmp_path / "function").write_bytes(cloudpickle.dumps(task_function(True)))
+    (tmp_path / "function").write_bytes(cloudpickle.dumps(by_value(scan_batches)))
     program = """
 import pickle, sys
 sys.modules["airflow_kafka_groups"] = None

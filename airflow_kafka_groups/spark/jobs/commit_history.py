@@ -23,13 +23,41 @@ from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.ledger.catalogue import OPTION as TABLE
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
-from airflow_kafka_groups.spark.offsets_topic.tables import commits, groups
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "commit_history"
+_METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"
+_OF_GROUP = (
+    "count_if(kind = 'commit') AS partitions",
+    "min(committed_at) AS first_commit_at",
+    "max(committed_at) AS last_commit_at",
+    # A group may have changed its protocol: the record written last counts.
+    f"max(struct(recorded_at, {_METADATA})) FILTER (WHERE kind = 'group') AS own",
+)
+_QUIET = """
+CASE WHEN group_type IS NULL OR (group_type = 'classic' AND members = 0)
+     THEN greatest(last_commit_at, state_changed_at) END AS quiet_since
+"""
+
+
+def commits(scanned: DataFrame) -> DataFrame:
+    """Keep the commits of a scan."""
+    return scanned.where("kind = 'commit'").select(*COMMIT_SCHEMA.names)
+
+
+def groups(scanned: DataFrame) -> DataFrame:
+    """Build one row for each group in a scan, from its own record and its commits.
+
+    ``quiet_since`` is the later of the last commit and the last state change; null unless the log proves that the group
+    has no members: a classic group without members, or one that never had any.
+    """
+    by_group = scanned.where("kind IN ('commit', 'group')").groupBy("group_id").agg(*map(F.expr, _OF_GROUP))
+    return by_group.selectExpr("*", "own.*").selectExpr("*", _QUIET).select(*COMMIT_GROUP_SCHEMA.names)
+
+
 _TABLES = {
     "commits": (commits, COMMIT_SCHEMA, TABLE),
     "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table"),

@@ -7,7 +7,9 @@ types 3, 11, 17), the others are counted by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_groups.spark.offsets_topic.commit_records import MAX_MILLIS
 
 CLASSIC_GROUP = 2
 MAX_GROUP_VALUE = 4
@@ -43,91 +45,62 @@ class FutureRecordError(ValueError):
     """A value has an unknown version."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRecord:
-    """The content of a group record.
+def decode_group(key: bytes, value: bytes) -> dict[str, Any]:
+    """Decode a group record of key type 2, 3, 11 or 17; return the columns that it has, by name.
 
-    :param generation: the generation; for newer protocols, the epoch.
-    :param state_changed: time of the last state change in milliseconds; ``None`` if not in the record.
-    :param members: the number of members; ``None`` if not in the record.
-    """
-
-    group_id: str
-    group_type: str
-    protocol_type: str | None = None
-    protocol: str | None = None
-    generation: int | None = None
-    leader: str | None = None
-    state_changed: int | None = None
-    members: int | None = None
-
-
-def decode_group(key: bytes, value: bytes) -> GroupRecord:
-    """Decode a group record of key type 2, 3, 11 or 17.
+    ``generation`` is the epoch for newer protocols, ``state_changed_at`` a time in microseconds.
 
     :param value: its value; never a tombstone's.
 
     Raises ``CorruptRecordError`` or ``FutureRecordError``.
     """
     names = _Reader(key)
-    kind = names.integer(2)
-    group_id = names.text(compact=False) or ""
+    kind, group_id = names.integer(2), names.text() or ""
     if names.left:
         raise CorruptRecordError("the key has more than a group's name")
     reader = _Reader(value)
     version = reader.integer(2)
-    if kind != CLASSIC_GROUP:
-        if version != 0:
-            raise FutureRecordError(f"version {version}")
-        return GroupRecord(group_id, EPOCH_TYPES[kind], generation=reader.integer(4))
-    if not 0 <= version <= MAX_GROUP_VALUE:
+    if not 0 <= version <= (MAX_GROUP_VALUE if kind == CLASSIC_GROUP else 0):
         raise FutureRecordError(f"version {version}")
-    return _classic(group_id, version, reader)
+    if kind != CLASSIC_GROUP:
+        return {"group_id": group_id, "group_type": EPOCH_TYPES[kind], "generation": reader.integer(4)}
+    return {"group_id": group_id, "group_type": "classic", **_classic(version, reader)}
 
 
-def _classic(group_id: str, version: int, reader: _Reader) -> GroupRecord:
-    compact = version >= 4
-    protocol_type = reader.text(compact=compact)
-    generation = reader.integer(4)
-    protocol, leader = reader.text(compact=compact), reader.text(compact=compact)
+def _classic(version: int, reader: _Reader) -> dict[str, Any]:
+    reader.compact = version >= 4
+    found: dict[str, Any] = {
+        "protocol_type": reader.text(),
+        "generation": reader.integer(4),
+        "protocol": reader.text(),
+        "leader": reader.text(),
+    }
     changed = reader.integer(8) if version >= 2 else -1
-    members = reader.count(compact=compact)
-    for _ in range(members):
-        _skip_member(reader, version, compact)
-    if compact:
+    is_time = 0 <= changed <= MAX_MILLIS
+    found |= {"state_changed_at": changed * 1_000 if is_time else None, "members": reader.count()}
+    for _ in range(found["members"]):
+        for _ in range(4 if version >= 3 else 3):  # member id, instance id since v3, client id, host
+            reader.text()
+        reader.skip(8 if version >= 1 else 4)  # time-outs of the rebalance, since v1, and of the session
+        for _ in range(2):  # subscription, assignment
+            reader.data(4)
         reader.tags()
+    reader.tags()
     if reader.left:
         raise CorruptRecordError("there is more than its version has")
-    return GroupRecord(
-        group_id,
-        "classic",
-        protocol_type=protocol_type,
-        protocol=protocol,
-        generation=generation,
-        leader=leader,
-        state_changed=changed if changed >= 0 else None,
-        members=members,
-    )
-
-
-def _skip_member(reader: _Reader, version: int, compact: bool) -> None:
-    for _ in range(4 if version >= 3 else 3):  # member id, instance id since v3, client id, host
-        reader.text(compact=compact)
-    reader.integer(4)
-    if version >= 1:
-        reader.integer(4)
-    for _ in range(2):  # subscription, assignment
-        reader.skip(reader.count(compact=compact) if compact else max(reader.integer(4), 0))
-    if compact:
-        reader.tags()
+    return found
 
 
 class _Reader:
-    """A reader of consecutive fields. A missing field means a corrupt record."""
+    """A reader of consecutive fields. A missing field means a corrupt record.
+
+    ``compact``: lengths are varints, and one more; lists and structures end with tags.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+        self.compact = False
 
     @property
     def left(self) -> int:
@@ -151,22 +124,27 @@ class _Reader:
                 return value
         raise CorruptRecordError("a number does not end")
 
-    def count(self, *, compact: bool) -> int:
-        size = self.varint() - 1 if compact else self.integer(4)
-        if size < 0 or size > self.left:
+    def length(self, size: int) -> int:
+        return self.varint() - 1 if self.compact else self.integer(size)
+
+    def count(self) -> int:
+        size = self.length(4)
+        if not 0 <= size <= self.left:
             raise CorruptRecordError(f"a list of {size}")
         return size
 
-    def text(self, *, compact: bool) -> str | None:
-        size = self.varint() - 1 if compact else self.integer(2)
-        if size == -1:
-            return None
+    def data(self, size: int) -> bytes | None:
+        length = self.length(size)
+        return None if length == -1 else self.skip(length)
+
+    def text(self) -> str | None:
+        data = self.data(2)
         try:
-            return self.skip(size).decode()
+            return None if data is None else data.decode()
         except UnicodeDecodeError as exc:
             raise CorruptRecordError("a string is not UTF-8") from exc
 
     def tags(self) -> None:
-        for _ in range(self.varint()):
+        for _ in range(self.varint() if self.compact else 0):
             self.varint()
             self.skip(self.varint())

@@ -103,7 +103,7 @@ def scanned(
 
     with settings_of(spark, {_INTERNAL_TOPICS: "true"}):
         records = read_ranges(spark, properties, ranges, isolation_level=isolation_level)
-        rows = records.transform(scan()).persist(StorageLevel.MEMORY_AND_DISK)
+        rows = records.transform(scan).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             yield Scanned(rows=rows, counts=_counts(rows, sum(each.offsets for each in ranges)))
         finally:

@@ -18,16 +18,14 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
-from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.offsets_topic import commit_records, group_records
-from airflow_kafka_groups.spark.offsets_topic.commit_records import COMMIT_TYPES, Blob, decode_commits, record_types
+from airflow_kafka_groups.spark.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits
 from airflow_kafka_groups.spark.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,
     RECORD_NAMES,
     CorruptRecordError,
     FutureRecordError,
-    GroupRecord,
     decode_group,
 )
 from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
@@ -48,30 +46,19 @@ _COMPACT_AT = 500_000  # the number of records that a task keeps before it drops
 _COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
 
 
-def scan(*, newest_only: bool = True) -> Transform:
-    """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``.
-
-    :param newest_only: drop outdated records and tombstones (default); false decodes every record with a value.
-    """
-
-    def run(records: DataFrame) -> DataFrame:
-        return records.select(*_COLUMNS).mapInArrow(task_function(newest_only), SCAN_SCHEMA)
-
-    return run
+def scan(records: DataFrame) -> DataFrame:
+    """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``."""
+    return records.select(*_COLUMNS).mapInArrow(by_value(scan_batches), SCAN_SCHEMA)
 
 
-def task_function(newest_only: bool) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return the function that tasks run, shipped by value: executors need pyarrow and numpy, but not this package."""
+def by_value(function: Callable[[Iterable[Any]], Iterator[Any]]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return a function of this module that is shipped by value: executors need pyarrow, numpy, and no package."""
     for module in (commit_records, group_records, sys.modules[__name__]):
         cloudpickle.register_pickle_by_value(module)
-
-    def in_task(batches: Iterable[Any]) -> Iterator[Any]:
-        return scan_batches(batches, newest_only=newest_only)
-
-    return in_task
+    return function
 
 
-def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
+def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:
     """Scan the records of a task.
 
     :param batches: ``pyarrow.RecordBatch`` with key, value, partition, offset, timestamp.
@@ -83,11 +70,7 @@ def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
     size = 0
     for batch in batches:
         counts[RECORDS] += batch.num_rows
-        table = pa.Table.from_batches([batch])
-        if not newest_only:
-            yield from _decode(table, counts)
-            continue
-        held.append(table)
+        held.append(pa.Table.from_batches([batch]))
         size += batch.num_rows
         if size >= _COMPACT_AT:
             held = [newest(pa.concat_tables(held))]
@@ -96,8 +79,9 @@ def scan_batches(batches: Iterable[Any], *, newest_only: bool) -> Iterator[Any]:
     if held:
         table = newest(pa.concat_tables(held))
         counts[OUTDATED] = counts[RECORDS] - table.num_rows
-        yield from _decode(table, counts)
-    yield _batch("count", {"name": list(counts), "number": list(counts.values())}, len(counts))
+        yield from decode(table, counts)
+    rows = [{"kind": "count", "name": name, "number": number} for name, number in counts.items()]
+    yield pa.RecordBatch.from_pylist(rows, schema=_schema())
 
 
 def newest(table: Any) -> Any:
@@ -113,7 +97,8 @@ def newest(table: Any) -> Any:
     return ordered.take(np.sort(last[last >= 0]))
 
 
-def _decode(table: Any, counts: Counter[str]) -> Iterator[Any]:
+def decode(table: Any, counts: Counter[str]) -> Iterator[Any]:
+    """Decode records, and count what they are."""
     import pyarrow.compute as pc
 
     alive = table.filter(pc.is_valid(table.column("value")))
@@ -131,7 +116,7 @@ def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
     import numpy as np
     import pyarrow as pa
 
-    types = record_types(Blob(batch.column(0)))
+    types = Fields(batch.column(0)).integer(2)
     is_commit = np.isin(types, COMMIT_TYPES)
     commits = batch if is_commit.all() else batch.filter(pa.array(is_commit))
     if commits.num_rows:
@@ -141,29 +126,30 @@ def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
         counts[FUTURE] += int(found.future.sum())
         counts[CORRUPT] += int((~found.good & ~found.future).sum())
         recorded = commits.column(4) if good == commits.num_rows else commits.column(4).filter(pa.array(found.good))
-        yield _batch("commit", {**found.columns, "recorded_at": recorded}, good)
+        columns = {"kind": pa.repeat("commit", good), **found.columns, "recorded_at": recorded}
+        yield pa.record_batch({**dict.fromkeys(SCAN_TYPES, pa.nulls(good)), **columns}, schema=_schema())
     if not is_commit.all():
         yield from _decode_groups(batch.filter(pa.array(~is_commit)), types[~is_commit], counts)
 
 
 def _decode_groups(batch: Any, types: Any, counts: Counter[str]) -> Iterator[Any]:
-    rows: list[tuple[GroupRecord, Any]] = []
-    recorded = batch.column(4).to_pylist()
-    for place, kind in enumerate(types.tolist()):
-        if kind not in (CLASSIC_GROUP, *EPOCH_TYPES):
-            counts[_other(kind)] += 1
-            continue
+    import numpy as np
+    import pyarrow as pa
+
+    decoded = np.isin(types, [CLASSIC_GROUP, *EPOCH_TYPES])
+    counts.update(map(_other, types[~decoded].tolist()))
+    rows = []
+    for record in batch.filter(pa.array(decoded)).to_pylist():
         try:
-            record = decode_group(batch.column(0)[place].as_py(), batch.column(1)[place].as_py())
+            columns = decode_group(record["key"], record["value"])
         except FutureRecordError:
             counts[FUTURE] += 1
         except CorruptRecordError:
             counts[CORRUPT] += 1
         else:
-            counts[GROUPS] += 1
-            rows.append((record, recorded[place]))
-    if rows:
-        yield _batch("group", _group_columns(rows), len(rows))
+            rows.append({"kind": "group", **columns, "recorded_at": record["timestamp"]})
+    counts[GROUPS] += len(rows)
+    yield pa.RecordBatch.from_pylist(rows, schema=_schema())
 
 
 def _other(kind: int) -> str:
@@ -172,22 +158,9 @@ def _other(kind: int) -> str:
     return f"other: {RECORD_NAMES.get(kind, f'unknown key type {kind}')}"
 
 
-def _group_columns(rows: list[tuple[GroupRecord, Any]]) -> dict[str, Any]:
-    import pyarrow as pa
-
-    names = ("group_id", "group_type", "protocol_type", "protocol", "generation", "leader", "members")
-    columns: dict[str, Any] = {name: [getattr(record, name) for record, _ in rows] for name in names}
-    columns["state_changed_at"] = pa.array([record.state_changed for record, _ in rows], pa.timestamp("ms", tz="UTC"))
-    columns["recorded_at"] = [at for _, at in rows]
-    return columns
-
-
-def _batch(kind: str, columns: dict[str, Any], rows: int) -> Any:
-    """Build a batch of the scan's columns; missing ones are null."""
+def _schema() -> Any:
     import pyarrow as pa
 
     instant = pa.timestamp("us", tz="UTC")
     types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "timestamp_ltz": instant}
-    schema = pa.schema([(name, types[kind_of]) for name, kind_of in SCAN_TYPES.items()])
-    given = {**dict.fromkeys(SCAN_TYPES, pa.nulls(rows)), "kind": pa.repeat(kind, rows), **columns}
-    return pa.record_batch(given, schema=schema)
+    return pa.schema([(name, types[kind_of]) for name, kind_of in SCAN_TYPES.items()])
