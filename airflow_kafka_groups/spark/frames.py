@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
-
-Transform: TypeAlias = Callable[[DataFrame], DataFrame]
-"""The type of ``DataFrame.transform``'s argument: no reads or writes."""
 
 
 def query(text: str, **frames: DataFrame) -> DataFrame:

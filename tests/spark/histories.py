@@ -76,12 +76,12 @@ def verdicts(
     partly = [snapshot_id(number) for number in incomplete]
     ids = [snapshot_id(number) for number in snapshots or ()] or sorted({row["run_id"] for row in rows} - {*partly})
     rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
-    observed = frame(spark, rows).transform(observations())
+    observed = observations(frame(spark, rows))
 
     def read(snapshot_ids: Sequence[str]) -> DataFrame:
         return observed.where(F.col("run_id").isin(*snapshot_ids))
 
-    return replay(read, rules, ids, partly).transform(judge(rules, retention_minutes))
+    return judge(replay(read, rules, ids, partly), rules, retention_minutes)
 
 
 def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
-from airflow_kafka_groups.spark.staleness import output
+from airflow_kafka_groups.spark.staleness import judging
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
 from tests.spark.judged import judge, verdict_folder, verdict_summary
 from tests.spark.lake import CLUSTER, write_data, write_snapshot
@@ -243,7 +243,7 @@ def test_rows_on_storage_are_those_of_the_footers(spark: SparkSession, tmp_path:
     part = write_data(tmp_path, snapshot_id(0), [*seen(0), *seen(0, group="h", at=hour(0))])
     (part.parent / "_SUCCESS").write_text("")
     (part.parent / ".part-00000.parquet.crc").write_text("")
-    assert output.rows_on_storage(spark, str(part.parent)) == 2
+    assert judging.rows_on_storage(spark, str(part.parent)) == 2
 
 
 def test_a_spark_that_was_not_tested_is_warned_of() -> None:

@@ -26,7 +26,7 @@ def find(spark: SparkSession, base: Path, **options: Any) -> History:
 
 def read(spark: SparkSession, base: Path) -> None:
     history = find(spark, base)
-    check_rows(read_rows(spark, history).transform(observations()), history.read, history.folder)
+    check_rows(observations(read_rows(spark, history)), history.read, history.folder)
 
 
 def ids(*numbers: float) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_complete_snapshots_of_the_same_cluster_are_used_oldest_first(spark: SparkSession, lake: Path) -> None:
     history = find(spark, lake)
     assert history.snapshot_ids == ids(0, 1, 3, 30)
-    check_rows(read_rows(spark, history).transform(observations()), history.read, history.folder)
+    check_rows(observations(read_rows(spark, history)), history.read, history.folder)
 
 
 def test_incomplete_snapshots_between_them_are_read_too(spark: SparkSession, lake: Path) -> None:

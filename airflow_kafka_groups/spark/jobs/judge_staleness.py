@@ -12,6 +12,8 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,7 +22,6 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.properties import OPTION
 from airflow_kafka_groups.spark.ledger.catalogue import OPTION as OPTION_TABLE
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
@@ -42,8 +43,7 @@ from airflow_kafka_groups.spark.offsets_topic.last_commits import (
 from airflow_kafka_groups.spark.preflight import FEW_ROWS, logged, prepare
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, VERDICT_SCHEMA
-from airflow_kafka_groups.spark.staleness.judging import judged_history
-from airflow_kafka_groups.spark.staleness.output import rows_on_storage, write_verdicts
+from airflow_kafka_groups.spark.staleness.judging import judged_history, rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.spark.staleness.transforms import judge
 from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
@@ -107,12 +107,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         )
         if name
     }
-    decided = judge(policy_of(arguments), arguments.offsets_retention_minutes)
-
-    def judge_cluster(cluster: str) -> dict[str, Any]:
-        with ExitStack() as stack:
-            return _judge_cluster(stack, spark, arguments, cluster, decided, tables, warnings)
-
+    judge_cluster = partial(_judge_cluster, spark, arguments, tables, warnings)
     if is_one(arguments.cluster):
         return judge_cluster(arguments.cluster[0])
     judged, failed = of_each_cluster(spark, arguments.base, arguments.cluster, judge_cluster)
@@ -125,13 +120,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _judge_cluster(
-    stack: ExitStack,
     spark: SparkSession,
     arguments: argparse.Namespace,
-    cluster: str,
-    decided: Transform,
     tables: Mapping[str, CatalogueTable],
     warnings: Sequence[str],
+    cluster: str,
 ) -> dict[str, Any]:
     started = time.monotonic()
     history = find_history(
@@ -142,7 +135,8 @@ def _judge_cluster(
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    judged_by = judged_history(spark, history, policy_of(arguments))
+    policy = policy_of(arguments)
+    judged_by = judged_history(spark, history, policy)
     groups, snapshot_id = judged_by.extent.groups, history.judged.snapshot_id
     places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
     output = arguments.output or places[1]
@@ -150,11 +144,12 @@ def _judge_cluster(
     # What vouches for verdicts that are replaced, also of an earlier version.
     for path in {summary_path} if arguments.output else {summary_path, places[0], places[2]}:
         Storage(spark, path).delete_file(path)
-    commits = _last_commits(stack, spark, arguments, history.judged)
-    logged(commits.warnings)
-    state = judged_by.state if commits.rows is None else judged_by.state.transform(with_last_commits(commits.rows))
-    few = judged_by.observations <= FEW_ROWS
-    counts = write_verdicts(state.transform(decided), output, groups, few=few)
+    with ExitStack() as stack:
+        commits = _last_commits(stack, spark, arguments, history.judged)
+        logged(commits.warnings)
+        state = judged_by.state if commits.rows is None else with_last_commits(judged_by.state, commits.rows)
+        few = judged_by.observations <= FEW_ROWS
+        counts = write_verdicts(judge(state, policy, arguments.offsets_retention_minutes), output, groups, few=few)
     judged = rows_on_storage(spark, output)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(
@@ -185,11 +180,7 @@ def _judge_cluster(
         "snapshots_skipped": len(history.skipped),
         "skipped": [{"name": name, "why": why} for name, why in history.skipped[:_SHOWN]],
         "offsets_retention_minutes": arguments.offsets_retention_minutes,
-        "policy": {
-            "min_idle_seconds": arguments.min_idle_seconds,
-            "min_observations": arguments.min_observations,
-            "max_gap_seconds": arguments.max_gap_seconds,
-        },
+        "policy": asdict(policy),
         "output": output,
         "tables": [table.name for table in tables.values()],
         "warnings": [*warnings, *commits.warnings],

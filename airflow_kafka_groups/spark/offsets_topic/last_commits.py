@@ -24,7 +24,6 @@ from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, StorageError, first_line
-from airflow_kafka_groups.spark.frames import Transform
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.reading import (
@@ -197,14 +196,10 @@ def _groups_in(spark: SparkSession, folder: str) -> int:
     return storage.count_rows(files)
 
 
-def with_last_commits(commits: DataFrame) -> Transform:
+def with_last_commits(state: DataFrame, commits: DataFrame) -> DataFrame:
     """Move ``last_moved_at`` of a state forward to the last commit, if that is later.
 
     :param commits: ``group_id`` and ``last_commit_at``, one row per group.
     """
-
-    def add(state: DataFrame) -> DataFrame:
-        joined = state.join(commits.select("group_id", "last_commit_at"), "group_id", "left")
-        return joined.withColumn("last_moved_at", F.greatest("last_moved_at", "last_commit_at")).drop("last_commit_at")
-
-    return add
+    joined = state.join(commits, "group_id", "left")
+    return joined.withColumn("last_moved_at", F.greatest("last_moved_at", "last_commit_at")).drop("last_commit_at")

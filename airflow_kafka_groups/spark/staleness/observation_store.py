@@ -166,7 +166,7 @@ class ObservationStore:
         shuffled = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
         partitions = 0 if count <= ONE_TASK_ROWS else min(len(missing), shuffled)
         rows = in_tasks(read_rows(self._spark, history, missing), count)
-        observed = rows.transform(observations(partitions))
+        observed = observations(rows, partitions)
         ordered = observed.withColumn(_PARTITION, F.col("run_id")).sortWithinPartitions(_PARTITION, "group_id")
         try:
             with settings_of(self._spark, {_TIMESTAMPS: "TIMESTAMP_MICROS"}):  # a write has no option for it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from airflow_kafka_groups.spark.frames import Transform, query
+from airflow_kafka_groups.spark.frames import query
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, SNAPSHOT_SCHEMA
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
@@ -65,7 +65,7 @@ SELECT {", ".join(OBSERVATION_SCHEMA.names)} FROM observed
 """
 
 
-def observations(partitions: int = 1) -> Transform:
+def observations(rows: DataFrame, partitions: int = 1) -> DataFrame:
     """Reduce snapshot rows to one row for each (snapshot, group), with the columns of ``OBSERVATION_SCHEMA``.
 
     ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
@@ -73,9 +73,5 @@ def observations(partitions: int = 1) -> Transform:
     :param partitions: the number of partitions of the result; all observations of a snapshot are in one. 0 for rows
         that are in one already. Default 1.
     """
-
-    def reduce(rows: DataFrame) -> DataFrame:
-        partial = query(_PARTIAL, rows=rows)
-        return query(_OBSERVED, gathered=partial.repartition(partitions, "run_id") if partitions else partial)
-
-    return reduce
+    partial = query(_PARTIAL, rows=rows)
+    return query(_OBSERVED, gathered=partial.repartition(partitions, "run_id") if partitions else partial)

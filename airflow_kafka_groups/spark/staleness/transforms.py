@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from airflow_kafka_groups.spark.frames import Transform, query
+from airflow_kafka_groups.spark.frames import query
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.forecasts import ENDS_KNOWN, forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -163,7 +163,7 @@ def _numbered(observed: DataFrame, positions_of: Mapping[str, int]) -> DataFrame
     return query(_NUMBERED % places, observed=observed)
 
 
-def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transform:
+def judge(state: DataFrame, policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> DataFrame:
     """Convert a state to verdicts, with forecasts that decide nothing.
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
@@ -176,4 +176,4 @@ def judge(policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> Transf
     types = {field.name: field.dataType.simpleString() for field in VERDICT_SCHEMA}
     types |= {name: "timestamp_ltz" for name, kind in types.items() if kind == "timestamp"}  # whatever the session's is
     columns = ", ".join(f"CAST({made.get(name, name)} AS {kind}) AS {name}" for name, kind in types.items())
-    return lambda state: query(f"{_VERDICTS} SELECT {columns} FROM measured", state=state)
+    return query(f"{_VERDICTS} SELECT {columns} FROM measured", state=state)
