@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.models import GroupOffsets
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.models import GroupListing, GroupOffsets, GroupState, GroupType
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
-from airflow_kafka_groups.spark.source.filters import PushedFilters
-from airflow_kafka_groups.spark.source.groups import GroupKind, ListedGroups
+from airflow_kafka_groups.spark.source.groups import PushedFilters, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, FilteringReader, GroupsReader, SourceError, fetch, plan
 from airflow_kafka_groups.spark.source.rows import arrow_schema
@@ -125,7 +125,7 @@ def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
     assert list(
         reader.pushFilters([In(("group_id",), (GROUPS[3], GROUPS[4])), EqualTo(("state",), "Empty"), left])
     ) == [left]
-    planned = [group_id for chunk in reader.partitions() for group_id in chunk.groups.ids]
+    planned = [group_id for chunk in reader.partitions() for group_id in chunk.groups["group_id"].to_pylist()]
     assert sorted(planned) == GROUPS[3:5]
     assert reader.filters.conditions.keys() == {"group_id", "state"}
 
@@ -133,8 +133,8 @@ def test_only_the_groups_of_a_filter_are_planned(seeded: str) -> None:
 def test_groups_are_cut_by_coordinator_into_chunks_of_even_size(seeded: str) -> None:
     options = {"kafka.bootstrap.servers": seeded, "include": "sparksource-app-*", "groups.per.partition": "3"}
     chunks = GroupsReader(SourceOptions.parse(options)).partitions()
-    assert sorted(group_id for chunk in chunks for group_id in chunk.groups.ids) == GROUPS
-    coordinators = [{chunk.groups.kinds[code].coordinator for code in chunk.groups.codes} for chunk in chunks]
+    assert sorted(group_id for chunk in chunks for group_id in chunk.groups["group_id"].to_pylist()) == GROUPS
+    coordinators = [set(chunk.groups["coordinator"].to_pylist()) for chunk in chunks]
     for chunk, of_chunk in zip(chunks, coordinators, strict=True):
         assert len(of_chunk) == 1
         assert 1 <= len(chunk.groups) <= 3
@@ -175,8 +175,9 @@ def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession)
 
 
 def chunk_of(*group_ids: str, protocol_type: str = "") -> Chunk:
-    kinds = (GroupKind("classic", protocol_type, "Empty", 1),)
-    return Chunk("c", ListedGroups(group_ids, kinds, array("i", [0] * len(group_ids))))
+    kind: dict[str, Any] = {"type": GroupType.CLASSIC, "state": GroupState.EMPTY, "coordinator": 1}
+    listings = [GroupListing(group_id=name, protocol_type=protocol_type, **kind) for name in group_ids]
+    return Chunk("c", select(listings, GroupFilter(), PushedFilters()))
 
 
 async def test_a_listing_that_is_not_complete_fails_the_read() -> None:

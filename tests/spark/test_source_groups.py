@@ -8,8 +8,7 @@ from pyspark.sql.datasource import EqualTo, Filter, StringStartsWith
 
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing, GroupState, GroupType
-from airflow_kafka_groups.spark.source.filters import PushedFilters
-from airflow_kafka_groups.spark.source.groups import GroupKind, ListedGroups, in_turns, select
+from airflow_kafka_groups.spark.source.groups import PushedFilters, cut, select
 
 
 def listing(group_id: str, coordinator: int, state: str = "Empty", protocol_type: str = "consumer") -> GroupListing:
@@ -32,7 +31,7 @@ LISTINGS = [
 def selected(*conditions: Filter, exclude: tuple[str, ...] = ()) -> list[str]:
     filters = PushedFilters()
     assert list(filters.take(conditions)) == []
-    return list(select(LISTINGS, GroupFilter(exclude=exclude), filters).ids)
+    return list(select(LISTINGS, GroupFilter(exclude=exclude), filters)["group_id"].to_pylist())
 
 
 def test_patterns_and_conditions_on_every_column_of_a_group_must_hold() -> None:
@@ -46,27 +45,26 @@ def test_patterns_and_conditions_on_every_column_of_a_group_must_hold() -> None:
 
 
 def test_each_group_is_in_one_part_with_what_is_known_of_it_and_brokers_take_turns() -> None:
-    groups = select(LISTINGS, GroupFilter(), PushedFilters())
-    parts = in_turns([list(of_one.cut(2)) for of_one in groups.by_coordinator()])
-    parts = [pickle.loads(pickle.dumps(part)) for part in parts]
-    known = {group_id: part.kinds[code] for part in parts for group_id, code in zip(part.ids, part.codes, strict=True)}
-    assert known == {
-        one.group_id: GroupKind("classic", one.protocol_type, one.state.value, int(one.coordinator)) for one in LISTINGS
-    }
-    assert sum(map(len, parts)) == len(LISTINGS)
-    assert [{part.kinds[code].coordinator for code in part.codes} for part in parts] == [
-        {0},
-        {1},
-        {2},
-        {0},
-        {1},
-        {2},
-        {1},
+    parts = cut(select(LISTINGS, GroupFilter(), PushedFilters()), 2)
+    rows = [pickle.loads(pickle.dumps(part)).to_pylist() for part in parts]
+    assert sorted((row for part in rows for row in part), key=lambda row: str(row["group_id"])) == [
+        {
+            "group_id": one.group_id,
+            "group_type": "classic",
+            "protocol_type": one.protocol_type,
+            "state": one.state.value,
+            "coordinator": int(one.coordinator),
+        }
+        for one in sorted(LISTINGS, key=lambda one: one.group_id)
     ]
+    assert [{row["coordinator"] for row in part} for part in rows] == [{0}, {1}, {2}, {0}, {1}, {2}, {1}]
     assert all(1 <= len(part) <= 2 for part in parts)
 
 
+def test_a_part_is_sent_without_the_groups_of_other_parts() -> None:
+    groups = select([listing(f"{'long' * 50}-{number}", 1) for number in range(100)], GroupFilter(), PushedFilters())
+    assert len(pickle.dumps(cut(groups, 10)[0])) < len(pickle.dumps(groups)) / 5
+
+
 def test_no_groups_are_no_parts() -> None:
-    assert in_turns([]) == []
-    assert list(ListedGroups().by_coordinator()) == []
-    assert list(ListedGroups().cut(5)) == []
+    assert cut(select([], GroupFilter(), PushedFilters()), 5) == []

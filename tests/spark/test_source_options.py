@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, StringStartsWith
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.spark.source.filters import PushedFilters
+from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 
 BROKERS = {"kafka.bootstrap.servers": "b1:9092"}

@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.spark.source import register
-from airflow_kafka_groups.spark.source.groups import ListedGroups
+from airflow_kafka_groups.spark.source.groups import PushedFilters, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk
 from airflow_kafka_groups.spark.source.rows import arrow_schema
@@ -36,6 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
 PREFIX = "sparkstream-"
 TOPIC = "sparkstream-t"
+NOTHING = Chunk("c", select([], GroupFilter(), PushedFilters()))
 
 
 def look(*commits: tuple[str, int, int, int | None, str]) -> Any:
@@ -163,7 +165,7 @@ async def test_a_repeated_batch_gives_what_it_saw_and_a_group_that_fails_stays_a
         assert await batch(3) == [("moved", 5, 8)]
         reader.commit({"batch": 4})
         assert sorted(os.listdir(tmp_path)) == ["batch-3", "batch-4", "driver"]
-        lost = Bucket(0, {"batch": 1}, {"batch": 2}, (tmp_path / "driver").read_text(), Chunk("c", ListedGroups()))
+        lost = Bucket(0, {"batch": 1}, {"batch": 2}, (tmp_path / "driver").read_text(), NOTHING)
         with pytest.raises(ConfigurationError, match=r"what batch 1 saw is gone: restart the query"):
             await asyncio.to_thread(reader.read, lost)
 
@@ -190,7 +192,9 @@ async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses
             assert end == {"batch": position["batch"] + 1, "buckets": count}
             buckets = await asyncio.to_thread(reader.partitions, position, end)
             assert len(buckets) == count
-            assert {group_id for bucket in buckets for group_id in bucket.chunk.groups.ids} == group_ids
+            assert {
+                group_id for bucket in buckets for group_id in bucket.chunk.groups["group_id"].to_pylist()
+            } == group_ids
             read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
             seen.append(sorted(row["change"] for part in read for rows in part for row in rows.to_pylist()))
             position, offset = end, offset + (end["batch"] in (2, 4))
@@ -252,7 +256,7 @@ def test_a_folder_that_an_executor_does_not_share_is_refused(tmp_path: Path) -> 
     elsewhere.mark()
     with pytest.raises(ConfigurationError, match=r"state\.path .*or another query uses this folder: give each its own"):
         elsewhere.require_shared(token)
-    bucket = Bucket(0, {"batch": 0}, {"batch": 1, "buckets": 1}, token, Chunk("c", ListedGroups()))
+    bucket = Bucket(0, {"batch": 0}, {"batch": 1, "buckets": 1}, token, NOTHING)
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "state.path": str(tmp_path / "executor's")}
     with pytest.raises(ConfigurationError, match=r"does not see what the driver writes"):
         ChangesReader(SourceOptions.parse(options)).read(bucket)

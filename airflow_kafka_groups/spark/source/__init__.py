@@ -1,12 +1,22 @@
 """The Python data source ``kafka_groups``: committed offsets of consumer groups as rows of a Spark DataFrame.
 
 The only part of ``spark`` that imports the batching core, which does not use Airflow and therefore runs on executors.
-It requires this package, kio, aiokafka and pyarrow in the Python of the driver and of the executors.
+It requires this package, kio, aiokafka and pyarrow in the Python of the driver and of the executors. Spark imports it
+on each executor to unpickle its tasks, and shows the error: what is missing, where, and the remedy.
 """
 
-from airflow_kafka_groups.spark.source.requirements import check_requirements as _check_requirements
+import socket
+import sys
+from importlib.util import find_spec
 
-_check_requirements()
+_LIBRARIES = ("kio", "aiokafka", "pyarrow")
+
+if _missing := [name for name in _LIBRARIES if find_spec(name) is None]:
+    raise ImportError(
+        f"{sys.executable} on {socket.gethostname()} has no {', '.join(_missing)}: the data source kafka_groups "
+        f"needs {', '.join(_LIBRARIES)} in the Python of the driver and of every executor (PYSPARK_PYTHON): "
+        "install them, use an image that has them, or hand over a packed environment by --archives"
+    )
 
 from airflow_kafka_groups.spark.source.data_source import (  # noqa: E402 - what it imports is looked for before
     KafkaGroupsDataSource,

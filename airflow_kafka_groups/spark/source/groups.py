@@ -1,99 +1,110 @@
-"""The groups of a listing in columns: 50,000 of them are sent to tasks, and one object each would take half a second.
+"""The groups of a listing as an Arrow batch, and the filters of a query that choose among them.
 
-The facts of a listing besides the id (type, protocol type, state, coordinator) are the same for many groups, so they
-are stored once per kind of group.
+50,000 groups are sent to tasks, and one object each would take half a second.
+
+Accepted filters are ``=``, ``IN`` and ``LIKE 'prefix%'`` on string columns that are known before the offsets (the
+group's own), or that select rows of a group (``topic``), so that only those groups are requested. All others remain
+with Spark.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any
 
+from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
+
+from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import GroupListing
-from airflow_kafka_groups.spark.source.filters import GROUP_ID, KIND_COLUMNS, PushedFilters
+
+GROUP_COLUMNS = ("group_id", "group_type", "protocol_type", "state")
+TOPIC = "topic"
+
+Condition = tuple[bool, Collection[str]]
+"""Whether these are prefixes, and the strings: a tuple of prefixes, a set of values."""
 
 
-class GroupKind(NamedTuple):
-    """The facts that many groups share."""
+@dataclass(slots=True)
+class PushedFilters:
+    """The accepted conditions; all conditions of a column must hold."""
 
-    group_type: str
-    protocol_type: str
-    state: str
-    coordinator: int
+    conditions: dict[str, list[Condition]] = field(default_factory=dict)
+
+    def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
+        """Accept supported filters, and return the others."""
+        for given in filters:
+            name, condition = _read(given)
+            if condition is None or name not in (*GROUP_COLUMNS, TOPIC):
+                yield given
+            else:
+                self.conditions.setdefault(name, []).append(condition)
+
+    def hold(self, group: GroupListing) -> bool:
+        """Return whether a group satisfies the conditions of its own columns."""
+        if not self.conditions:
+            return True
+        values = (group.group_id, group.type, group.protocol_type, group.state)
+        return all(self.holds(name, value) for name, value in zip(GROUP_COLUMNS, values, strict=True))
+
+    def holds(self, name: str, value: str) -> bool:
+        """Return whether a value satisfies the conditions of its column."""
+        conditions = self.conditions.get(name)
+        return conditions is None or all(_holds(condition, value) for condition in conditions)
+
+    @property
+    def has_topic(self) -> bool:
+        """Whether rows of a group are selected by topic."""
+        return TOPIC in self.conditions
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroups:
-    """Groups: their ids, and the kind of each.
+def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> Any:
+    """Return the groups in scope: a ``pyarrow.RecordBatch`` of ``GROUP_COLUMNS`` and ``coordinator``."""
+    import pyarrow as pa
 
-    :param codes: for each group the index of its kind.
+    chosen = [each for each in listings if wanted.selects(each.group_id) and filters.hold(each)]
+    columns: dict[str, list[str]] = {
+        "group_id": [each.group_id for each in chosen],
+        "group_type": [each.type for each in chosen],
+        "protocol_type": [each.protocol_type for each in chosen],
+        "state": [each.state for each in chosen],
+    }
+    made = {name: column(values, pa.string()) for name, values in columns.items()}
+    return pa.record_batch({**made, "coordinator": column([each.coordinator for each in chosen], pa.int32())})
+
+
+def cut(groups: Any, at_most: int) -> list[Any]:
+    """Split groups by coordinator, and those of each into the minimum number of parts.
+
+    The parts of a coordinator are of equal size, so that no task gets a small remainder. Coordinators take turns, so
+    that concurrent tasks use different brokers.
     """
+    import pyarrow.compute as pc
 
-    ids: tuple[str, ...] = ()
-    kinds: tuple[GroupKind, ...] = ()
-    codes: array[int] = field(default_factory=lambda: array("i"))
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __repr__(self) -> str:
-        return f"<ListedGroups [{len(self)} groups]>"
-
-    def pick(self, numbers: Iterable[int]) -> ListedGroups:
-        """Return some of these groups.
-
-        :param numbers: their indexes, from 0.
-        """
-        numbers = list(numbers)
-        codes = array("i", [self.codes[number] for number in numbers])
-        return ListedGroups(tuple([self.ids[number] for number in numbers]), self.kinds, codes)
-
-    def by_coordinator(self) -> Iterator[ListedGroups]:
-        """Iterate over the groups of each coordinator, in the order of coordinators."""
-        of_broker: dict[int, list[int]] = {}
-        brokers = [kind.coordinator for kind in self.kinds]
-        for number, code in enumerate(self.codes):
-            of_broker.setdefault(brokers[code], []).append(number)
-        for _, numbers in sorted(of_broker.items()):
-            yield self.pick(numbers)
-
-    def cut(self, at_most: int) -> Iterator[ListedGroups]:
-        """Split into the minimum number of parts, of equal size, so that no task gets a small remainder."""
-        ordered = sorted(range(len(self)), key=self.ids.__getitem__)
-        count = -(-len(ordered) // at_most)
-        for number in range(count):
-            yield self.pick(ordered[number * len(ordered) // count : (number + 1) * len(ordered) // count])
+    order = pc.sort_indices(groups, sort_keys=[("coordinator", "ascending"), ("group_id", "ascending")])
+    parts, first = [], 0
+    for broker, size in sorted(Counter(groups["coordinator"].to_pylist()).items()):
+        count = -(-size // at_most)
+        places = [first + number * size // count for number in range(count + 1)]
+        parts += [(turn, broker, order.slice(start, end - start)) for turn, (start, end) in enumerate(pairwise(places))]
+        first += size
+    return [groups.take(indices) for _, _, indices in sorted(parts, key=lambda part: part[:2])]
 
 
-def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> ListedGroups:
-    """Return the groups in scope.
-
-    :param filters: conditions of the query; those on facts other than the id are evaluated once per kind.
-    """
-    codes: dict[tuple[str, str, str, int], int] = {}
-    kinds: list[GroupKind] = []
-    holds: list[bool] = []
-    ids: list[str] = []
-    code_of = array("i")
-    for listing in listings:
-        key = (listing.type, listing.protocol_type, listing.state, listing.coordinator)
-        code = codes.get(key)
-        if code is None:
-            code = codes[key] = len(kinds)
-            kind = GroupKind(listing.type.value, listing.protocol_type, listing.state.value, int(listing.coordinator))
-            kinds.append(kind)
-            holds.append(all(filters.holds(name, getattr(kind, name)) for name in KIND_COLUMNS))
-        group_id = listing.group_id
-        if holds[code] and filters.holds(GROUP_ID, group_id) and wanted.selects(group_id):
-            ids.append(group_id)
-            code_of.append(code)
-    return ListedGroups(tuple(ids), tuple(kinds), code_of)
+def _read(given: Filter) -> tuple[str, Condition | None]:
+    if not isinstance(given, EqualTo | In | StringStartsWith) or len(given.attribute) != 1:
+        return "", None
+    values = given.value if isinstance(given, In) else (given.value,)
+    texts = tuple(value for value in values if isinstance(value, str))
+    if len(texts) != len(values):
+        return "", None
+    prefixes = isinstance(given, StringStartsWith)
+    return given.attribute[0], (prefixes, texts if prefixes else frozenset(texts))
 
 
-def in_turns(parts: Sequence[Sequence[ListedGroups]]) -> list[ListedGroups]:
-    """Interleave the parts of all coordinators, so that concurrent tasks use different brokers."""
-    longest = max(map(len, parts), default=0)
-    return [of_one[number] for number in range(longest) for of_one in parts if number < len(of_one)]
+def _holds(condition: Condition, value: str) -> bool:
+    prefixes, texts = condition
+    return value.startswith(tuple(texts)) if prefixes else value in texts

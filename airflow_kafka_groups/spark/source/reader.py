@@ -29,10 +29,9 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
-from airflow_kafka_groups.spark.source.columns import ChunkRows
-from airflow_kafka_groups.spark.source.filters import TOPIC, PushedFilters
-from airflow_kafka_groups.spark.source.groups import ListedGroups, in_turns, select
+from airflow_kafka_groups.spark.source.groups import TOPIC, PushedFilters, cut, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.rows import ChunkRows
 
 T = TypeVar("T")
 
@@ -48,10 +47,10 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Chunk(InputPartition):
-    """The groups that one task reads; may be empty."""
+    """The groups that one task reads, as ``groups.select`` returns them; may be empty."""
 
     cluster_id: str | None
-    groups: ListedGroups
+    groups: Any
 
 
 class GroupsReader(DataSourceReader):
@@ -86,11 +85,10 @@ class FilteringReader(GroupsReader):
 async def plan(options: SourceOptions, filters: PushedFilters) -> list[Chunk]:
     """List the groups in scope, and split them into chunks."""
     cluster_id, groups = await list_in_scope(options, filters)
-    parts = [list(of_one.cut(options.groups_per_partition)) for of_one in groups.by_coordinator()]
-    return [Chunk(cluster_id, part) for part in in_turns(parts)] or [Chunk(cluster_id, ListedGroups())]
+    return [Chunk(cluster_id, part) for part in cut(groups, options.groups_per_partition) or [groups]]
 
 
-async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple[str | None, ListedGroups]:
+async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple[str | None, Any]:
     """Return the cluster's id and the groups in scope.
 
     Raises ``IncompleteListingError`` if a broker did not answer.
@@ -109,15 +107,14 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
 
     All responses have arrived when this returns: the consumer of the batches may be slow, and no broker waits for it.
     """
-    groups = chunk.groups
-    rows = ChunkRows(groups, options.columns)
-    place = {group_id: number for number, group_id in enumerate(groups.ids)}
-    others = [keeps_progress_elsewhere(kind.group_type, kind.protocol_type) for kind in groups.kinds]
-    for number, code in enumerate(groups.codes):
-        if others[code]:
-            del place[groups.ids[number]]
-            if not filters.has_topic:
-                rows.add(number, None)
+    rows = ChunkRows(chunk.groups, options.columns)
+    place: dict[str, int] = {}
+    listed = [chunk.groups[name].to_pylist() for name in ("group_id", "group_type", "protocol_type")]
+    for number, (group_id, group_type, protocol_type) in enumerate(zip(*listed, strict=True)):
+        if not keeps_progress_elsewhere(group_type, protocol_type):
+            place[group_id] = number
+        elif not filters.has_topic:
+            rows.add(number, None)
     async with AdminClient(options.client_config()) as admin:
         async with aclosing(admin.stream_consumer_group_offsets(list(place))) as results:
             async for result in results:

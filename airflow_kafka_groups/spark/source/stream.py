@@ -16,19 +16,20 @@ bucket of one batch finds its groups in few buckets of another.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
 from airflow_kafka_groups.spark.schemas import schema_of
-from airflow_kafka_groups.spark.source.filters import PushedFilters
-from airflow_kafka_groups.spark.source.groups import ListedGroups
+from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
 from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS, arrow_schema
@@ -77,7 +78,7 @@ class ChangesReader(DataSourceStreamReader):
         self.state = ChangeState(options.state_path)
         self._read_at = -float("inf")
         self._token = ""
-        self._listed: tuple[int, str | None, ListedGroups] | None = None
+        self._listed: tuple[int, str | None, Any] | None = None
 
     def initialOffset(self) -> dict[str, int]:
         """Return the offset before the first batch."""
@@ -113,14 +114,16 @@ class ChangesReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
         """Assign the groups to buckets, on the driver."""
+        import pyarrow as pa
+
         cluster_id, groups = self._list(end["batch"])
         self._token = self._token or self.state.mark()
         count = _buckets(end)
-        buckets: list[list[int]] = [[] for _ in range(count)]
-        for number, bucket in enumerate(offsets_partitions(groups.ids, count)):
+        buckets = [array("q") for _ in range(count)]
+        for number, bucket in enumerate(offsets_partitions(groups["group_id"].to_pylist(), count)):
             buckets[bucket].append(number)
         return [
-            Bucket(number, start, end, self._token, Chunk(cluster_id, groups.pick(members)))
+            Bucket(number, start, end, self._token, Chunk(cluster_id, groups.take(as_column(pa.int64(), members))))
             for number, members in enumerate(buckets)
         ]
 
@@ -141,7 +144,7 @@ class ChangesReader(DataSourceStreamReader):
         """Remove the observations of earlier batches, which are no longer needed."""
         self.state.forget(end["batch"] - 1)
 
-    def _list(self, batch: int) -> tuple[str | None, ListedGroups]:
+    def _list(self, batch: int) -> tuple[str | None, Any]:
         """List the groups once for a batch."""
         if self._listed is None or self._listed[0] != batch:
             self._listed = (batch, *run(list_in_scope(self.options, PushedFilters()), "driver"))
