@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -15,10 +16,10 @@ from airflow_kafka_groups.spark.backlog.commit import (
     offsets_to_commit,
     why_not_free,
 )
-from airflow_kafka_groups.spark.backlog.file import parse_fetched
 from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
+from airflow_kafka_groups.spark.backlog.request import parse_fetched
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka.admin import GroupState
+from airflow_kafka_groups.spark.kafka.admin import GroupState, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import source_options
 
@@ -114,7 +115,7 @@ def test_the_source_gets_the_ranges_that_are_not_empty() -> None:
         source_options([Range(A0, 0, 1), Range(A0, 2, 3)])
 
 
-class FakeAdmin:
+class FakeAdmin(KafkaAdmin):
     """Answer as scripted; the real one is asked in test_process_backlog.py."""
 
     def __init__(self, *, state: GroupState | None = None, **changes: Any) -> None:
@@ -131,7 +132,7 @@ class FakeAdmin:
     def known(self, group_id: str) -> set[Partition]:
         return set(self.commits)
 
-    def committed(self, group_id: str, partitions: set[Partition]) -> dict[Partition, Commit]:
+    def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
         return {where: self.commits[where] for where in partitions if where in self.commits}
 
     def alter(self, group_id: str, offsets: Any) -> None:
@@ -140,7 +141,7 @@ class FakeAdmin:
             self.commits |= {where: Commit(offset) for where, offset in offsets.items()}
 
 
-OBSERVED = Observed(group_id="g", partitions=frozenset({A0, A1}), committed={A0: Commit(4), A1: Commit(9)})
+OBSERVED = Observed(group_id="g", existing=frozenset({A0, A1}), committed={A0: Commit(4), A1: Commit(9)})
 ENDS = {A0: 7, A1: 9}
 
 
@@ -187,7 +188,7 @@ class Unsure(FakeAdmin):
         self.group = GroupState("EMPTY", 0) if not self.silent else GroupState("GONE", 0)
         raise JobError("no answer")
 
-    def committed(self, group_id: str, partitions: set[Partition]) -> dict[Partition, Commit]:
+    def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
         if self.group.state == "GONE":
             raise JobError("no reading either")
         return super().committed(group_id, partitions)

@@ -30,6 +30,7 @@ from airflow_kafka_groups.spark.backlog.record import (
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, range_rows
 from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
 from airflow_kafka_groups.spark.errors import JobError, StorageError
+from airflow_kafka_groups.spark.kafka.admin import GroupState, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -47,16 +48,14 @@ REQUEST: dict[str, Any] = {
 }
 
 
-class Group:
+class Group(KafkaAdmin):
     """A group as its brokers keep it; ``dies`` fails a commit, before or after it is stored."""
 
     def __init__(self) -> None:
         self.commits = dict(BEFORE)
         self.dies = ""
 
-    def state(self, group_id: str) -> Any:
-        from airflow_kafka_groups.spark.kafka.admin import GroupState
-
+    def state(self, group_id: str) -> GroupState:
         return GroupState("EMPTY", 0) if self.dies != "joined" else GroupState("STABLE", 1)
 
     def known(self, group_id: str) -> set[Partition]:
@@ -96,7 +95,7 @@ class Scene:
         record = self.record()
         run = record.run
         assert run is not None
-        observed = Observed(group_id="g", partitions=frozenset(BEFORE), committed=dict(self.group.commits))
+        observed = Observed(group_id="g", existing=frozenset(BEFORE), committed=dict(self.group.commits))
         work = Work(self.group, record, run, observed, "k")
 
         def handle(_: Any, context: BacklogContext) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.admin import GroupState
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition
+from airflow_kafka_groups.spark.kafka.admin import GroupState, KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
 
 
 class NotCommittedError(JobError):
@@ -27,33 +26,22 @@ class NotVerifiedError(JobError):
     exit_code = 4
 
 
-class CommitAdmin(Protocol):
-    """The part of ``KafkaAdmin`` that committing needs."""
-
-    def state(self, group_id: str) -> GroupState:
-        """Return the state of the group."""
-
-    def known(self, group_id: str) -> set[Partition]:
-        """Return the partitions in which the group has commits."""
-
-    def committed(self, group_id: str, partitions: set[Partition], /) -> dict[Partition, Commit]:
-        """Return the commits of these partitions."""
-
-    def alter(self, group_id: str, offsets: Mapping[Partition, int], /) -> None:
-        """Commit offsets."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """The state of a group before the work began.
 
-    :param partitions: every partition of the topics in which it has, or will have, commits.
-    :param committed: the commits found in them.
+    :param existing: every partition of the topics in which it has, or will have, commits.
+    :param committed: the commits found in them, and in partitions that do not exist any more.
     """
 
     group_id: str
-    partitions: frozenset[Partition]
-    committed: Mapping[Partition, Commit]
+    existing: frozenset[Partition]
+    committed: Commits
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        """All these partitions."""
+        return self.existing | self.committed.keys()
 
 
 def why_not_free(group_id: str, state: GroupState, *, exists: bool) -> str | None:
@@ -68,7 +56,7 @@ def why_not_free(group_id: str, state: GroupState, *, exists: bool) -> str | Non
     return f"group {group_id!r} is in the state {state.state.capitalize()}, not Empty"
 
 
-def moved(before: Mapping[Partition, Commit], now: Mapping[Partition, Commit]) -> list[str]:
+def moved(before: Commits, now: Commits) -> list[str]:
     """Return the differences between two readings of a group's commits, for messages."""
     return [
         f"{where}: {_offset(before.get(where))} then, {_offset(now.get(where))} now"
@@ -77,12 +65,12 @@ def moved(before: Mapping[Partition, Commit], now: Mapping[Partition, Commit]) -
     ]
 
 
-def offsets_to_commit(ends: Mapping[Partition, int], committed: Mapping[Partition, Commit]) -> dict[Partition, int]:
+def offsets_to_commit(ends: Mapping[Partition, int], committed: Commits) -> dict[Partition, int]:
     """Return the offsets that differ from the committed ones."""
     return {where: end for where, end in ends.items() if where not in committed or committed[where].offset != end}
 
 
-def commit_ends(admin: CommitAdmin, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+def commit_ends(admin: KafkaAdmin, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
     """Commit the ends of what was processed; return the committed offsets.
 
     :param observed: the group before: it must not have changed.
@@ -116,7 +104,7 @@ def commit_ends(admin: CommitAdmin, observed: Observed, ends: Mapping[Partition,
     ) from problem
 
 
-def _check_unused(admin: CommitAdmin, observed: Observed) -> None:
+def _check_unused(admin: KafkaAdmin, observed: Observed) -> None:
     group_id = observed.group_id
     try:
         reason = why_not_free(group_id, admin.state(group_id), exists=bool(observed.committed))

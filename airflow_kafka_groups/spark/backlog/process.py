@@ -69,14 +69,14 @@ def process_backlog(
         record = Record()
         if records is not None:
             record = open_record(Storage(spark, records), records, cluster_id, asked.group_id)
-        looked = look(admin, asked)
-        run = _resumed(record, asked, looked.observed)
+        observed = look(admin, asked)
+        run = _resumed(record, asked, observed)
         if run is None:
-            backlog = plan(admin, asked, looked)
+            backlog = plan(admin, asked, observed)
             if not backlog.ranges:
                 record = Record()  # nothing to process, so nothing to continue
-            run = record.begin(asked.identity(), looked.observed.committed, backlog, asked.max_records_per_slice)
-        work = Work(admin, record, run, looked.observed, cluster_id)
+            run = record.begin(asked.identity(), observed.committed, backlog, asked.max_records_per_slice)
+        work = Work(admin, record, run, observed, cluster_id)
 
         def read(ranges: Sequence[Range]) -> DataFrame:
             return read_ranges(spark, properties, ranges, isolation_level=asked.isolation_level, options=options)

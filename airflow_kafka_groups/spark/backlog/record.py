@@ -19,11 +19,10 @@ from typing import Any
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import RECORD_FORMAT, check_format
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.spark.backlog.file import commit_rows, parse_commits
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import Slice, cut, merged, overlap, parse_ranges, range_rows
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
+from airflow_kafka_groups.spark.kafka.offsets import Commits, Partition, Range, commit_rows, parse_commits
 from airflow_kafka_groups.spark.storage import Storage
 
 RUN, ATTEMPT, PROCESSING, PROCESSED, COMMIT, ENDED = "run", "attempt", "processing", "processed", "commit", "ended"
@@ -45,7 +44,7 @@ class Run:
 
     run_id: str
     request: Mapping[str, Any]
-    before: Mapping[Partition, Commit]
+    before: Commits
     backlog: Backlog
     slices: Sequence[Slice]
 
@@ -118,7 +117,7 @@ class Record:
             found += parse_ranges(entry["repeats"])
         return merged(found)
 
-    def begin(self, request: Mapping[str, Any], before: Mapping[Partition, Commit], backlog: Backlog, size: int) -> Run:
+    def begin(self, request: Mapping[str, Any], before: Commits, backlog: Backlog, size: int) -> Run:
         """Begin a new run, and return it. An earlier one that did not end is abandoned: no process continues it.
 
         :param size: the most offsets of a slice; 0 for one slice.

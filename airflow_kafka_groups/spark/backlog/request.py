@@ -1,17 +1,63 @@
-"""What is asked for, and the group as it is: its state, its commits, and what it has not read."""
+"""What is asked for, and the group as it is: its state, its commits, and what it has not read.
+
+``GroupOffsetsToSparkOperator`` writes the file of a group's fetched offsets; docs/formats.md specifies it.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_kafka_groups.contracts.formats import check_format
 from airflow_kafka_groups.spark.backlog.commit import Observed, moved, why_not_free
-from airflow_kafka_groups.spark.backlog.file import FetchedOffsets
 from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Partition
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedOffsets:
+    """The fetched offsets of one group.
+
+    :param ends: the log ends at that time, up to which the job reads.
+    """
+
+    backlog_id: str
+    kafka_cluster_id: str | None
+    group_id: str
+    committed: Commits
+    ends: Mapping[Partition, int]
+
+
+def parse_fetched(text: str, path: str) -> FetchedOffsets:
+    """Parse the file. Raises ``ArgumentError`` naming the file if it differs from docs/formats.md."""
+    try:
+        content = json.loads(text)
+        check_format(content)
+        committed: dict[Partition, Commit] = {}
+        ends: dict[Partition, int] = {}
+        for row in content["partitions"]:
+            where = Partition(_text(row["topic"]), _count(row["partition"]))
+            if where in committed:
+                raise ValueError(f"it names {where} twice")
+            epoch = None if row["leader_epoch"] is None else _count(row["leader_epoch"])
+            committed[where] = Commit(_count(row["committed_offset"]), epoch, row["metadata"] or "")
+            if row["log_end"] is not None:
+                ends[where] = _count(row["log_end"])
+        return FetchedOffsets(
+            backlog_id=_text(content["backlog_id"]),
+            kafka_cluster_id=content["kafka_cluster_id"],
+            group_id=_text(content["group_id"]),
+            committed=committed,
+            ends=ends,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        remedy = f"it is not what GroupOffsetsToSparkOperator writes ({type(exc).__name__}: {exc}): fetch them again"
+        raise ArgumentError("--backlog", path, remedy) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,57 +102,44 @@ class BacklogRequest:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """A group that is not in use.
-
-    :param chosen: the partitions of the topics that were asked for.
-    """
-
-    observed: Observed
-    chosen: frozenset[Partition]
-    existing: frozenset[Partition]
-
-
-def look(admin: KafkaAdmin, request: BacklogRequest) -> Look:
+def look(admin: KafkaAdmin, request: BacklogRequest) -> Observed:
     """Return the state of the group. Raises ``JobError`` if it is in use."""
     group_id = request.group_id
     known = admin.known(group_id)
-    topics = set(request.topics) or {where.topic for where in known}
-    if not topics:
+    topics = {where.topic for where in known}
+    if not (request.topics or topics):
         raise JobError(f"group {group_id!r} has no commits to be seen: name its topics by --topic, or check its name")
-    existing = admin.partitions(sorted(topics | {where.topic for where in known}))
-    for topic in sorted(topics - existing.keys() - {where.topic for where in known}):
+    existing = admin.partitions(sorted(request.topics | topics))
+    for topic in sorted(request.topics - existing.keys() - topics):
         raise ArgumentError("--topic", topic, "there is no such topic: check its name")
-    there = {where for partitions in existing.values() for where in partitions}
-    everything = frozenset(known | there)
-    observed = Observed(group_id=group_id, partitions=everything, committed=admin.committed(group_id, everything))
+    there = frozenset(where for partitions in existing.values() for where in partitions)
+    observed = Observed(group_id=group_id, existing=there, committed=admin.committed(group_id, known | there))
     if reason := why_not_free(group_id, admin.state(group_id), exists=bool(observed.committed)):
         raise JobError(reason)
-    chosen = frozenset(where for where in everything if where.topic in topics)
-    return Look(observed=observed, chosen=chosen, existing=frozenset(there))
+    return observed
 
 
-def plan(admin: KafkaAdmin, request: BacklogRequest, found: Look) -> Backlog:
+def plan(admin: KafkaAdmin, request: BacklogRequest, observed: Observed) -> Backlog:
     """Return what the group has not read. Raises ``JobError`` if it moved since its offsets were fetched."""
-    fetched, observed = request.fetched, found.observed
+    fetched = request.fetched
     if fetched is not None and (differ := moved(fetched.committed, observed.committed)):
         raise JobError(
             f"group {observed.group_id!r} moved since its offsets were fetched, in {len(differ)} partition(s): "
             f"{differ[0]}. Fetch them again"
         )
-    readable = found.chosen & found.existing
+    chosen = {where for where in observed.partitions if not request.topics or where.topic in request.topics}
+    readable = chosen & observed.existing
     logs = admin.log_ends(readable, read_committed=False)
     until = dict(fetched.ends) if fetched is not None else {}
     if request.isolation_level == "read_committed":
         for where, log in admin.log_ends(readable, read_committed=True).items():
             until[where] = min(log.end, until.get(where, log.end))
     return plan_backlog(
-        {where: commit for where, commit in observed.committed.items() if where in found.chosen},
+        {where: commit for where, commit in observed.committed.items() if where in chosen},
         logs,
         request.policy,
         until=until,
-        missing=found.chosen - readable,
+        missing=chosen - readable,
     )
 
 
@@ -117,3 +150,15 @@ def check_cluster(fetched: FetchedOffsets | None, cluster_id: str) -> None:
             f"the offsets were fetched from the cluster {fetched.kafka_cluster_id}, and the Kafka properties lead to "
             f"{cluster_id}: use the properties of the same connection"
         )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{value!r} is not an integer of at least 0")
+    return value

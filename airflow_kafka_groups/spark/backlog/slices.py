@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,7 @@ def range_rows(ranges: Iterable[Range]) -> list[dict[str, Any]]:
     return [{**each.partition._asdict(), "start": each.start, "end": each.end} for each in ranges]
 
 
-def parse_ranges(rows: Sequence[Mapping[str, Any]]) -> tuple[Range, ...]:
+def parse_ranges(rows: Iterable[Mapping[str, Any]]) -> tuple[Range, ...]:
     """Return the ranges of JSON rows."""
     return tuple(Range(Partition(row["topic"], row["partition"]), row["start"], row["end"]) for row in rows)
 

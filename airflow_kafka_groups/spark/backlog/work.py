@@ -11,7 +11,6 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from airflow_kafka_groups.spark.backlog.commit import (
-    CommitAdmin,
     NotCommittedError,
     NotVerifiedError,
     Observed,
@@ -19,7 +18,6 @@ from airflow_kafka_groups.spark.backlog.commit import (
     moved,
     offsets_to_commit,
 )
-from airflow_kafka_groups.spark.backlog.file import commit_rows
 from airflow_kafka_groups.spark.backlog.record import (
     COMMIT,
     COMMITTED,
@@ -33,7 +31,8 @@ from airflow_kafka_groups.spark.backlog.record import (
 )
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range, commit_rows
 from airflow_kafka_groups.spark.reads import reads_of
 
 READ_NOTHING = (
@@ -53,7 +52,7 @@ class Work:
     :param observed: the group as it is now; its commits are followed while this attempt commits.
     """
 
-    def __init__(self, admin: CommitAdmin, record: Record, run: Run, observed: Observed, cluster_id: str) -> None:
+    def __init__(self, admin: KafkaAdmin, record: Record, run: Run, observed: Observed, cluster_id: str) -> None:
         self._admin, self._record, self._run = admin, record, run
         self._observed, self._cluster_id = observed, cluster_id
         self._commits = bool(run.request["commit"])
@@ -109,7 +108,7 @@ class Work:
             "repeats": range_rows(self._record.repeats()),
             "before": commit_rows(run.before),
             "ends": [{**where._asdict(), "offset": end} for where, end in backlog.ends.items()],
-            "to_commit": commit_rows({where: Commit(offset) for where, offset in wanted.items()}),
+            "to_commit": commit_rows(_commits(wanted)),
             "committed": len(counted),
         }
 

@@ -18,12 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.paths import BACKLOG_RECORDS
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
-from airflow_kafka_groups.spark.backlog.file import parse_fetched
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, BacklogPolicy
 from airflow_kafka_groups.spark.backlog.record import TakenOverError
-from airflow_kafka_groups.spark.backlog.request import BacklogRequest
+from airflow_kafka_groups.spark.backlog.request import BacklogRequest, parse_fetched
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_context
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties

@@ -1,8 +1,9 @@
-"""Values of the jobs: partitions, committed offsets, log ends and ranges of offsets."""
+"""Values of the jobs: partitions, committed offsets, log ends and ranges of offsets; and their rows in JSON files."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 
 class Partition(NamedTuple):
@@ -23,6 +24,9 @@ class Commit(NamedTuple):
     metadata: str = ""
 
 
+Commits = Mapping[Partition, Commit]
+
+
 class LogEnds(NamedTuple):
     """The first and the end offset (exclusive) of a partition's log."""
 
@@ -41,3 +45,16 @@ class Range(NamedTuple):
     def offsets(self) -> int:
         """The number of offsets; compaction and transactions leave some without a record."""
         return self.end - self.start
+
+
+def commit_rows(commits: Commits) -> list[dict[str, Any]]:
+    """Return commits as JSON rows."""
+    return [{**where._asdict(), **commit._asdict()} for where, commit in sorted(commits.items())]
+
+
+def parse_commits(rows: Iterable[Mapping[str, Any]]) -> dict[Partition, Commit]:
+    """Return the commits of JSON rows."""
+    return {
+        Partition(row["topic"], row["partition"]): Commit(row["offset"], row["leader_epoch"], row["metadata"])
+        for row in rows
+    }
