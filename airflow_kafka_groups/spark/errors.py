@@ -36,8 +36,6 @@ class ArgumentError(JobError, ValueError):
 
     def __init__(self, argument: str, value: object, remedy: str) -> None:
         super().__init__(f"{argument} (got {value!r}): {remedy}")
-        self.argument = argument
-        self.remedy = remedy
 
 
 class StorageError(JobError):

@@ -8,15 +8,15 @@ or the broker's (``LogAppendTime``). DataFrames in, DataFrames out; ``kafka/time
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, first_line
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
+from airflow_kafka_groups.spark.session import jvm_of
 
 UNOWNED = "unowned"
 
@@ -71,20 +71,25 @@ class OwnerRule:
         return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(rf"\A(?:{self.regex})\z")
 
 
-def parse_owners(text: str, path: str) -> tuple[OwnerRule, ...]:
+def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, ...]:
     """Parse a list of rules; the first matching rule applies.
 
     :param text: JSON such as ``[{"owner": "team-a", "prefix": "a."}, {"owner": "ops", "regex": "mon-[0-9]+"}]``.
     """
+    compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
     try:
         rules = tuple(OwnerRule(**entry) for entry in json.loads(text))
         for rule in rules:
-            if (rule.prefix is None) == (rule.regex is None):
+            if {type(rule.prefix), type(rule.regex)} != {str, type(None)}:
                 raise ValueError(f"the rule of {rule.owner!r} must have either a prefix or a regex")
             if not rule.owner:
                 raise ValueError("a rule has no owner")
-            re.compile(rule.regex or "")
-    except (ValueError, TypeError, re.error) as exc:
+            try:
+                compiler.compile(rule.regex or "")
+            except SPARK_ERRORS as exc:
+                problem = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
+                raise ValueError(problem) from exc
+    except (ValueError, TypeError) as exc:
         remedy = f'{exc}. Write it as [{{"owner": "team-a", "prefix": "a."}}, {{"owner": "ops", "regex": "mon-.*"}}]'
         raise ArgumentError("--owners", path, remedy) from exc
     return rules

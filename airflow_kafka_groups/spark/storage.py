@@ -91,8 +91,8 @@ class Storage:
         """
         return _each(self.read_text, paths, skip_unreadable=skip_unreadable)
 
-    def sha256s(self, paths: Sequence[str]) -> list[str]:
-        """Return the SHA-256 of many files, in the order of their paths; an empty string for one that cannot be read.
+    def sha256s(self, paths: Sequence[str]) -> dict[str, str]:
+        """Return the SHA-256 of many files, by their paths; one that cannot be read has none.
 
         Their bytes stay in the JVM.
         """
@@ -102,7 +102,8 @@ class Storage:
             with _named(f"{path} cannot be read"), closing(self._fs.open(self._path(path))) as stream:
                 return str(digest.sha256Hex(stream))
 
-        return _each(hashed, paths, skip_unreadable=True)
+        found = zip(paths, _each(hashed, paths, skip_unreadable=True), strict=True)
+        return {path: sha256 for path, sha256 in found if sha256}
 
     @contextmanager
     def parquet(self, path: str) -> Iterator[Any]:

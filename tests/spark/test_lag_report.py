@@ -50,7 +50,7 @@ def start_at(rows: list[dict[str, Any]], log_start: int) -> list[dict[str, Any]]
 
 def test_messages_owners_and_flags(spark: SparkSession) -> None:
     rows = frame(spark, [*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)])
-    lags = partition_lag(rows, parse_owners(json.dumps(OWNERS), "o.json"))
+    lags = partition_lag(rows, parse_owners(spark, json.dumps(OWNERS), "o.json"))
     found = {
         (row["group_id"], row["partition"]): (row["owner"], row["flag"], row["lag"], row["lost"])
         for row in lags.collect()
@@ -202,20 +202,30 @@ def test_an_offset_without_a_record_has_no_timestamp(
         ('[{"owner": "a"}]', "must have either a prefix or a regex"),
         ('[{"owner": "a", "prefix": "a", "regex": "b"}]', "must have either a prefix or a regex"),
         ('[{"owner": "", "prefix": "a"}]', "a rule has no owner"),
-        ('[{"owner": "a", "regex": "("}]', "missing \\)"),
+        ('[{"owner": "a", "regex": "("}]', r"the regex '\(' of 'a' is not one of Java's: .*Unclosed group"),
+        ('[{"owner": "a", "regex": 5}]', "must have either a prefix or a regex"),
         ('[{"owner": "a", "prefixes": "a"}]', "unexpected keyword argument 'prefixes'"),
     ],
 )
-def test_bad_owner_rules_are_named(text: str, said: str) -> None:
+def test_bad_owner_rules_are_named(spark: SparkSession, text: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=rf"--owners \(got 'o.json'\): .*{said}"):
-        parse_owners(text, "o.json")
+        parse_owners(spark, text, "o.json")
 
 
 def test_a_regex_matches_the_complete_name(spark: SparkSession) -> None:
     rows = frame(spark, [row for group in ("mon-1", "mon-1\n", "\nmon-1", "mon-1x") for row in seen(1, group=group)])
-    owners = parse_owners('[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
+    owners = parse_owners(spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
     found = {row["group_id"]: row["owner"] for row in partition_lag(rows, owners).collect()}
     assert found == {"mon-1": "ops", "mon-1\n": "unowned", "\nmon-1": "unowned", "mon-1x": "unowned"}
+
+
+def test_a_regex_of_javas_that_is_not_pythons_is_taken(spark: SparkSession) -> None:
+    rows = frame(spark, [row for group in ("Mon", "mon") for row in seen(1, group=group)])
+    owners = parse_owners(spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
+    assert {row["group_id"]: row["owner"] for row in partition_lag(rows, owners).collect()} == {
+        "Mon": "ops",
+        "mon": "unowned",
+    }
 
 
 def test_a_regex_that_is_not_javas_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
@@ -26,7 +26,7 @@ from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
-from airflow_kafka_groups.spark.session import exact_timestamps, jvm_of
+from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "lag_report"
@@ -67,8 +67,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = logged(prepare_kafka(spark) if arguments.kafka_properties else prepare(spark))
     owners: tuple[OwnerRule, ...] = ()
     if arguments.owners:
-        owners = parse_owners(Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
-        _check_patterns(spark, owners, arguments.owners)
+        owners = parse_owners(spark, Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
     snapshot = history.judged
     folder, output = history.folder, arguments.output
@@ -119,17 +118,6 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     write_summary(spark, summary_path, summary)
     return summary
-
-
-def _check_patterns(spark: SparkSession, owners: tuple[OwnerRule, ...], path: str) -> None:
-    """Raise ``ArgumentError`` for a regular expression of Python's that is none of Java's, which Spark applies."""
-    compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
-    for rule in owners:
-        try:
-            compiler.compile(rule.regex or "")
-        except SPARK_ERRORS as exc:
-            remedy = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
-            raise ArgumentError("--owners", path, remedy) from exc
 
 
 def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame) -> list[Timestamp]:

@@ -99,17 +99,8 @@ class KafkaAdmin:
 
     def partitions(self, topics: Collection[str]) -> dict[str, list[Partition]]:
         """Return all partitions of these topics; topics that do not exist are omitted."""
-        found = {}
-        answers = self._admin.describeTopics(list(topics)).topicNameValues()
-        for topic in topics:
-            try:
-                described = self._get(lambda topic=topic: answers.get(topic), f"topic {topic!r} cannot be described")
-            except JobError as exc:
-                if _UNKNOWN_TOPIC in str(exc):
-                    continue
-                raise
-            found[topic] = [Partition(topic, int(each.partition())) for each in described.partitions()]
-        return found
+        found = self._topics(self._admin.describeTopics(list(topics)), topics, _UNKNOWN_TOPIC)
+        return {topic: _partitions(topic, described) for topic, described in found.items()}
 
     def readable(self, topic: str) -> tuple[list[Partition], bool | None]:
         """Return a topic's partitions, and whether this user may read it; ``None`` if the brokers do not say.
@@ -117,16 +108,12 @@ class KafkaAdmin:
         A topic that does not exist, or is hidden from this user, has no partitions.
         """
         options = self._kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
-        answers = self._admin.describeTopics([topic], options).topicNameValues()
-        try:
-            found = self._get(lambda: answers.get(topic), f"topic {topic!r} cannot be described")
-        except JobError as exc:
-            if _UNKNOWN_TOPIC in str(exc) or _DENIED_TOPIC in str(exc):
-                return [], None
-            raise
-        allowed = found.authorizedOperations()
+        found = self._topics(self._admin.describeTopics([topic], options), [topic], _UNKNOWN_TOPIC, _DENIED_TOPIC)
+        if topic not in found:
+            return [], None
+        allowed = found[topic].authorizedOperations()
         may_read = None if allowed is None else "READ" in {str(each.name()) for each in allowed}
-        return [Partition(topic, int(each.partition())) for each in found.partitions()], may_read
+        return _partitions(topic, found[topic]), may_read
 
     def offsets_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, int]:
         """Return the first offset of each partition whose record was appended at or after a time.
@@ -168,6 +155,17 @@ class KafkaAdmin:
             lambda: self._admin.alterConsumerGroupOffsets(group_id, commits).all(),
             f"the offsets of group {group_id!r} were not committed",
         )
+
+    def _topics(self, described: Any, topics: Collection[str], *absent: str) -> dict[str, Any]:
+        """Return the descriptions of topics, without those that fail by these errors."""
+        found, answers = {}, described.topicNameValues()
+        for topic in topics:
+            try:
+                found[topic] = self._get(lambda topic=topic: answers.get(topic), f"topic {topic!r} cannot be described")
+            except JobError as exc:
+                if not any(error in str(exc) for error in absent):
+                    raise
+        return found
 
     def _fetch(self, group_id: str, partitions: Iterable[Partition] | None) -> dict[Partition, Commit | None]:
         admin = self._kafka.clients.admin
@@ -212,6 +210,10 @@ class KafkaAdmin:
 
     def _why(self, exc: Py4JJavaError) -> str:
         return self._properties.without_secrets(_why(exc))
+
+
+def _partitions(topic: str, described: Any) -> list[Partition]:
+    return [Partition(topic, int(each.partition())) for each in described.partitions()]
 
 
 def _commit(value: Any) -> Commit | None:

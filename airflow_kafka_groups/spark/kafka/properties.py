@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError
 from airflow_kafka_groups.spark.session import jvm_of, settings_of
 
 OPTION = "--kafka-properties"
@@ -81,7 +81,9 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
 
     Raises ``ArgumentError`` naming the problem without showing a value.
     """
-    found = next((place for place in _places(path) if place.is_file()), None)
+    given = Path(path.removeprefix("file://"))
+    places = (given, Path(SparkFiles.get(given.name)), Path(given.name))
+    found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise ArgumentError(OPTION, path, "there is no such file: give a local path, or ship it by --files")
     java = jvm_of(spark, "reading Kafka properties").java
@@ -130,11 +132,3 @@ def _patterns(text: str, path: str) -> tuple[str, ...]:
     except (ValueError, TypeError, re.error):
         raise ArgumentError(OPTION, path, f"{PROTECTED} must be a JSON list of regular expressions") from None
     return tuple(patterns)
-
-
-def _places(path: str) -> list[Path]:
-    given = Path(path.removeprefix("file://"))
-    try:
-        return [given, Path(SparkFiles.get(given.name)), Path(given.name)]
-    except (*SPARK_ERRORS, AssertionError, TypeError) as exc:  # pragma: no cover - a session is always there
-        raise JobError(f"Spark does not say where shipped files are: {exc}") from exc

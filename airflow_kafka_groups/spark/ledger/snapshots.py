@@ -169,18 +169,18 @@ def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folde
                 f"the data of {folder} has rows of snapshot {run_id!r} in the folder of another one: "
                 "files were copied or renamed. Move them back"
             )
+    extents = dict.fromkeys(expected, Extent())
     for snapshot_id, rows in expected.items():
-        seen = found[snapshot_id]["rows"] if snapshot_id in found else 0
+        row = found.get(snapshot_id)
+        seen = row["rows"] if row else 0
         if seen != rows:
             raise SnapshotError(half_written(snapshot_id, f"{seen} rows where its manifest says {rows}"))
-        if snapshot_id in found and found[snapshot_id]["invalid"]:
-            problem = f"{found[snapshot_id]['invalid']} rows lack a group, a time, a state or another required column"
+        if row and row["invalid"]:
+            problem = f"{row['invalid']} rows lack a group, a time, a state or another required column"
             raise SnapshotError(half_written(snapshot_id, problem))
-    extents = {
-        name: Extent(groups=row["groups"], oldest=_iso(row["oldest"]), newest=_iso(row["newest"]))
-        for name, row in found.items()
-    }
-    return {name: extents.get(name, Extent()) for name in expected}
+        if row:
+            extents[snapshot_id] = Extent(groups=row["groups"], oldest=_iso(row["oldest"]), newest=_iso(row["newest"]))
+    return extents
 
 
 def _iso(micros: int) -> str:

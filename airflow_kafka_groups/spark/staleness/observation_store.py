@@ -103,7 +103,9 @@ class ObservationStore:
             reduced |= {manifest.snapshot_id for manifest in missing}
             with self._staged(history, missing) as staged:
                 files = {self._file(manifest): manifest for manifest in found.values() if manifest.file is not None}
-                digests = self._digests([*files, *(each.path for each in staged.values() if each.path is not None)])
+                digests = self._storage.sha256s(
+                    [*files, *(each.path for each in staged.values() if each.path is not None)]
+                )
                 damaged = [manifest for path, manifest in files.items() if digests.get(path) != manifest.sha256]
                 for stored in damaged:
                     self._discard(stored)
@@ -207,7 +209,7 @@ class ObservationStore:
     def _replace_unless_same(self, staged: str, made: ObservationManifest) -> None:
         """Replace a file that has the right name and other bytes: its digest was never verified, or it was damaged."""
         place = self._file(made)
-        if self._digests([place]).get(place) != made.sha256:
+        if self._storage.sha256s([place]).get(place) != made.sha256:
             self._storage.delete_file(place)
             if not self._storage.move_file(staged, place):
                 raise StorageError(f"{staged} cannot be moved to {place}")
@@ -216,12 +218,6 @@ class ObservationStore:
         if not files:
             return self._spark.createDataFrame([], OBSERVATION_SCHEMA)
         return self._spark.read.schema(OBSERVATION_SCHEMA).parquet(*files)
-
-    def _digests(self, files: Iterable[str]) -> dict[str, str]:
-        """Return the SHA-256 of files, by their paths; one that cannot be read has none."""
-        wanted = list(files)
-        digests = zip(wanted, self._storage.sha256s(wanted), strict=True)
-        return {path: sha256 for path, sha256 in digests if sha256}
 
     def _discard(self, manifest: ObservationManifest) -> None:
         """Delete observations that do not match their manifest or their snapshot, the manifest first."""
