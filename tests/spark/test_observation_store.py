@@ -332,7 +332,7 @@ def test_a_storage_that_returns_other_bytes_each_time_stops_the_job(
     spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, history = store_of(spark, judged)
-    monkeypatch.setattr(ObservationStore, "_digests", lambda *_: {})
+    monkeypatch.setattr(Storage, "sha256s", lambda *_: {})
     monkeypatch.setattr(Storage, "delete_file", lambda *_: None)
     with pytest.raises(StorageError, match="has other bytes than were written, 3 times"):
         store.complete(history)

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,7 +27,7 @@ from airflow_kafka_groups.contracts.formats import OBSERVATIONS_FORMAT
 from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
-from airflow_kafka_groups.spark.ledger.snapshots import Extent, History, check_rows, read_rows
+from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, read_rows
 from airflow_kafka_groups.spark.preflight import ONE_TASK_ROWS, PARALLEL_LISTING, fit_plans, in_tasks, set_default
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
@@ -66,14 +65,6 @@ class ObservationManifest:
     format: int = OBSERVATIONS_FORMAT
 
 
-class _Staged(NamedTuple):
-    """A snapshot's observations in a hidden folder; without a path, it has no groups."""
-
-    extent: Extent
-    path: str | None
-    bytes: int
-
-
 def source_of(manifest: SnapshotManifest, history: History) -> str:
     """Return the digest that binds observations to their snapshot."""
     sizes = {name: history.sizes.get((manifest.snapshot_id, name)) for name, _ in manifest.files}
@@ -103,15 +94,12 @@ class ObservationStore:
             reduced |= {manifest.snapshot_id for manifest in missing}
             with self._staged(history, missing) as staged:
                 files = {self._file(manifest): manifest for manifest in found.values() if manifest.file is not None}
-                digests = self._storage.sha256s(
-                    [*files, *(each.path for each in staged.values() if each.path is not None)]
-                )
+                digests = self._storage.sha256s([*files])
                 damaged = [manifest for path, manifest in files.items() if digests.get(path) != manifest.sha256]
                 for stored in damaged:
                     self._discard(stored)
-                for manifest in missing:
-                    each = staged[manifest.snapshot_id]
-                    found[manifest.snapshot_id] = self._publish(manifest, history, each, digests)
+                for made, path in staged:
+                    found[made.snapshot_id] = self._publish(made, path)
             if not damaged:
                 return found, len(reduced)
         raise StorageError(
@@ -137,10 +125,15 @@ class ObservationStore:
         return self._rows([self._file(manifest) for manifest in stored if manifest.file is not None])
 
     @contextmanager
-    def _staged(self, history: History, missing: Sequence[SnapshotManifest]) -> Iterator[dict[str, _Staged]]:
-        """Reduce snapshots to files in a hidden folder, check them as they are on storage, and provide them by id."""
+    def _staged(
+        self, history: History, missing: Sequence[SnapshotManifest]
+    ) -> Iterator[list[tuple[ObservationManifest, str | None]]]:
+        """Reduce snapshots to files in a hidden folder, check them as they are on storage, and provide their paths.
+
+        A snapshot without groups has none.
+        """
         if not missing:
-            yield {}
+            yield []
             return
         self._remove_left_behind()
         stage = f"{self._root}/_{new_id(datetime.now(UTC))}"
@@ -151,13 +144,27 @@ class ObservationStore:
                 for (folder, name), size in self._storage.files_below(stage).items()
                 if paths.is_data_file(name)
             }
-            staged = self._rows([path for path, _ in written.values()])
+            files = [path for path, _ in written.values()]
             rows = sum(manifest.rows for manifest in missing)
-            extents = check_rows(in_tasks(staged, rows), missing, self._folder)
-            none: tuple[str | None, int] = (None, 0)
-            yield {
-                name: _Staged(extent, *written.get(f"{_PARTITION}={name}", none)) for name, extent in extents.items()
-            }
+            extents = check_rows(in_tasks(self._rows(files), rows), missing, self._folder)
+            digests = self._storage.sha256s(files)
+            if unread := set(files) - digests.keys():
+                raise StorageError(f"{min(unread)} was written and cannot be read")
+            staged = []
+            for manifest in missing:
+                path, size = written.get(f"{_PARTITION}={manifest.snapshot_id}", (None, 0))
+                sha256 = None if path is None else digests[path]
+                made = ObservationManifest(
+                    snapshot_id=manifest.snapshot_id,
+                    cluster=manifest.cluster,
+                    source=source_of(manifest, history),
+                    **asdict(extents[manifest.snapshot_id]),
+                    file=None if sha256 is None else f"part-{sha256[:32]}.parquet",
+                    bytes=size,
+                    sha256=sha256,
+                )
+                staged.append((made, path))
+            yield staged
         finally:
             with suppress(StorageError):  # the first error is the one to report
                 self._storage.delete_folder(stage)
@@ -177,24 +184,10 @@ class ObservationStore:
             check_rows(observed, missing, self._folder)  # raises if the snapshots cannot be read
             raise StorageError(f"{stage} cannot be written: {first_line(exc)}") from exc
 
-    def _publish(
-        self, manifest: SnapshotManifest, history: History, staged: _Staged, digests: Mapping[str, str]
-    ) -> ObservationManifest:
+    def _publish(self, made: ObservationManifest, staged: str | None) -> ObservationManifest:
         """Move a file to its place and write its manifest, unless another job has done so, or a killed one."""
-        if staged.path is not None and staged.path not in digests:
-            raise StorageError(f"{staged.path} was written and cannot be read")
-        sha256 = None if staged.path is None else digests[staged.path]
-        made = ObservationManifest(
-            snapshot_id=manifest.snapshot_id,
-            cluster=manifest.cluster,
-            source=source_of(manifest, history),
-            **asdict(staged.extent),
-            file=None if sha256 is None else f"part-{sha256[:32]}.parquet",
-            bytes=staged.bytes,
-            sha256=sha256,
-        )
-        if staged.path is not None and not self._storage.move_file(staged.path, self._file(made)):
-            self._replace_unless_same(staged.path, made)
+        if staged is not None and not self._storage.move_file(staged, self._file(made)):
+            self._replace_unless_same(staged, made)
         place, text = self._manifest(made.snapshot_id), json.dumps(asdict(made), indent=1) + "\n"
         try:
             self._storage.write_text(place, text, replace=False)
