@@ -12,10 +12,10 @@ import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.utils import is_remote
 
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
+from airflow_kafka_groups.spark.session import jvm_of
 
 DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
 """Packages that Python functions over Arrow batches need on the driver: pyspark requires pandas there."""
@@ -75,13 +75,12 @@ def prepare(spark: SparkSession) -> list[str]:
 
     :param spark: the job's session; Spark Connect is refused, because it cannot list a storage.
     """
-    if is_remote():
-        raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
+    jvm = jvm_of(spark, "the job")
     spark.conf.set(_TIME_ZONE, "UTC")
     # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
     # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
-        java_import(spark._jvm, name)
+        java_import(jvm, name)
     return version_warnings(pyspark.__version__, spark.version)
 
 
@@ -103,8 +102,8 @@ def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow
     warnings += connector_warnings(versions["spark-sql-kafka-0-10"] or "", spark.version, remedy)
     if arrow_on_workers:
         require_arrow(spark)
-    elif python_on_workers:
-        warnings += worker_warnings(spark)
+    elif python_on_workers and (problem := _worker_problem(spark, ())):
+        warnings.append(f"{problem}. Until then no Python function runs on the executors")
     return warnings
 
 
@@ -121,12 +120,6 @@ def connector_warnings(connector: str, cluster_side: str, remedy: str) -> list[s
     if connector.rsplit(".", 1)[0] != cluster_side.rsplit(".", 1)[0]:
         raise JobError(f"{says}: {remedy}")
     return [f"{says}: {remedy}"]
-
-
-def worker_warnings(spark: SparkSession) -> list[str]:
-    """Run a line of Python on an executor; return the problems. For jobs that run a user's Python code."""
-    problem = _worker_problem(spark, ())
-    return [f"{problem}. Until then no Python function runs on the executors"] if problem else []
 
 
 def require_arrow(spark: SparkSession) -> None:

@@ -35,7 +35,7 @@ class Program:
     :param check: completes and checks what was parsed; its ``ArgumentError`` ends the program.
     :param failed: the consequence of a Spark failure, as a sentence without its full stop.
     :param say: returns the message for an error that the job explains itself. Default: its text.
-    :param shown: returns the part of the summary to print. Default: all.
+    :param counted: the lists of the summary of which only the number of entries is printed.
     """
 
     job: str
@@ -45,7 +45,7 @@ class Program:
     run: Callable[[SparkSession, argparse.Namespace], Summary]
     failed: str
     say: Callable[[JobError], str] = str
-    shown: Callable[[Summary], Summary] = dict
+    counted: tuple[str, ...] = ()
 
     def parse_arguments(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, by default the process's. An error ends the program with exit code 2 and a remedy."""
@@ -72,7 +72,7 @@ class Program:
             print(f"{exc}\n{self.job}: error: Spark does not start: {first_line(exc)} {_NO_SESSION}", file=sys.stderr)
             return 1
         try:
-            with settings_of(spark, {}, also=SETTINGS), options_hidden(spark):
+            with settings_of(spark, dict.fromkeys(SETTINGS)), options_hidden(spark):
                 summary = self.run(spark, arguments)
         except JobError as exc:
             print(f"{self.job}: error: {self.say(exc)}", file=sys.stderr)
@@ -84,7 +84,7 @@ class Program:
         finally:
             if found is None:
                 spark.stop()
-        print(json.dumps(self.shown(summary)), flush=True)
+        print(json.dumps(summary | {name: len(summary[name]) for name in self.counted}), flush=True)
         if summary.get("failed"):
             print(f"{self.job}: error: failed for {', '.join(summary['failed'])}: see above", file=sys.stderr)
             return PARTLY_FAILED

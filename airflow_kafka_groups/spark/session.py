@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,15 +30,16 @@ def jvm_of(spark: SparkSession, what: str) -> Any:
 
 
 @contextmanager
-def settings_of(spark: SparkSession, settings: Mapping[str, str], *, also: Collection[str] = ()) -> Iterator[None]:
+def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
     """Change settings of the session within the block, and put them back as they were.
 
-    :param also: further settings to put back.
+    :param settings: their names and values; ``None`` for one that the block may change.
     """
-    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in {*settings, *also}}
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
     try:
         for name, value in settings.items():
-            spark.conf.set(name, value)
+            if value is not None:
+                spark.conf.set(name, value)
         yield
     finally:
         for name, found in before.items():

@@ -24,7 +24,9 @@ from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     check_names,
     of_groups,
+    parse_plan,
     read_groups,
+    read_plan,
     shared_ranges,
     write_archive,
 )
@@ -33,7 +35,6 @@ from airflow_kafka_groups.spark.errors import JobError, StorageError
 from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
-from airflow_kafka_groups.spark.ledger.plan_file import parse_plan, read_plan
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage

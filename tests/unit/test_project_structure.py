@@ -90,7 +90,6 @@ ELSEWHERE = {
     "spark/kafka/timestamps.py": "spark/test_lag_report.py",
     "spark/lag.py": "spark/test_lag_report.py",
     "spark/ledger/": "spark/test_snapshots.py",
-    "spark/ledger/plan_file.py": "spark/test_archive_backlog.py",
     "spark/offsets_topic/": "spark/test_commit_history.py",
     "spark/source/": "spark/test_source.py",
     "spark/staleness/": "spark/test_judge_staleness.py",

@@ -1,4 +1,4 @@
-"""The archive of records that groups planned for deletion never read: ranges, rows, and counts.
+"""The archive of records that groups planned for deletion never read: groups, ranges, rows, and counts.
 
 Groups that read the same partition share one read: a record is read once, and written for every group whose range
 contains it. The counts are checked against the offsets: a range of 100 offsets has 100 records, unless compaction
@@ -8,15 +8,20 @@ reading the log start again afterwards.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.contracts.digest import digest_of
+from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_format
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
@@ -33,6 +38,39 @@ GROUP BY group_id, topic, partition
 _SHOWN = 20
 _PATHS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
 _LONGEST_NAME = 255  # in bytes, of a file or folder
+
+
+def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], str]:
+    """Return the groups of a deletion plan and the id of the snapshot they were judged by. An edited one is refused."""
+    if not ids.is_id(plan_id):
+        raise ArgumentError("--plan-id", plan_id, f"give an id as {ids.ID_EXAMPLE}")
+    path = f"{folder}/{paths.plan(plan_id)}"
+    group_ids, snapshot_id, sha256 = parse_plan(storage.read_text(path), path)
+    if group_ids is not None:
+        return group_ids, snapshot_id
+    body = f"{folder}/{paths.plan_body(plan_id)}"
+    if hashlib.sha256(storage.read_bytes(body)).hexdigest() != sha256:
+        raise JobError(f"{body} does not hold the groups of the plan (its SHA-256 differs): plan again")
+    rows = storage.spark.read.parquet(body).where("place is not null").select("group_id").collect()
+    return {row["group_id"] for row in rows}, snapshot_id
+
+
+def parse_plan(text: str, path: str) -> tuple[set[str] | None, str, str | None]:
+    """Parse a plan and check its digest.
+
+    Returns the planned groups, the snapshot's id, and the SHA-256 of the file with the groups. A plan of the first
+    format has the groups itself; any other has the file.
+    """
+    try:
+        plan = json.loads(text)
+        version = check_format(plan, PLAN_FORMATS)
+        if digest_of(plan) != plan["digest"]:
+            raise JobError(f"{path} was changed after it was made: plan again")
+        if version == FORMAT:
+            return {group["group_id"] for group in plan["groups"]}, plan["snapshot_id"], None
+        return None, plan["snapshot_id"], plan["body"]["sha256"]
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise JobError(f"{path} is not a plan ({type(exc).__name__}: {exc})") from exc
 
 
 def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:

@@ -25,6 +25,7 @@ from airflow_kafka_groups.spark.backlog.archive import (
     check_names,
     of_groups,
     read_groups,
+    read_plan,
     shared_ranges,
     write_archive,
 )
@@ -35,7 +36,6 @@ from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
-from airflow_kafka_groups.spark.ledger.plan_file import read_plan
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
@@ -142,10 +142,6 @@ def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
     return f"{snapshot_id}-{hashlib.sha256(json.dumps(sorted(group_ids)).encode()).hexdigest()[:16]}"
 
 
-def _shown(summary: dict[str, Any]) -> dict[str, Any]:
-    return {**summary, "partitions": len(summary["partitions"])}  # the summary's file has all of them
-
-
 def _plan(
     admin: KafkaAdmin, arguments: argparse.Namespace, groups: Mapping[str, Mapping[Partition, Commit]]
 ) -> dict[str, Backlog]:
@@ -186,5 +182,5 @@ def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
             )
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "The archive is not whole", shown=_shown)
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "The archive is not whole", counted=("partitions",))
 parse_arguments, main = _program.parse_arguments, _program.main

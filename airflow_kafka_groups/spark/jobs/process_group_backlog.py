@@ -32,6 +32,7 @@ from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "process_group_backlog"
+_LISTS = ("before", "ends", "to_commit", "processed", "uncommitted")  # the result has all of them
 _FAILED = "Nothing was committed, except for slices recorded before: the same command continues after them"
 Transform = Callable[[DataFrame, BacklogContext], DataFrame | None]
 Handler = Callable[[DataFrame, BacklogContext], None]
@@ -163,12 +164,6 @@ def _say(exc: JobError) -> str:
     return f"{exc}. Nothing was committed" if isinstance(exc, ArgumentError) else str(exc)
 
 
-def _shown(summary: dict[str, Any]) -> dict[str, Any]:
-    names = ("before", "ends", "to_commit", "processed", "uncommitted")  # the result has all of them
-    lists = {name: len(summary[name]) for name in names}
-    return {**summary, **lists}
-
-
 def _transformed(transform: Transform, records: DataFrame, context: BacklogContext) -> DataFrame | None:
     try:
         made = transform(records, context)
@@ -201,5 +196,5 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--records", arguments.records, remedy)
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, _FAILED, say=_say, shown=_shown)
+_program = Program(JOB, __doc__, _add_arguments, _check, run, _FAILED, _say, _LISTS)
 parse_arguments, main = _program.parse_arguments, _program.main

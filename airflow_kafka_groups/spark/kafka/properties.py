@@ -81,12 +81,12 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
 
     Raises ``ArgumentError`` naming the problem without showing a value.
     """
+    java = jvm_of(spark, "reading Kafka properties").java
     given = Path(path.removeprefix("file://"))
     places = (given, Path(SparkFiles.get(given.name)), Path(given.name))
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise ArgumentError(OPTION, path, "there is no such file: give a local path, or ship it by --files")
-    java = jvm_of(spark, "reading Kafka properties").java
     properties = java.util.Properties()
     try:
         properties.load(java.io.StringReader(found.read_text("utf-8")))
