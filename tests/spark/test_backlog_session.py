@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.spark.backlog import work
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.backlog.process import process_backlog
+from airflow_kafka_groups.spark.backlog.work import reads_of
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.reads import reads_of
 from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.groups import commit_offsets
 from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
@@ -112,7 +112,7 @@ def test_a_transform_may_use_threads_and_job_groups(
 def test_a_transform_that_reads_nothing_is_a_warning(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.spark.reads._WAIT_S", 1.0)
+    monkeypatch.setattr("airflow_kafka_groups.spark.backlog.work._READ_WAIT_S", 1.0)
     fill(kafka, {("bs-l", 0): 3})
     commit_offsets(kafka, {"bs-l": {("bs-l", 0): 1}})
 

@@ -80,7 +80,6 @@ ELSEWHERE = {
     "spark/application.py": "spark/test_spark_submit.py",
     "spark/bundle.py": "spark/test_spark_submit.py",
     "spark/backlog/": "spark/test_process_backlog.py",
-    "spark/reads.py": "spark/test_backlog_session.py",
     "spark/backlog/output.py": "spark/test_backlog_kills.py",
     "spark/backlog/record.py": "spark/test_backlog_record.py",
     "spark/backlog/work.py": "spark/test_backlog_record.py",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.backlog.commit import (
     NotCommittedError,
@@ -30,10 +33,9 @@ from airflow_kafka_groups.spark.backlog.record import (
     Run,
 )
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range, commit_rows
-from airflow_kafka_groups.spark.reads import reads_of
 
 READ_NOTHING = (
     "the transform ran no query on the records of {what}, so it may have read nothing, and its offsets count as "
@@ -43,6 +45,9 @@ ENDED_BEFORE = (
     "run {run_id} of the same request had ended before: nothing was processed or written now, this is its result. To "
     "process its records again, with another transform or output, use --start-over"
 )
+_READ_WAIT_S = 10.0
+"""How long Spark may take to report a query that has ended."""
+
 _logger = PySparkLogger.getLogger(__name__)
 
 
@@ -180,6 +185,27 @@ class Work:
     def _warn(self, text: str) -> None:
         self.warnings.append(text)
         _logger.warning(text)
+
+
+def reads_of(rows: DataFrame) -> tuple[DataFrame, Callable[[], bool]]:
+    """Return the rows, observed, and a function that returns whether a query has read them, in any thread or job group.
+
+    Spark reports nothing of rows that are read as an RDD; they count as unread.
+    """
+    observation = Observation(f"reads-{uuid.uuid4().hex[:8]}")
+    observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
+
+    def wait() -> None:
+        with suppress(*SPARK_ERRORS):  # a query that failed did read
+            observation.get  # noqa: B018 - waits for the first query
+
+    def was_read() -> bool:
+        waiting = Thread(target=wait, name="reads", daemon=True)  # `get` waits forever if there is no query
+        waiting.start()
+        waiting.join(_READ_WAIT_S)
+        return not waiting.is_alive()
+
+    return observed, was_read
 
 
 def _commits(offsets: Mapping[Partition, int]) -> dict[Partition, Commit]:

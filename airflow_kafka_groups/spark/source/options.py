@@ -2,28 +2,32 @@
 
 An option is a string with a lower-case name, and Spark shows options in plans, in its UI and in its event log, so no
 option may be a secret. Secrets come from a file (``config.file``) or an environment variable (``config.env``) that the
-driver and each executor read themselves; only the name of the file or variable is an option.
+driver and each executor read themselves; only the name of the file or variable is an option. Each executor makes the
+logins itself that no file can carry: token functions and Kerberos' keytab.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns
-from airflow_kafka_groups.spark.source.logins import executor_token_source, export_keytab
 from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_NAMES
 
 KAFKA_PREFIX = "kafka."
 GROUPS_PER_PARTITION = 10_000
 MIN_INTERVAL_SECONDS = 5
 _SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem", "oauthbearer.config")
+_KEYTAB = "KRB5_CLIENT_KTNAME"
 _PRIVATE_KEY = "PRIVATE KEY"
 _NAMES = (
     *("include", "exclude", "with.lag", "failures", "groups.per.partition", "config.file", "config.env"),
@@ -111,8 +115,8 @@ class SourceOptions:
         if self.config_env:
             settings |= _from_env(self.config_env)
         settings |= self.settings
-        config = ClientConfig.from_librdkafka(settings, token_source=executor_token_source)
-        export_keytab(config)
+        config = ClientConfig.from_librdkafka(settings, token_source=_token_source)
+        _export_keytab(config)
         return config
 
 
@@ -217,3 +221,45 @@ def _settings(text: str, option: str, where: str) -> dict[str, Any]:
             raise ConfigurationError(option, where, f"line {number} is not name=value (a JSON object is fine, too)")
         settings[name.strip()] = value.strip()
     return settings
+
+
+# Spark uses a worker for many tasks, and a token is valid for an hour: equal endpoints share one.
+_endpoint_tokens = cache(lambda endpoint: CachedToken(client_credentials(endpoint)))
+
+
+def _token_source(config: ClientConfig) -> Callable[[str], Any]:
+    """Return the function that returns tokens, for ``ClientConfig.from_librdkafka``.
+
+    Raises ``ConfigurationError`` when the settings name none, or one that cannot be imported here.
+    """
+    oauth = config.security.oauth
+    if oauth is not None and isinstance(oauth.callback, str):
+        return _import(oauth.callback)
+    if oauth is not None and oauth.endpoint is not None:
+        source: Callable[[str], Any] = _endpoint_tokens(oauth.endpoint)
+        return source
+    remedy = "OAUTHBEARER needs a token endpoint, or oauth_cb=package.module.function"
+    raise ConfigurationError("oauth_cb", None, remedy)
+
+
+def _export_keytab(config: ClientConfig) -> None:
+    """Make MIT Kerberos use the keytab when there is no ticket. Raises ``ConfigurationError`` if it cannot be read."""
+    sasl = config.security.sasl
+    if sasl is None or sasl.mechanism != "GSSAPI" or not sasl.kerberos_keytab:
+        return
+    if not os.access(sasl.kerberos_keytab, os.R_OK):
+        remedy = f"cannot be read on {os.uname().nodename}: put it at this path on the driver and on each executor"
+        raise ConfigurationError("sasl.kerberos.keytab", sasl.kerberos_keytab, remedy)
+    os.environ.setdefault(_KEYTAB, f"FILE:{sasl.kerberos_keytab}")
+
+
+def _import(path: str) -> Callable[[str], Any]:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        remedy = f"cannot be imported on {os.uname().nodename}: give package.module.function ({type(error).__name__})"
+        raise ConfigurationError("oauth_cb", path, remedy) from None
+    if not callable(found):
+        raise ConfigurationError("oauth_cb", path, "is not a function")
+    return found  # type: ignore[no-any-return]

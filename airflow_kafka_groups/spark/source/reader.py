@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
+from array import array
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from typing import Any, TypeVar
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import (
@@ -28,10 +31,11 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
+from airflow_kafka_groups.maintenance.snapshot.group_rows import GroupRows
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
 from airflow_kafka_groups.spark.source.groups import TOPIC, PushedFilters, cut, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.rows import ChunkRows
+from airflow_kafka_groups.spark.source.rows import batches
 
 T = TypeVar("T")
 
@@ -107,18 +111,27 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
 
     All responses have arrived when this returns: the consumer of the batches may be slow, and no broker waits for it.
     """
-    rows = ChunkRows(chunk.groups, options.columns)
+    import pyarrow as pa
+
+    rows, places = GroupRows(), array("i")
+
+    def add(number: int, offsets: GroupOffsets | None, **failures: Any) -> None:
+        places.append(number)
+        rows.add(time.time_ns() // 1000, offsets, **failures)
+
     place: dict[str, int] = {}
     listed = [chunk.groups[name].to_pylist() for name in ("group_id", "group_type", "protocol_type")]
     for number, (group_id, group_type, protocol_type) in enumerate(zip(*listed, strict=True)):
         if not keeps_progress_elsewhere(group_type, protocol_type):
             place[group_id] = number
         elif not filters.has_topic:
-            rows.add(number, None)
+            add(number, None)
     async with AdminClient(options.client_config()) as admin:
         async with aclosing(admin.stream_consumer_group_offsets(list(place))) as results:
             async for result in results:
-                _add(rows, place[result.group_id], result, options, filters)
+                offsets, failures = _answer(result, options, filters)
+                if offsets is None or offsets.topics or not filters.has_topic:
+                    add(place[result.group_id], offsets, **failures)
         gathered = rows.end()
         log_ends = None
         if options.needs_log_ends:
@@ -126,18 +139,23 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
                 list_log_offsets(admin, gathered.partitions, OffsetSpec.earliest()),
                 list_log_offsets(admin, gathered.partitions, OffsetSpec.latest()),
             )
-    return rows.batches(gathered, chunk.cluster_id, log_ends)
+    added = chunk.groups.take(as_column(pa.int32(), places))
+    groups = dict(zip(added.schema.names, added.columns, strict=True))
+    groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), rows.observed)
+    return batches(gathered, groups, chunk.cluster_id, log_ends, options.columns)
 
 
-def _add(
-    rows: ChunkRows,
-    group: int,
-    result: GroupResult[GroupOffsets],
-    options: SourceOptions,
-    filters: PushedFilters,
-) -> None:
+def _answer(
+    result: GroupResult[GroupOffsets], options: SourceOptions, filters: PushedFilters
+) -> tuple[GroupOffsets | None, dict[str, Any]]:
+    """Return what a group has committed, and what could not be read of it, as ``GroupRows.add`` takes it.
+
+    Raises ``SourceError`` for a failure that is not to be reported, or that a filter would hide.
+    """
     error = result.error
-    if error is not None and options.failures == "fail":
+    if error is None:
+        return _of_topics(result.unwrap(), filters), {}
+    if options.failures == "fail":
         reached = not isinstance(error, ConnectionFailedError | TimeoutError)
         raise SourceError(
             f"the executor on {socket.gethostname()} cannot read the committed offsets of group {result.group_id!r}: "
@@ -145,20 +163,14 @@ def _add(
             "offsets'. Mend the cause, exclude the group, or read with option('failures', 'report') to see failures in "
             "the column error"
         )
-    if error is not None and filters.has_topic:
+    if filters.has_topic:
         raise SourceError(
             f"the committed offsets of group {result.group_id!r} cannot be read ({error}), and a filter on topic would "
             "hide its row: filter after the read (persist() it first), or exclude the group"
         )
     if isinstance(error, PartitionOffsetsError):
-        errors = {key: str(reason) for key, reason in error.partition_errors.items()}
-        rows.add(group, error.partial, partition_errors=errors)
-    elif error is not None:
-        rows.add(group, None, error=str(error) or type(error).__name__)
-    else:
-        offsets = _of_topics(result.unwrap(), filters)
-        if offsets.topics or not filters.has_topic:
-            rows.add(group, offsets)
+        return error.partial, {"partition_errors": {key: str(why) for key, why in error.partition_errors.items()}}
+    return None, {"error": str(error) or type(error).__name__}
 
 
 def _of_topics(offsets: GroupOffsets, filters: PushedFilters) -> GroupOffsets:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.contracts.columns import Columns, columns
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
-from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, LogEnds
 
 SOURCE_COLUMNS = columns(
     {
@@ -52,52 +48,25 @@ def arrow_schema(names: Sequence[str] = SOURCE_NAMES) -> Any:
     return arrow.arrow_schema(chosen(names))
 
 
-class ChunkRows:
-    """The rows of the groups of a chunk.
+def batches(
+    rows: GatheredRows,
+    groups: Mapping[str, Any],
+    cluster_id: str | None,
+    log_ends: LogEnds | None = None,
+    names: Sequence[str] = SOURCE_NAMES,
+) -> Iterator[Any]:
+    """Return rows as ``pyarrow.RecordBatch``.
 
-    :param groups: the groups, as ``groups.select`` returns them; they are added by their places among these.
+    :param groups: the columns of their groups, with an entry for each group in the order in which they were added.
+    :param log_ends: those of the rows' partitions. Default: nobody asked.
     """
+    import pyarrow as pa
 
-    def __init__(self, groups: Any, names: Sequence[str] = SOURCE_NAMES) -> None:
-        self._groups = groups
-        self._names = names
-        self._places = array("i")
-        self._rows = GroupRows()
-
-    def add(
-        self,
-        group: int,
-        offsets: GroupOffsets | None,
-        *,
-        error: str | None = None,
-        partition_errors: Mapping[TopicPartition, str] | None = None,
-    ) -> None:
-        """Add a group as it is observed now; see ``GroupRows.add``.
-
-        :param group: its place, from 0.
-        """
-        self._places.append(group)
-        self._rows.add(time.time_ns() // 1000, offsets, error=error, partition_errors=partition_errors)
-
-    def end(self) -> GatheredRows:
-        """Decode the rows."""
-        return self._rows.end()
-
-    def batches(self, rows: GatheredRows, cluster_id: str | None, log_ends: LogEnds | None = None) -> Iterator[Any]:
-        """Return the rows as ``pyarrow.RecordBatch``.
-
-        :param log_ends: those of the rows' partitions. Default: nobody asked.
-        """
-        import pyarrow as pa
-
-        added = self._groups.take(as_column(pa.int32(), self._places))
-        groups = dict(zip(added.schema.names, added.columns, strict=True))
-        groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
-        schema = arrow_schema(self._names)
-        for named in rows.chunks(groups, log_ends, _ROWS_PER_BATCH):
-            named["lag"] = _lag(named["committed_offset"], named["log_start"], named["log_end"])
-            named["cluster_id"] = pa.repeat(pa.scalar(cluster_id, pa.string()), len(named["group_id"]))
-            yield pa.record_batch([named[name] for name in schema.names], schema=schema)
+    schema = arrow_schema(names)
+    for named in rows.chunks(groups, log_ends, _ROWS_PER_BATCH):
+        named["lag"] = _lag(named["committed_offset"], named["log_start"], named["log_end"])
+        named["cluster_id"] = pa.repeat(pa.scalar(cluster_id, pa.string()), len(named["group_id"]))
+        yield pa.record_batch([named[name] for name in schema.names], schema=schema)
 
 
 def _lag(committed: Any, start: Any, end: Any) -> Any:
