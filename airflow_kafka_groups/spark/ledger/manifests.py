@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError
@@ -61,25 +61,22 @@ def newest_complete(
     used: list[SnapshotManifest] = []
     incomplete: list[SnapshotManifest] = []
     skipped: list[tuple[str, str]] = []
-    at_once = max(wanted, 100)
-    for end in range(len(ids), 0, -at_once):
-        batch = ids[max(0, end - at_once) : end]
-        for manifest in reversed(_read_manifests(storage, folder, cluster, batch)):
-            why = _unfit(manifest, used[0] if used else None)
-            if why and not used:
-                raise SnapshotError(
-                    f"snapshot {manifest.snapshot_id} {why}, so it may lack groups and cannot be judged. Take a new "
-                    "one, or name an older one by --snapshot-id"
-                )
-            if why:
-                if not manifest.complete and manifest.kafka_cluster_id == used[0].kafka_cluster_id:
-                    incomplete.append(manifest)
-                    why += ": only signs of life in it count"
-                skipped.append((manifest.snapshot_id, why))
-                continue
+    for manifest in _backwards(storage, folder, cluster, ids, max(wanted, 100)):
+        why = _unfit(manifest, used[0] if used else None)
+        if why and not used:
+            raise SnapshotError(
+                f"snapshot {manifest.snapshot_id} {why}, so it may lack groups and cannot be judged. Take a new "
+                "one, or name an older one by --snapshot-id"
+            )
+        if not why:
             used.append(manifest)
             if len(used) == wanted:
-                return tuple(reversed(used)), tuple(reversed(incomplete)), skipped
+                break
+            continue
+        if not manifest.complete and manifest.kafka_cluster_id == used[0].kafka_cluster_id:
+            incomplete.append(manifest)
+            why += ": only signs of life in it count"
+        skipped.append((manifest.snapshot_id, why))
     return tuple(reversed(used)), tuple(reversed(incomplete)), skipped
 
 
@@ -92,9 +89,12 @@ def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str |
     return None
 
 
-def _read_manifests(storage: Storage, folder: str, cluster: str, ids: Sequence[str]) -> list[SnapshotManifest]:
-    texts = storage.read_texts([f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in ids])
-    return [
-        parse_manifest(text, snapshot_id=snapshot_id, cluster=cluster)
-        for snapshot_id, text in zip(ids, texts, strict=True)
-    ]
+def _backwards(
+    storage: Storage, folder: str, cluster: str, ids: Sequence[str], at_once: int
+) -> Iterator[SnapshotManifest]:
+    """Read manifests from the newest on, several at once."""
+    for end in range(len(ids), 0, -at_once):
+        batch = ids[max(0, end - at_once) : end]
+        texts = storage.read_texts([f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in batch])
+        found = zip(batch, texts, strict=True)
+        yield from reversed([parse_manifest(text, snapshot_id=name, cluster=cluster) for name, text in found])

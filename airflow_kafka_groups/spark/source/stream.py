@@ -219,15 +219,14 @@ def changes(before: Any, now: Any) -> list[Any]:
     return [batch for kind, table, previous in rows for batch in _named(kind, table, previous)]
 
 
-def _named(kind: str, table: Any, previous: Any) -> list[Any]:
+def _named(kind: str, table: Any, previous: Any) -> Iterator[Any]:
     import pyarrow as pa
 
-    offsets = pa.nulls(table.num_rows, pa.int64()) if previous is None else previous
-    named = {"change": pa.repeat(pa.scalar(kind), table.num_rows), "previous_offset": offsets}
-    named |= {name: table[name] for name in table.column_names}
-    changed = pa.table(named, schema=arrow.arrow_schema(CHANGE_COLUMNS))
-    batches_of: list[Any] = changed.combine_chunks().to_batches() if table.num_rows else []
-    return batches_of
+    count = table.num_rows
+    offsets = pa.nulls(count, pa.int64()) if previous is None else previous
+    columns = [pa.repeat(pa.scalar(kind), count), offsets, *table.columns]
+    changed = pa.table(columns, schema=arrow.arrow_schema(CHANGE_COLUMNS)).combine_chunks()
+    return (batch for batch in changed.to_batches() if count)
 
 
 def _nothing() -> Any:
