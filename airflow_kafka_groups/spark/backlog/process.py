@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.backlog.commit import Observed, moved
 from airflow_kafka_groups.spark.backlog.record import ABANDONED, Record, Run, open_record
-from airflow_kafka_groups.spark.backlog.request import BacklogRequest, check_cluster, look, plan
+from airflow_kafka_groups.spark.backlog.request import BacklogRequest, look, plan
 from airflow_kafka_groups.spark.backlog.slices import with_context
 from airflow_kafka_groups.spark.backlog.work import Work
 from airflow_kafka_groups.spark.errors import JobError
@@ -64,8 +64,8 @@ def process_backlog(
     with options_hidden(spark), KafkaAdmin(spark, properties) as admin:
         if asked.commit and (reason := properties.why_unchangeable(asked.group_id)):
             raise JobError(f"{reason}, so nothing can be committed: nothing was read")
-        cluster_id = admin.cluster_id()
-        check_cluster(asked.fetched, cluster_id)
+        fetched_from = asked.fetched and asked.fetched.kafka_cluster_id
+        cluster_id = admin.cluster_id(fetched_from, "the offsets were fetched from")
         record = Record()
         if records is not None:
             record = open_record(Storage(spark, records), records, cluster_id, asked.group_id)

@@ -143,15 +143,6 @@ def plan(admin: KafkaAdmin, request: BacklogRequest, observed: Observed) -> Back
     )
 
 
-def check_cluster(fetched: FetchedOffsets | None, cluster_id: str) -> None:
-    """Raise ``JobError`` if the offsets were fetched from another cluster."""
-    if fetched is not None and fetched.kafka_cluster_id not in (None, cluster_id):
-        raise JobError(
-            f"the offsets were fetched from the cluster {fetched.kafka_cluster_id}, and the Kafka properties lead to "
-            f"{cluster_id}: use the properties of the same connection"
-        )
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise TypeError(f"{value!r} is not a string")

@@ -98,7 +98,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
-        _check_cluster(admin.cluster_id(), snapshot.kafka_cluster_id)
+        admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         backlogs = _plan(admin, arguments, groups)
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
@@ -164,11 +164,6 @@ def _plan(
         )
         for group_id, commits in groups.items()
     }
-
-
-def _check_cluster(found: str, expected: str | None) -> None:
-    if expected is not None and found != expected:
-        raise JobError(f"the snapshot is of the Kafka cluster {expected}, and the Kafka properties lead to {found}")
 
 
 def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:

@@ -53,9 +53,17 @@ class KafkaAdmin:
         if self._admin is not None:
             self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
 
-    def cluster_id(self) -> str:
-        """Return the cluster's id."""
-        return str(self._get(lambda: self._admin.describeCluster().clusterId(), "the cluster does not answer"))
+    def cluster_id(self, expected: str | None = None, what: str = "") -> str:
+        """Return the cluster's id.
+
+        :param expected: the id that it must have. Default: any.
+        :param what: what has that id, for the ``JobError`` if it is another one.
+        """
+        found = str(self._get(lambda: self._admin.describeCluster().clusterId(), "the cluster does not answer"))
+        if expected not in (None, found):
+            remedy = "use the properties of the same connection"
+            raise JobError(f"{what} the cluster {expected}, and the Kafka properties lead to {found}: {remedy}")
+        return found
 
     def brokers(self) -> list[str]:
         """Return the brokers' advertised addresses."""
