@@ -43,7 +43,7 @@ class PushedFilters:
             else:
                 self.conditions.setdefault(name, []).append(condition)
 
-    def hold(self, group: GroupListing) -> bool:
+    def chooses(self, group: GroupListing) -> bool:
         """Return whether a group satisfies the conditions of its own columns."""
         if not self.conditions:
             return True
@@ -65,7 +65,7 @@ def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: Pushe
     """Return the groups in scope: a ``pyarrow.RecordBatch`` of ``GROUP_COLUMNS`` and ``coordinator``."""
     import pyarrow as pa
 
-    chosen = [each for each in listings if wanted.selects(each.group_id) and filters.hold(each)]
+    chosen = [each for each in listings if wanted.selects(each.group_id) and filters.chooses(each)]
     columns: dict[str, list[str]] = {
         "group_id": [each.group_id for each in chosen],
         "group_type": [each.type for each in chosen],
