@@ -6,7 +6,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +200,9 @@ def _each(read: Callable[[str], str], paths: Sequence[str], *, skip_unreadable: 
     """Return what is read of each file, several at once."""
 
     def attempt(path: str) -> str:
-        try:
+        with suppress(StorageError) if skip_unreadable else nullcontext():
             return read(path)
-        except StorageError:
-            if skip_unreadable:
-                return ""
-            raise
+        return ""
 
     with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
         return list(readers.map(attempt, paths))
