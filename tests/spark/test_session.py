@@ -121,7 +121,7 @@ def test_verdicts_do_not_depend_on_the_settings_of_the_session(spark: SparkSessi
     assert {row["verdict"] for row in judged} >= {"stale", "live", "moving", "unreadable", "untouchable", "no_offsets"}
     assert summary["oldest_observation"] == "2026-01-01T00:00:00.123456Z"
     for settings in SETTINGS:
-        with settings_of(spark, {"spark.sql.session.timeZone": None} | settings):
+        with settings_of(spark, {"spark.sql.session.timeZone": None, **settings}):
             again = made(spark, base)
         assert again[0] == judged, settings
         assert again[1] == observed, settings

@@ -64,7 +64,7 @@ def process_backlog(
     with options_hidden(spark), KafkaAdmin(spark, properties) as admin:
         if asked.commit and (reason := properties.why_unchangeable(asked.group_id)):
             raise JobError(f"{reason}, so nothing can be committed: nothing was read")
-        fetched_from = asked.fetched and asked.fetched.kafka_cluster_id
+        fetched_from = asked.fetched.kafka_cluster_id if asked.fetched else None
         cluster_id = admin.cluster_id(fetched_from, "the offsets were fetched from")
         record = Record()
         if records is not None:
