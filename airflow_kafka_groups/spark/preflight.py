@@ -12,10 +12,10 @@ import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import is_remote
 
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
-from airflow_kafka_groups.spark.session import jvm_of
 
 DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
 """Packages that Python functions over Arrow batches need on the driver: pyspark requires pandas there."""
@@ -75,12 +75,13 @@ def prepare(spark: SparkSession) -> list[str]:
 
     :param spark: the job's session; Spark Connect is refused, because it cannot list a storage.
     """
-    jvm = jvm_of(spark, "the job")
+    if is_remote():
+        raise JobError("this is a Spark Connect session: run the job by spark-submit, without SPARK_REMOTE")
     spark.conf.set(_TIME_ZONE, "UTC")
     # PySpark refers to these by their simple names for nearly every column, and the JVM then searches package after
     # package, each time through all jars. Imported by full name, they are found immediately.
     for name in _ASKED_FOR_BARELY:
-        java_import(jvm, name)
+        java_import(spark._jvm, name)
     return version_warnings(pyspark.__version__, spark.version)
 
 
