@@ -5,18 +5,23 @@ It requires this package, kio, aiokafka and pyarrow in the Python of the driver 
 on each executor to unpickle its tasks, and shows the error: what is missing, where, and the remedy.
 """
 
-import socket
-import sys
-from importlib.util import find_spec
-
 _LIBRARIES = ("kio", "aiokafka", "pyarrow")
 
-if _missing := [name for name in _LIBRARIES if find_spec(name) is None]:
-    raise ImportError(
-        f"{sys.executable} on {socket.gethostname()} has no {', '.join(_missing)}: the data source kafka_groups "
-        f"needs {', '.join(_LIBRARIES)} in the Python of the driver and of every executor (PYSPARK_PYTHON): "
-        "install them, use an image that has them, or hand over a packed environment by --archives"
-    )
+
+def _check_requirements() -> None:
+    import socket
+    import sys
+    from importlib.util import find_spec
+
+    if missing := [name for name in _LIBRARIES if find_spec(name) is None]:
+        raise ImportError(
+            f"{sys.executable} on {socket.gethostname()} has no {', '.join(missing)}: the data source kafka_groups "
+            f"needs {', '.join(_LIBRARIES)} in the Python of the driver and of every executor (PYSPARK_PYTHON): "
+            "install them, use an image that has them, or hand over a packed environment by --archives"
+        )
+
+
+_check_requirements()
 
 from airflow_kafka_groups.spark.source.data_source import (  # noqa: E402 - what it imports is looked for before
     KafkaGroupsDataSource,
