@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StructType
+
+
+def read_stored(spark: SparkSession, schema: StructType) -> DataFrameReader:
+    """Return a reader of tables that the package stores, which compares each page of a file with its checksum.
+
+    Without that, most flipped bits are read as other rows. Files of earlier versions have no checksums.
+    """
+    return spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true")
 
 
 def query(text: str, **frames: DataFrame) -> DataFrame:

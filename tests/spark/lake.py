@@ -23,8 +23,17 @@ def write_data(base: Path, name: str, rows: Sequence[SnapshotRow], *, schema: pa
     folder = base / CLUSTER / "data" / name
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / "part-00000.parquet"
-    pq.write_table(pa.Table.from_pylist(list(rows), schema), part, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(list(rows), schema), part, compression="zstd", write_page_checksum=True)
     return part
+
+
+def flip_a_bit(path: Path, column: str) -> None:
+    """Flip a bit in the middle of what a Parquet file has of a column; its footer stays as it is."""
+    group = pq.read_metadata(path).row_group(0)
+    chunk = next(c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == column)
+    content = bytearray(path.read_bytes())
+    content[(chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size // 2] ^= 0x10
+    path.write_bytes(content)
 
 
 def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:

@@ -13,6 +13,9 @@ from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
 from airflow_kafka_groups.contracts.evidence import Evidence
+from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshotError
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
@@ -21,11 +24,23 @@ from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness import judging
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
 from tests.spark.judged import judge, verdict_folder, verdict_summary
-from tests.spark.lake import CLUSTER, write_data, write_snapshot
+from tests.spark.lake import CLUSTER, flip_a_bit, write_data, write_snapshot
 
 pytestmark = pytest.mark.spark
 
 GOOD = ["--base", "/b", "--cluster", "c", "--min-idle-seconds", "60"]
+
+
+@pytest.mark.parametrize("column", ["group_id", "verdict", "idle_seconds"])
+def test_a_flipped_bit_in_the_verdicts_is_not_planned_by(spark: SparkSession, tmp_path: Path, column: str) -> None:
+    two_hours(tmp_path)
+    judge(spark, tmp_path)
+    layout = Layout(tmp_path, CLUSTER)
+    assert len(load_verdicts(layout, snapshot_id(1))) == 5
+    (written,) = verdict_folder(tmp_path, 1).glob("*.parquet")
+    flip_a_bit(written, column)
+    with pytest.raises(MaintenanceSnapshotError, match="cannot be read"):
+        load_verdicts(layout, snapshot_id(1))
 
 
 def two_hours(base: Path) -> None:

@@ -25,7 +25,7 @@ from airflow_kafka_groups.spark.staleness.observation_store import ObservationSt
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import hour_rows, judge, verdicts, write_hour
-from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
+from tests.spark.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -231,6 +231,12 @@ def spoil_bytes(base: Path) -> str:
     return "cannot be read"
 
 
+def flip_in_an_offset(base: Path) -> str:
+    write_hour(base, 3)
+    flip_a_bit(base / CLUSTER / "data" / snapshot_id(3) / "part-00000.parquet", "committed_offset")
+    return "cannot be read"
+
+
 def spoil_columns(base: Path) -> str:
     rows = seen(3)
     rows[0]["state"] = None
@@ -250,7 +256,7 @@ def of_another(base: Path) -> str:
     return f"rows of snapshot '{snapshot_id(2)}' in the folder of another one"
 
 
-@pytest.mark.parametrize("spoil", [spoil_rows, spoil_bytes, spoil_columns, empty, of_another])
+@pytest.mark.parametrize("spoil", [spoil_rows, spoil_bytes, flip_in_an_offset, spoil_columns, empty, of_another])
 def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
     spark: SparkSession, judged: Path, spoil: Callable[[Path], str]
 ) -> None:

@@ -14,7 +14,7 @@ from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.storage import Clock, utc_now
 
-CHUNK_SIZE = 1_000
+CHUNK_SIZE = 2_000
 MAX_READ_AGE_SECONDS = 15.0
 MAX_DELETE_SECONDS = 30.0
 
@@ -50,7 +50,7 @@ class DeletionLimits:
     """Bounds of a deletion.
 
     :param chunk_size: the most groups that are read and deleted together, at least 1; fewer where they have many
-        offsets or brokers are slow. Each chunk costs two entries of the journal. Default 1,000.
+        offsets or brokers are slow. Each chunk costs two entries of the journal. Default 2,000.
     :param max_read_age_seconds: age of a group's reading, in seconds, after which no request to delete it leaves: the
         check of types, retries and the journal's entry included. Default 15.
     :param max_delete_seconds: how long one delete request is waited for, in seconds. Default 30.

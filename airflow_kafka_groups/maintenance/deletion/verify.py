@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.patterns import check_group_ids
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin
 from airflow_kafka_groups.models import GroupDescription, GroupState
 
-_AT_ONCE = 1_000
+_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,7 +197,7 @@ def _read(path: StoragePath) -> Any:
 
     schema = arrow_schema(VERDICT_COLUMNS)
     try:
-        with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+        with path.open("rb") as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
             present = [field.name for field in schema if field.name in parquet.schema_arrow.names]
             if missing := [column.name for column in _REQUIRED if column.name not in present]:
                 raise SnapshotError(f"{path} lacks a column: {missing[0]!r}")

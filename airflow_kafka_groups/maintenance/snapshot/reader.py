@@ -208,7 +208,7 @@ class SnapshotReader:
         path = self.layout.snapshot_data(self.manifest.snapshot_id) / name
         with storage_errors("read", path):
             try:
-                with path.open("rb") as file, pq.ParquetFile(file) as parquet:
+                with path.open("rb") as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
                     yield parquet
             except FileNotFoundError:
                 raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.ledger.catalogue import OPTION as TABLE
@@ -143,7 +144,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 def _write(rows: DataFrame, output: str, schema: StructType, run_id: str) -> DataFrame:
     writer = rows.withColumn("run_id", F.lit(run_id)).write.option("partitionOverwriteMode", "static")
     writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
-    return rows.sparkSession.read.schema(schema).parquet(output)
+    return read_stored(rows.sparkSession, schema).parquet(output)
 
 
 def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.properties import OPTION
 from airflow_kafka_groups.spark.ledger.catalogue import OPTION as OPTION_TABLE
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
@@ -158,7 +159,7 @@ def _judge_cluster(
     if _OBSERVATIONS_TABLE in tables:
         judged_by.add_to(tables[_OBSERVATIONS_TABLE], cluster)
     if OPTION_TABLE in tables:
-        written = spark.read.schema(VERDICT_SCHEMA).parquet(output)
+        written = read_stored(spark, VERDICT_SCHEMA).parquet(output)
         tables[OPTION_TABLE].replace(cluster, written, {snapshot_id: groups})
     summary = {
         "job": JOB,

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
@@ -93,7 +94,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
     finally:
         rows.unpersist()
-    written = spark.read.schema(LAG_SCHEMA).parquet(places[_LAG])
+    written = read_stored(spark, LAG_SCHEMA).parquet(places[_LAG])
     for name, names in _SUMS.items():
         sums = by(written, *names).orderBy(F.desc("lag"), *names)
         sums.coalesce(1).write.mode("overwrite").parquet(places[name])

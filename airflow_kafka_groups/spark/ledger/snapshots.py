@@ -18,6 +18,7 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
+from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.ledger.manifests import half_written, newest_complete
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
@@ -132,7 +133,7 @@ def read_rows(spark: SparkSession, history: History, manifests: Sequence[Snapsho
         return spark.createDataFrame([], SNAPSHOT_SCHEMA)
     for snapshot_id in {with_files[0], with_files[-1]}:  # a missing column would be read as null
         _check_columns(spark, snapshot_id, found[snapshot_id][0])
-    return spark.read.schema(SNAPSHOT_SCHEMA).parquet(*(path for files in found.values() for path in files))
+    return read_stored(spark, SNAPSHOT_SCHEMA).parquet(*(path for files in found.values() for path in files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from airflow_kafka_groups.contracts.formats import OBSERVATIONS_FORMAT
 from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
+from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, read_rows
 from airflow_kafka_groups.spark.preflight import ONE_TASK_ROWS, PARALLEL_LISTING, fit_plans, in_tasks, set_default
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
@@ -210,7 +211,7 @@ class ObservationStore:
     def _rows(self, files: Sequence[str]) -> DataFrame:
         if not files:
             return self._spark.createDataFrame([], OBSERVATION_SCHEMA)
-        return self._spark.read.schema(OBSERVATION_SCHEMA).parquet(*files)
+        return read_stored(self._spark, OBSERVATION_SCHEMA).parquet(*files)
 
     def _discard(self, manifest: ObservationManifest) -> None:
         """Delete observations that do not match their manifest or their snapshot, the manifest first."""

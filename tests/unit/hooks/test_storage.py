@@ -32,6 +32,24 @@ def test_a_kind_of_storage_without_its_provider_says_what_to_install() -> None:
 
 
 @pytest.mark.parametrize(
+    "url", ["s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/den@bucket/x", "s3://AKIA:hid+den%2F@bucket", "gs://:hidden@b"]
+)
+def test_a_password_in_a_url_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"storage_path \(got '(s3|gs)://…'\): .*my_connection@") as caught:
+        open_path("storage_path", url)
+    assert "hid" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nostore://my_conn@bucket/x", "nostore://host:9000/a@b", "nostore://my_conn@host:9000/a", "nostore://b/x:y@z"],
+)
+def test_a_connections_id_and_a_port_are_no_passwords(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="Install the provider"):
+        open_path("storage_path", url)
+
+
+@pytest.mark.parametrize(
     ("cluster", "conn_id", "folder"), [("prod", "c", "prod"), (None, "my conn", "my_conn"), (None, "_x", "x")]
 )
 def test_the_clusters_folder_is_its_name_or_the_connections_id(cluster: str | None, conn_id: str, folder: str) -> None:
