@@ -29,7 +29,6 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     :param include: patterns of the groups if no ids are passed. Default: all (templated).
     :param exclude: patterns of the groups to leave out if no ids are passed. Default: none (templated).
     :param fail_on_error: fail the task if any id has no coordinator. Default false: it is in the result.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"groups", "brokers": {id: {"address", "groups"}}, "failed", "failures": {group: reason},
     "duplicates_removed"}``, with the first 20 failures; for transactional ids ``groups`` becomes ``transactional_ids``.

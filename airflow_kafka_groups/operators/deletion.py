@@ -42,13 +42,8 @@ class DeleteGroupsOperator(DeletingOperator):
     here. The journal has the intent to delete before a request leaves, and the outcome after it, so a task that is
     killed and cleared deletes no group twice. What was deleted is looked for once more.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan to apply; or ``group_ids`` (templated).
     :param plan_digest: with ``plan_id``: its digest as ``PlanCleanupOperator`` returned it (templated).
-    :param approval_rule: with ``plan_id``: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has
-        more than ``approve_above`` groups; ``"never"`` (default) (templated).
-    :param approve_above: the most groups that ``"above_cap"`` lets pass, default 100 (templated).
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
         anything is deleted.
@@ -56,21 +51,10 @@ class DeleteGroupsOperator(DeletingOperator):
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
         so that groups may have offsets that it does not see; default false (templated). A plan has its own.
     :param dry_run: do everything except for deleting; default false (templated).
-    :param lease: delete only while this run holds the cluster's lease, which one run has at a time; default true. A dry
-        run needs none (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
-    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
-        (templated).
     :param groups_per_second: the most groups deleted a second, on average; default 0: no limit (templated).
     :param bytes_per_second: the most bytes a second that brokers write for it, before replication and estimated from
         the number of offsets; default 0: no limit (templated).
-    :param stop_variable: an Airflow Variable that stops the deletion before its next request, unless it does not exist
-        or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
-        ``"kafka_groups_stop"`` (templated).
-    :param wait_for_quiet_end: with ``plan_id``: wait for the end of the policy's quiet hours or holiday, without a
-        worker, if the plan lasts that long; default false: skip the task (templated).
     :param fail_if_kept: fail the task when a group was kept. Default: true for ``group_ids``, false for a plan.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "kept_reasons", "kept": {group: reason}, "verification", …}`` with the
     first 20 kept groups. Fails before anything is deleted when the connection is read-only, the plan is of another

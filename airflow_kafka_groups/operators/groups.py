@@ -35,7 +35,11 @@ MAX_XCOM_GROUPS = 1_000
 
 
 class _ListingOperator(KafkaGroupsOperator):
-    """The base class of operators that return rows: a few in the XCom, many in a file."""
+    """The base class of operators that return rows: a few in the XCom, many in a file.
+
+    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    """
 
     storage_path = Argument(optional(read_storage_path))
     cluster = Argument(optional(read_text))
@@ -72,9 +76,6 @@ class ListGroupsOperator(_ListingOperator):
     :param exclude: patterns of the groups to leave out. Default: none (templated).
     :param states: only groups in these states, such as ``Empty``. Default: all (templated).
     :param types: only groups of these types, such as ``classic``. Default: all (templated).
-    :param storage_path: folder above all clusters, for a list of more than 1,000 groups (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
     None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails if a broker did not answer.
@@ -138,9 +139,6 @@ class DescribeGroupsOperator(_ListingOperator):
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param fail_on_error: fail the task if any group could not be described. Default false: it is in the result.
-    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
     "coordinator", "members", "topics"}] or None, "path"}``. A group that does not exist has the state ``Dead``.
@@ -193,7 +191,6 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
     :param include: patterns of the groups if ``group_ids`` is not passed. Default: all (templated).
     :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
     :param chunk_size: maximum number of groups per chunk. Default 5,000 (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns a list of lists of group ids; every group is in exactly one. Fails if a broker did not answer the listing,
     or a group has no coordinator at the moment, because it would be missing without notice.

@@ -29,7 +29,6 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
     :param max_lag: maximum acceptable total lag of a group, in messages. Default 0 (templated).
     :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"groups", "total_lag", "lagging", "lagging_groups": {group: lag}, "unknown", "unknown_groups": {group:
     reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they cannot be read, their topic was

@@ -22,12 +22,8 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
     A group may have members: the broker refuses a topic that one of them is subscribed to. The deleted offsets are
     written to ``changes/`` first.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: the topics, by their exact names (templated).
-    :param dry_run: only report what would be deleted. Default false (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "groups": {group: partitions}, "partitions", "record_path"}``, with the first 20 groups. Fails
     before anything is deleted if a group cannot be read or is protected, and afterwards if a deletion failed.

@@ -31,12 +31,7 @@ class PlanTopicPruningOperator(PlanningOperator):
     its offsets did not move, while those of another topic did. Only groups that snapshots saw Stable can be judged.
     Take snapshots on a schedule (``ListGroupOffsetsOperator``).
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one (templated).
-    :param include: patterns of the groups to consider. Default: all (templated).
-    :param exclude: patterns of the groups to keep. Default: none (templated).
-    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
     :param policy_file: a policy file: an absolute path or a URL. Groups are pruned whose rule has the action
         ``prune-topics``; patterns and limits here narrow it further. Default: none, and all groups that match may be
         pruned (templated).
@@ -44,13 +39,8 @@ class PlanTopicPruningOperator(PlanningOperator):
         such as ``"7d"``, or seconds. Default: a week (templated).
     :param min_observations: without a policy file: number of complete snapshots that prove it. Default and minimum 2
         (templated).
-    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
-    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
-    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
-        Default: a day (templated).
     :param max_gap_seconds: the longest time between two snapshots that prove the subscriptions, such as ``"2d"``, or
         seconds; 0 for no limit. Default: two days (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_topics"}``.
     Fails if the snapshot is incomplete, too old, or was taken by a version that kept no subscriptions.
@@ -90,25 +80,10 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     Afterwards the offsets are looked for once more. Undo it by ``RestoreGroupOffsetsOperator``, while the group has no
     members.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused (templated).
-    :param approval_rule: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has more than
-        ``approve_above`` topics; ``"never"`` (default) (templated).
-    :param approve_above: the most topics that ``"above_cap"`` lets pass, default 100 (templated).
     :param dry_run: do everything except for backing up and deleting. Default true (templated).
-    :param lease: delete only while this run holds the cluster's lease, which it shares with deletions of groups.
-        Default true (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
-    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
-        (templated).
     :param topics_per_second: the most topics of groups pruned a second, on average; default 0: no limit (templated).
-    :param stop_variable: an Airflow Variable that stops the run before its next request; ``None`` looks at none.
-        Default ``"kafka_groups_stop"`` (templated).
-    :param wait_for_quiet_end: wait for the end of the policy's quiet hours or holiday, without a
-        worker, if the plan lasts that long; default false: skip the task (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",
     …}`` with the first 20 kept topics. Fails before anything is deleted when the connection is read-only, the plan is

@@ -36,7 +36,22 @@ _MAX_WAIT_SECONDS = 86_400.0
 
 
 class DeletingOperator(DryRunOperator):
-    """The base class of operators that delete under the lease, and record it in the journal."""
+    """The base class of operators that delete under the lease, and record it in the journal.
+
+    :param approval_rule: of a plan: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has more
+        than ``approve_above`` groups, or topics; ``"never"`` (default) (templated).
+    :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100 (templated).
+    :param lease: delete only while this run holds the cluster's lease, which one run has at a time, of groups or of
+        topics. A dry run needs none. Default true (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for. Default 60 (templated).
+    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
+        (templated).
+    :param stop_variable: an Airflow Variable that stops the deletion before its next request, unless it does not exist
+        or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
+        ``"kafka_groups_stop"`` (templated).
+    :param wait_for_quiet_end: with a plan: wait for the end of the policy's quiet hours or holiday, without a worker,
+        if the plan lasts that long. Default false: skip the task (templated).
+    """
 
     ui_color = "#f0d4d4"
 
