@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.paths import APPROVALS
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.journal.files import Chain, Entry
@@ -135,7 +135,7 @@ def _append(layout: Layout, plan: SealedPlan, data: Mapping[str, Any]) -> None:
 
 
 def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
-    chain = Chain(layout.root / paths.approvals(check_id("plan_id", plan_id)), None, FORMAT)
+    chain = Chain(layout.root / APPROVALS / check_id("plan_id", plan_id), None, FORMAT)
     return chain, chain.read()
 
 
