@@ -50,15 +50,15 @@ async def delete_by_plan(
     *,
     approval: ApprovalTerms | None = None,
     floors: SiteFloors = NO_FLOORS,
-    policy: PolicyFile | Callable[[], PolicyFile | None] | None = None,
+    policy: Callable[[], PolicyFile | None] = lambda: None,
 ) -> DeletionResult:
     """Delete the groups of a plan that still are what the plan says.
 
     :param plan_digest: the plan's digest, as it was made or approved; another plan is refused.
     :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.
     :param floors: what the site demands, whatever the plan says. Default: nothing.
-    :param policy: the plan's policy file as it is now, or what reads it when the lease is held. A plan by a file is
-        refused without it. Default: none.
+    :param policy: reads the plan's policy file as it is now, when the lease is held. A plan by a file is refused
+        without it. Default: there is none.
 
     Raises ``PlanError``, ``BackupError``, ``SnapshotError``, ``JournalError``, ``StorageError`` or
     ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome,
@@ -84,7 +84,7 @@ async def delete_by_plan(
         plan=plan,
         judged=True,
         approval=floors.approval(approval, plan),
-        policy=policy if callable(policy) else lambda: policy,
+        policy=policy,
     )
     async with request.lease() as lease:
         await run.delete(lease)

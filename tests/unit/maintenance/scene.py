@@ -89,10 +89,11 @@ def request(dry_run: bool = False, **changes: Any) -> DeletionRequest:
 
 
 async def delete_plan(admin: FakeAdmin, layout: Layout, plan: DeletionPlan, **how: Any) -> DeletionResult:
-    """Delete the groups of a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``."""
-    terms = {name: how.pop(name) for name in ("approval", "floors", "policy") if name in how}
+    """Delete the groups of a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``, and the policy."""
+    terms = {name: how.pop(name) for name in ("approval", "floors") if name in how}
+    policy = how.pop("policy", None)
     digest = how.pop("digest", plan.digest)
-    return await delete_by_plan(admin, layout, plan.plan_id, digest, request(**how), **terms)
+    return await delete_by_plan(admin, layout, plan.plan_id, digest, request(**how), policy=lambda: policy, **terms)
 
 
 async def delete_names(admin: FakeAdmin, layout: Layout, names: Iterable[str], **how: Any) -> DeletionResult:
