@@ -50,6 +50,7 @@ from airflow_kafka_groups.models import GroupDescription, TopicPartition
 from tests.campaign.judging import CLUSTER, ModelSnapshot, verdicts
 from tests.campaign.mutants import without
 from tests.campaign.real.story import Kill
+from tests.fakes.verdicts import verdicts_of
 from tests.lab.object_store import attach_s3
 
 MIN_IDLE = 2.0
@@ -206,7 +207,7 @@ async def _plan(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
     history = await asyncio.to_thread(read_history, layout, await admin.cluster_id())
     found = verdicts(seen, newest, 0, min_idle=MIN_IDLE)
     reader = SnapshotReader(layout, newest.manifest.snapshot_id)
-    plan = make_plan(found, reader, policy, utc_now(), history)
+    plan = make_plan(verdicts_of(found), reader, policy, utc_now(), history)
     if not plan.groups:
         return
     # Noted first: a plan may be saved by a worker that is killed before it could say so.

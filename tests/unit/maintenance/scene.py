@@ -25,6 +25,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
+from tests.fakes.verdicts import verdicts_of
 
 LATER = NOW + timedelta(minutes=10)
 POLICY = PlanPolicy(min_idle_seconds=3_600, max_share=1.0)
@@ -65,7 +66,7 @@ def judge(reader: SnapshotReader, **changes: object) -> list[Verdict]:
 
 async def planned(admin: FakeAdmin, layout: Layout, policy: PlanPolicy = POLICY, now: datetime = LATER) -> DeletionPlan:
     reader = await snapshot(admin, layout)
-    plan = make_plan(judge(reader), reader, policy, now)
+    plan = make_plan(verdicts_of(judge(reader)), reader, policy, now)
     save_plan(layout, plan)
     return plan
 
