@@ -18,7 +18,7 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.chunks.work import GroupWork
+from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare, spare_new
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.guards.newer_snapshots import in_use_since
@@ -140,10 +140,10 @@ class DeletionRun(SealedRun):
 
     def work(
         self, listings: GroupListings, entries: Mapping[str, BackupEntry], excluded: Mapping[str, Decision]
-    ) -> GroupWork:
+    ) -> ChunkWork:
         """Return how groups are read and deleted."""
         age = self.request.limits.max_read_age_seconds
-        return GroupWork(self.admin, listings, entries, excluded, age, self.request.monotonic)
+        return ChunkWork(self.admin, listings, entries, excluded, age, self.request.monotonic)
 
     async def verify(self, names: Iterable[str]) -> Verification:
         """Look for groups that should be gone."""
