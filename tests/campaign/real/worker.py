@@ -50,6 +50,7 @@ from airflow_kafka_groups.models import GroupDescription, TopicPartition
 from tests.campaign.judging import CLUSTER, ModelSnapshot, verdicts
 from tests.campaign.mutants import without
 from tests.campaign.real.story import Kill
+from tests.fakes.snapshot_groups import groups_in
 from tests.fakes.verdicts import verdicts_of
 from tests.lab.object_store import attach_s3
 
@@ -217,7 +218,7 @@ async def _plan(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
 
 
 def _of_reader(reader: SnapshotReader, last_commits: Mapping[str, float]) -> ModelSnapshot:
-    rows = {row.group_id: row for row in reader.groups()}
+    rows = {row.group_id: row for row in groups_in(reader)}
     return ModelSnapshot(reader.manifest, rows, reader.manifest.observed_at.timestamp(), dict(last_commits))
 
 

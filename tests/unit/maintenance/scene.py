@@ -25,6 +25,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
+from tests.fakes.snapshot_groups import groups_in
 from tests.fakes.verdicts import verdicts_of
 
 LATER = NOW + timedelta(minutes=10)
@@ -43,7 +44,7 @@ async def snapshot(admin: FakeAdmin, layout: Layout) -> SnapshotReader:
 def judge(reader: SnapshotReader, **changes: object) -> list[Verdict]:
     """Call every Empty group with offsets stale, and every other one live: the fence has to do without Spark's care."""
     verdicts = []
-    for number, group in enumerate(reader.groups()):
+    for number, group in enumerate(groups_in(reader)):
         stale = group.state == GroupState.EMPTY.value and bool(group.offsets)
         values: dict[str, object] = {
             "group_id": group.group_id,
