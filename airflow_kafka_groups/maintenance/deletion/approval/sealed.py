@@ -9,7 +9,7 @@ answered before. Whatever is unclear is not approved.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -38,12 +38,7 @@ class Approval:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
-            "approved_by": self.approved_by,
-            "approved_at": self.approved_at,
-            "path": self.path,
-            "excluded": sorted(self.excluded),
-        }
+        return {**asdict(self), "excluded": sorted(self.excluded)}
 
 
 def seal_question(layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
