@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
@@ -122,3 +122,8 @@ async def read_offsets(
             yield result
     for group_id in waiting:
         yield GroupResult(group_id, error=MissingAnswerError(f"there is no result for {group_id!r}"))
+
+
+async def committed_of(admin: GroupAdmin, group_ids: Sequence[str]) -> dict[str, GroupResult[GroupOffsets]]:
+    """Read the committed offsets of groups, each with exactly one result."""
+    return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}

@@ -43,7 +43,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
         from airflow_kafka_groups.contracts.formats import FORMAT
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.contracts.paths import CHANGES
-        from airflow_kafka_groups.maintenance.restore.apply import committed_of
+        from airflow_kafka_groups.maintenance.protocols import committed_of
         from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in
         from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
