@@ -221,7 +221,7 @@ def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> It
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
     from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
-    from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
+    from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
     from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
     from airflow_kafka_groups.maintenance.storage import utc_now
 
@@ -234,7 +234,7 @@ def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> It
     if group_id in ruled_out:
         yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
     history = read_history(layout, plan.kafka_cluster_id)
-    kept_alive = meant_to_stay(layout, plan.kafka_cluster_id)
+    kept_alive = KeepAliveRecords(layout, plan.kafka_cluster_id).read()
     unnoticed = kept_unnoticed(layout, plan, history, kept_alive, utc_now())
     if group_id in unnoticed:
         yield Row("notice", "keeps", unnoticed[group_id].reason, _BY_PLAN[KeptName.NOTICE])
