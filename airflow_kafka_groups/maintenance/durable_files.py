@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
@@ -66,6 +67,12 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
             _require_folder(exc)
             return None
     return bytes(data)
+
+
+def list_ids(folder: StoragePath) -> list[str]:
+    """Return the ids that JSON files in a folder are named by, oldest first; see ``list_names``."""
+    stems = (name.removesuffix(".json") for name in list_names(folder) if name.endswith(".json"))
+    return list(filter(is_id, stems))
 
 
 def list_names(folder: StoragePath) -> list[str]:

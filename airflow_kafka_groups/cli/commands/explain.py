@@ -106,12 +106,10 @@ async def _read(admin: GuardedAdminClient, group_id: str) -> tuple[str | None, R
 
 
 def _newest_plan(layout: Layout) -> str | None:
-    from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.contracts.paths import PLANS
-    from airflow_kafka_groups.maintenance.durable_files import list_names
+    from airflow_kafka_groups.maintenance.durable_files import list_ids
 
-    names = (name.removesuffix(".json") for name in list_names(layout.root / PLANS) if name.endswith(".json"))
-    return max(filter(is_id, names), default=None)
+    return max(list_ids(layout.root / PLANS), default=None)
 
 
 def _rows_of_state(reading: Reading) -> Iterator[Row]:
