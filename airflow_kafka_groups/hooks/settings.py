@@ -160,14 +160,7 @@ def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> Connect
             f"the extra of connection {connection.conn_id!r} has none: add "
             '{"bootstrap.servers": "broker1:9092,broker2:9092"}',
         )
-    return ConnectionSettings(
-        conn_id=connection.conn_id,
-        properties=extra,
-        read_only=read_flag("read_only", own.get("read_only", False)),
-        protected_groups=patterns_of("protected_groups", own.get("protected_groups", ())),
-        lease_group_prefix=group_prefix_of(own.get("lease_group_prefix", "")),
-        floors=_floors(own),
-    )
+    return ConnectionSettings(properties=extra, **_restrictions(connection, own))
 
 
 def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
@@ -181,19 +174,19 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
     mapped = {**_address(connection, extra), **_authentication(connection, extra), **_tls(extra)}
     if "client_id" in extra:
         mapped["client.id"] = text_of("client_id", extra["client_id"])
-    return ConnectionSettings(
-        conn_id=connection.conn_id,
-        properties=_merge(mapped, _raw_properties(extra)),
-        limits=_limits(extra),
-        read_only=read_flag("read_only", extra.get("read_only", False)),
-        protected_groups=patterns_of("protected_groups", extra.get("protected_groups", ())),
-        lease_group_prefix=group_prefix_of(extra.get("lease_group_prefix", "")),
-        floors=_floors(extra),
-    )
+    properties = _merge(mapped, _raw_properties(extra))
+    return ConnectionSettings(properties=properties, limits=_limits(extra), **_restrictions(connection, extra))
 
 
-def _floors(extra: dict[str, Any]) -> dict[str, Any]:
-    return json_object_of("floors", extra.get("floors", {}), 'the limits as a JSON object, e.g. {"max_groups": 200}')
+def _restrictions(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, Any]:
+    example = 'the limits as a JSON object, e.g. {"max_groups": 200}'
+    return {
+        "conn_id": connection.conn_id,
+        "read_only": read_flag("read_only", extra.get("read_only", False)),
+        "protected_groups": patterns_of("protected_groups", extra.get("protected_groups", ())),
+        "lease_group_prefix": group_prefix_of(extra.get("lease_group_prefix", "")),
+        "floors": json_object_of("floors", extra.get("floors", {}), example),
+    }
 
 
 def _limits(extra: dict[str, Any]) -> dict[str, float]:
