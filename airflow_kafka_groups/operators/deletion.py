@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
@@ -19,8 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.operators.support.base import first_failures
-from airflow_kafka_groups.operators.support.deleting import DeletingOperator, verification_counts
+from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -102,7 +101,8 @@ class DeleteGroupsOperator(DeletingOperator):
         layout = self.layout()
         result = self.delete_with(context, partial(self._deletion, layout))
         emit_deletion(self, context, result.report, str(result.record))
-        return self._finish(result)
+        fail_if_kept = self.group_ids is not None if self.fail_if_kept is None else self.fail_if_kept
+        return self.conclude(result, "Deletion", fail_if_kept=fail_if_kept)
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the deletion."""
@@ -144,22 +144,3 @@ class DeleteGroupsOperator(DeletingOperator):
             ignore_missing=self.ignore_missing,
             floors=floors,
         )
-
-    def _finish(self, result: DeletionResult) -> dict[str, Any]:
-        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-
-        self.log_result(result, "Deletion")
-        report = result.report
-        reasons = {item.group_id: item.reason for item in report.outcomes}
-        kept = report.ids(Outcome.KEPT)
-        failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN)]
-        if self.fail_if_kept if self.fail_if_kept is not None else self.group_ids is not None:
-            failed += kept
-        if failed:
-            raise GroupsFailedError({id_: KafkaGroupsError(reasons[id_]) for id_ in failed}, len(report.outcomes))
-        return {
-            **report.summary(),
-            "audit_path": str(result.record),
-            "kept": first_failures({group_id: reasons[group_id] for group_id in kept}),
-            "verification": verification_counts(result),
-        }

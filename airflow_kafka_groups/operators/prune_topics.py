@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.report.shown import one_line
-from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, first_failures
-from airflow_kafka_groups.operators.support.deleting import DeletingOperator, verification_counts
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
+from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -112,8 +111,10 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
         from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
         from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
+        from airflow_kafka_groups.operators.support.telemetry import counters, update_asset_events
 
         layout, plan_id = self.layout(), self.plan_id
         digest = check_digest("plan_digest", self.plan_digest)
@@ -128,8 +129,14 @@ class PruneTopicOffsetsOperator(DeletingOperator):
             )
 
         result = self.delete_with(context, pruning)
-        partitions = {item.name: len(item.partitions) for item in plan.groups}
-        return self._finish(context, result, partitions)
+        report = result.report
+        done = set(report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED))
+        pruned = sum(len(item.partitions) for item in plan.groups if item.name in done)
+        if not report.dry_run:
+            counters(self.cluster_name, {f"pruning.{name}": count for name, count in report.counts.items()})
+        facts = {"plan_id": plan_id, "dry_run": report.dry_run, "audit_path": str(result.record), "partitions": pruned}
+        update_asset_events(self, context, {**facts, **report.counts})
+        return {**self.conclude(result, "Pruning"), "partitions": pruned}
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the run."""
@@ -137,26 +144,3 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE
 
         return DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=self.topics_per_second or None)
-
-    def _finish(self, context: Context, result: DeletionResult, partitions: dict[str, int]) -> dict[str, Any]:
-        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-        from airflow_kafka_groups.operators.support.telemetry import counters, update_asset_events
-
-        report, record = result.report, str(result.record)
-        done = report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED)
-        pruned = sum(partitions[name] for name in done)
-        if not report.dry_run:
-            counters(self.cluster_name, {f"pruning.{name}": count for name, count in report.counts.items()})
-        facts = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": record, "partitions": pruned}
-        update_asset_events(self, context, {**facts, **report.counts})
-        self.log_result(result, "Pruning")
-        reasons = {item.group_id: item.reason for item in report.outcomes}
-        if failed := report.ids(Outcome.FAILED, Outcome.UNKNOWN):
-            raise GroupsFailedError({name: KafkaGroupsError(reasons[name]) for name in failed}, len(report.outcomes))
-        return {
-            **report.summary(),
-            "partitions": pruned,
-            "audit_path": record,
-            "kept": first_failures({name: reasons[name] for name in report.ids(Outcome.KEPT)}),
-            "verification": verification_counts(result),
-        }
