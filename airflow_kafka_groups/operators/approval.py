@@ -15,7 +15,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
-from airflow_kafka_groups.maintenance.report.shown import MOST, shortened
+from airflow_kafka_groups.maintenance.shown import MOST, shortened
 from airflow_kafka_groups.operators.support.base import DryRunOperator
 
 if TYPE_CHECKING:

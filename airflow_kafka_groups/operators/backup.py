@@ -9,7 +9,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_text
 from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:

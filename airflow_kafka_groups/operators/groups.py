@@ -20,7 +20,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_type_names,
 )
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:

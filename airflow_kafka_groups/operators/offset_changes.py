@@ -19,7 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_switch,
     read_text,
 )
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class PlanCleanupOperator(PlanningOperator):
 
 def _growing(plan: DeletionPlan) -> dict[str, Any]:
     """Return the families that grow faster than their rules allow, for the events of assets."""
-    from airflow_kafka_groups.maintenance.report.shown import shortened
+    from airflow_kafka_groups.maintenance.shown import shortened
 
     growing = [family for family in plan.families if family.get("too_fast")]
     names = {shortened(family["name"]): family["too_fast"] for family in growing[:FIRST_GROUPS]}

@@ -18,7 +18,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_text_or_nothing,
 )
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf

@@ -21,7 +21,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.report.shown import shortened
+from airflow_kafka_groups.maintenance.shown import shortened
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, write_json
 
 log = logging.getLogger(__name__)
