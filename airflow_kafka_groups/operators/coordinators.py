@@ -60,19 +60,18 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.maintenance.protocols import selected_groups
         from airflow_kafka_groups.models import CoordinatorType
 
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids
         named = None if given is None else list(dict.fromkeys(given))
         duplicates = 0 if given is None or named is None else len(given) - len(named)
-        wanted_groups = GroupFilter(self.include, self.exclude)
+        chosen = GroupFilter(self.include, self.exclude)
         key_type = CoordinatorType.GROUP if what == "groups" else CoordinatorType.TRANSACTION
 
         async def find(admin: AdminClient) -> GroupResults[Broker]:
-            wanted = named
-            if wanted is None:
-                wanted = [g for g in (await admin.list_groups()).require_complete() if wanted_groups.selects(g)]
+            wanted = await selected_groups(admin, chosen) if named is None else named
             return await admin.find_coordinators(wanted, key_type=key_type)
 
         found = self.hook.run(find)

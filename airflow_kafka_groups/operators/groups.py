@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupListings, GroupResults
-    from airflow_kafka_groups.models import Broker, GroupDescription
+    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.models import Broker, GroupDescription, GroupListing
 
 MAX_XCOM_GROUPS = 1_000
 """The maximum number of groups in an XCom; larger lists are written to the storage."""
@@ -103,35 +103,30 @@ class ListGroupsOperator(_ListingOperator):
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
         wanted = GroupFilter(self.include, self.exclude)
-
-        async def find(admin: AdminClient) -> GroupListings:
-            return (await admin.list_groups()).require_complete()
-
+        listed = self.hook.run(lambda admin: admin.list_groups()).require_complete()
         groups = [
             group
-            for group in self.hook.run(find).values()
+            for group in listed.values()
             if wanted.selects(group.group_id)
             and (not self.states or group.state in self.states)
             and (not self.types or group.type in self.types)
         ]
-        rows = [
-            {
-                "group_id": group.group_id,
-                "state": group.state.value,
-                "type": group.type.value,
-                "protocol_type": group.protocol_type,
-                "coordinator": group.coordinator,
-            }
-            for group in sorted(groups, key=lambda group: group.group_id)
-        ]
-        counts = {name: dict(Counter(row[column] for row in rows)) for name, column in _COUNTED.items()}
-        for broker, listed in sorted(Counter(group.coordinator for group in groups).items()):
-            self.log.info("Broker %s: %d groups", broker, listed)
+        rows = [_row(group) for group in sorted(groups, key=lambda group: group.group_id)]
+        counts = {f"{name}s": dict(Counter(row[name] for row in rows)) for name in ("state", "type")}
+        for broker, number in sorted(Counter(group.coordinator for group in groups).items()):
+            self.log.info("Broker %s: %d groups", broker, number)
         self.log.info("%d groups: %s", len(rows), counts)
         return {"count": len(rows), **counts, **self.keep("groups", rows)}
 
 
-_COUNTED = {"states": "state", "types": "type"}
+def _row(group: GroupListing | GroupDescription) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "state": group.state.value,
+        "type": group.type.value,
+        "protocol_type": group.protocol_type,
+        "coordinator": group.coordinator,
+    }
 
 
 class DescribeGroupsOperator(_ListingOperator):
@@ -160,11 +155,7 @@ class DescribeGroupsOperator(_ListingOperator):
             found.raise_for_errors()
         rows = [
             {
-                "group_id": group.group_id,
-                "state": group.state.value,
-                "type": group.type.value,
-                "protocol_type": group.protocol_type,
-                "coordinator": group.coordinator,
+                **_row(group),
                 "members": len(group.members),
                 "topics": sorted({where.topic for member in group.members for where in member.assignment}),
             }
@@ -216,14 +207,13 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.maintenance.protocols import selected_groups
 
         chosen = GroupFilter(self.include, self.exclude)
 
         async def find(admin: AdminClient) -> GroupResults[Broker]:
             wanted = self.group_ids
-            if wanted is None:
-                wanted = [g for g in (await admin.list_groups()).require_complete() if chosen.selects(g)]
-            return await admin.find_coordinators(wanted)
+            return await admin.find_coordinators(await selected_groups(admin, chosen) if wanted is None else wanted)
 
         found = self.hook.run(find)
         found.raise_for_errors()

@@ -57,20 +57,15 @@ class ListGroupLagOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.maintenance.protocols import selected_groups
 
         chosen = GroupFilter(self.include, self.exclude)
 
         async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
             wanted = self.group_ids
             if wanted is None:
-                listed = (await admin.list_groups()).require_complete()
-                wanted = [
-                    group_id
-                    for group_id, group in listed.items()
-                    if chosen.selects(group_id) and not keeps_progress_elsewhere(group.type, group.protocol_type)
-                ]
+                wanted = await selected_groups(admin, chosen, with_offsets=True)
             return await admin.list_consumer_group_lag(wanted)
 
         return self._summary(context, self.hook.run(measure))

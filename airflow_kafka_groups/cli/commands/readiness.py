@@ -60,7 +60,7 @@ async def _read(admin: AdminClient, args: argparse.Namespace) -> tuple[Release |
     """Return the oldest broker's release, ``None`` if one cannot be reached, and the descriptions of the groups."""
     from airflow_kafka_groups.protocol.releases import oldest_release
 
-    wanted = await chosen_groups(admin, args, of_all_kinds=True)
+    wanted = await chosen_groups(admin, args, with_offsets=False)
     cluster = await admin.describe_cluster()
     releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
     described = await admin.describe_consumer_groups(wanted)

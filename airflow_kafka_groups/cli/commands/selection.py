@@ -11,13 +11,13 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import flag_of
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.contracts.group_states import GroupState
-from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_patterns
+from airflow_kafka_groups.maintenance.protocols import selected_groups
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupListings, GroupResults
+    from airflow_kafka_groups.admin.results import GroupResults
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
@@ -72,10 +72,10 @@ def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: N
     )
 
 
-async def chosen_groups(admin: AdminClient, args: argparse.Namespace, *, of_all_kinds: bool = False) -> list[str]:
-    """Return the named groups, or those of the cluster that match and have offsets that brokers show.
+async def chosen_groups(admin: AdminClient, args: argparse.Namespace, *, with_offsets: bool = True) -> list[str]:
+    """Return the named groups, or those of the cluster that match.
 
-    :param of_all_kinds: those without such offsets, too. Default false.
+    :param with_offsets: and have offsets that brokers show. Default true.
 
     Raises ``IncompleteListingError`` if a broker did not answer, and ``ConfigurationError`` for names with patterns.
     """
@@ -83,14 +83,7 @@ async def chosen_groups(admin: AdminClient, args: argparse.Namespace, *, of_all_
         if args.include or args.exclude:
             raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
         return list(dict.fromkeys(args.groups))
-    patterns = filter_of(args)
-    listed: GroupListings = (await admin.list_groups()).require_complete()
-    return [
-        group_id
-        for group_id, group in sorted(listed.items())
-        if patterns.selects(group_id)
-        and (of_all_kinds or not keeps_progress_elsewhere(group.type, group.protocol_type))
-    ]
+    return await selected_groups(admin, filter_of(args), with_offsets=with_offsets)
 
 
 async def missing_of(admin: AdminClient, group_ids: Sequence[str], found: GroupResults[Any], what: str) -> list[str]:
