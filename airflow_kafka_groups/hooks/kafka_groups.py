@@ -81,11 +81,7 @@ class KafkaGroupsHook(BaseHook):
 
     def client_config(self) -> ClientConfig:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
-        from airflow_kafka_groups.cluster.config import ClientConfig
-        from airflow_kafka_groups.hooks.tokens import airflow_token_source
-
-        settings = self.settings
-        return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
+        return self.settings.client_config()
 
     def get_conn(self) -> GuardedAdminClient:
         """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.

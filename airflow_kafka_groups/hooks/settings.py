@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_kafka_groups.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -27,6 +27,9 @@ from airflow_kafka_groups.hooks.fields import (
 from airflow_kafka_groups.maintenance.patterns import protecting
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 from airflow_kafka_groups.transport.security import PASSWORD_MECHANISMS, SASL_MECHANISMS, SECURITY_PROTOCOLS, TOKEN_URL
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.cluster.config import ClientConfig
 
 CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
@@ -97,6 +100,13 @@ class ConnectionSettings:
     protected_groups: tuple[str, ...] = ()
     lease_group_prefix: str = ""
     floors: Mapping[str, Any] = field(default_factory=dict)
+
+    def client_config(self) -> ClientConfig:
+        """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
+        from airflow_kafka_groups.cluster.config import ClientConfig
+        from airflow_kafka_groups.hooks.tokens import airflow_token_source
+
+        return ClientConfig.from_librdkafka(self.properties, token_source=airflow_token_source, **self.limits)
 
     @property
     def lease_group_id(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -54,14 +54,7 @@ class TrendPoint:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as the file has it."""
-        return {
-            "plan_id": self.plan_id,
-            "created_at": self.created_at.isoformat(),
-            "counts": dict(self.counts),
-            "outcomes": dict(self.outcomes),
-            "dry_run": self.dry_run,
-            "families": dict(self.families),
-        }
+        return {**asdict(self), "created_at": self.created_at.isoformat()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrendPoint:
