@@ -205,7 +205,7 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
         change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
         yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
     if found.owner is not None:
-        contact = policy.contacts.get(found.owner, policy.contacts.get(""))
+        contact = policy.contact_of(found.owner)
         yield Row(
             "owner", "info", found.owner + (f", notified at {contact}" if contact else ""), "owners in the policy"
         )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any
+from unittest.mock import patch
 
 from airflow_kafka_groups.admin import ClientConfig
 from airflow_kafka_groups.admin.results import GroupResults
@@ -44,7 +45,7 @@ from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.maintenance.storage import Layout, storage_errors, utc_now
 from airflow_kafka_groups.membership import MaintenanceLease
 from airflow_kafka_groups.models import GroupDescription, TopicPartition
 from tests.campaign.judging import CLUSTER, ModelSnapshot, verdicts
@@ -161,15 +162,14 @@ def work(job: Job) -> None:
     tracer = Tracer(job)
     if job.storage.startswith("s3:"):
         attach_s3(skip_instance_cache=True)
-    translated = durable_files._translated
 
     @contextmanager
     def counted(what: str, path: Any) -> Iterator[None]:
         tracer.at(what)
-        with translated(what, path):
+        with storage_errors(what, path):
             yield
 
-    durable_files._translated = counted
+    patch.object(durable_files, "storage_errors", counted).start()  # until the process ends
     try:
         with without(job.without) if job.without is not None else nullcontext():
             asyncio.run(_act(job, tracer))

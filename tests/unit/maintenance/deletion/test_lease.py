@@ -20,8 +20,9 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.membership.lease import GROUP_ID, MaintenanceLease
+from airflow_kafka_groups.membership.lease import MaintenanceLease
 from airflow_kafka_groups.models import LEASE_GROUP_ID
+from airflow_kafka_groups.models import LEASE_GROUP_ID as GROUP_ID
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.lease import WHY, ScriptedLease
