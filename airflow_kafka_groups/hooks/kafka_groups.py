@@ -101,9 +101,9 @@ class KafkaGroupsHook(BaseHook):
 
         Raises ``ConfigurationError`` naming a setting that Kafka's Java client does not support.
         """
-        from airflow_kafka_groups.hooks.java_properties import java_properties, write_properties
+        from airflow_kafka_groups.hooks.java_properties import java_properties, render_properties, write_secret_file
 
-        return write_properties(java_properties(self.settings), path)
+        return write_secret_file(render_properties(java_properties(self.settings)), path)
 
     def write_source_settings(self, path: Path) -> Path:
         """Write the connection as a file for the option ``config.file`` of the Spark source; return its path.
