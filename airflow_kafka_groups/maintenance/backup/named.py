@@ -80,6 +80,5 @@ def _facts(listing: GroupListing) -> GroupFacts:
         group_type=listing.type.value,
         protocol_type=listing.protocol_type,
         state=listing.state.value,
-        members=None,
         coordinator=listing.coordinator,
     )

@@ -173,7 +173,6 @@ def _facts(group: PlannedFacts) -> GroupFacts:
         protocol_type=group.protocol_type,
         state=group.state,
         members=0,
-        coordinator=None,
     )
 
 

@@ -99,6 +99,4 @@ def _facts(item: PlannedTopic) -> GroupFacts:
         group_type=item.group_type,
         protocol_type=item.protocol_type,
         state=GroupState.STABLE.value,
-        members=None,
-        coordinator=None,
     )
